@@ -166,14 +166,14 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 &[
                     "shells::subscriptions::\
                      a_subscription_shows_what_its_bearer_may_see_and_resumes_where_it_stopped",
-                    "integrity::subscriptions::a_durable_subscription_delivers_until_it_is_acknowledged",
+                    "integrity::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
                     "shells::subscriptions::a_durable_subscription_goes_on_where_it_was_acknowledged",
                 ],
             ),
             (
                 "A durable subscription gets no event too early, and finds what no notification told.",
                 &[
-                    "integrity::subscriptions::a_durable_subscription_delivers_until_it_is_acknowledged",
+                    "integrity::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
                     "log::bus::tests::a_lost_notification_is_made_up_for_on_demand_and_by_polling",
                 ],
             ),

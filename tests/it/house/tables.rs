@@ -81,7 +81,6 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/portability",
             "integrity/retention",
             "integrity/snapshot",
-            "integrity/subscriptions",
         ],
     ),
     (

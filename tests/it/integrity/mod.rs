@@ -21,6 +21,7 @@ mod second_verifier;
 mod sharing;
 mod snapshot;
 mod subscriptions;
+mod consumers;
 mod tampering;
 mod taps;
 mod together;

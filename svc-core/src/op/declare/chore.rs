@@ -17,7 +17,8 @@ use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::op::call::caller::Surface;
 use crate::op::run::Dispatch;
-use crate::op::run::context::{Read, Settings, Write};
+use crate::op::run::context::{Read, Write};
+use crate::op::run::settings::Settings;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 

@@ -13,7 +13,8 @@ use crate::op::declare::job::{
 };
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
-use crate::op::run::context::{Read, Shared, Write};
+use crate::op::run::context::{Read, Write};
+use crate::op::run::settings::Shared;
 use crate::spool::{Content, Spooled, TakesFile};
 use crate::time::Time;
 

@@ -21,7 +21,7 @@ use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{Job, TimedOut};
 use crate::op::declare::sample::Fixture;
-use crate::op::run::context::Shared;
+use crate::op::run::settings::Shared;
 use crate::schema::{self, SchemaOf};
 use crate::spool::{FILE_FIELD, Spooled, TakesFile};
 use crate::time::Time;

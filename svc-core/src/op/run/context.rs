@@ -5,20 +5,15 @@
 
 use std::cell::RefCell;
 use std::ops::Deref;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::config::Kept;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
-use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
 use crate::op::call::credential::SessionKey;
@@ -26,90 +21,12 @@ use crate::op::declare::hooks::Condition;
 use crate::op::declare::part::{Gauges, Part};
 use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
+use crate::op::run::settings::{Settings, Shared};
 use crate::page::{Horizon, Rows};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, Scan, ToParam, Visitor};
 use crate::time::Time;
-use crate::{Result, limits, spool};
-
-/// State that does not change while the service runs.
-pub struct Shared {
-    /// The source of ids and secrets.
-    pub entropy: Entropy,
-    /// Seals and opens the text of messages.
-    pub sealer: Sealer,
-    /// What session cookies are signed with; without it no browser can sign in.
-    pub session_key: Option<SessionKey>,
-    /// The limits that have a variable.
-    pub settings: Settings,
-    /// Every operation, kind of event and hook.
-    pub table: Arc<Table>,
-    /// The numbers of the shells that serve the service.
-    pub gauges: Gauges,
-}
-
-/// Limits that an operator can set and that functions use.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The lease of a claim whose caller names none.
-    pub lease_default: Duration,
-    /// The time for the acknowledgement of a claim; none means no reminder.
-    pub ack_timeout: Option<Duration>,
-    /// Whether callers may ask what the close of a thread would meet.
-    pub land_advice: bool,
-    /// How long the session of a browser lasts at most.
-    pub session_ttl: Duration,
-    /// Whether a session that was made from no token may mint the first administrator's.
-    pub first_admin: bool,
-    /// Whether who signs in at a provider becomes the person prepared under its verified email.
-    pub oidc_link_email: bool,
-    /// Whether who signs in at a provider and is no member joins.
-    pub oidc_auto_provision: bool,
-    /// How old an event must be before a durable subscription delivers it.
-    pub delivery_stability: Duration,
-    /// What signs exports and checkpoints; none if nothing is signed.
-    pub signer: Option<NoteSigner>,
-    /// The keys whose signatures are believed.
-    pub known_keys: Vec<PublicKey>,
-    /// Most bytes of a file that an operation takes.
-    pub import_max_bytes: u64,
-    /// The folder for files that are too large for memory.
-    pub spool_folder: PathBuf,
-    /// How long things are kept at most.
-    pub kept: Kept,
-    /// The time between rounds of pruning; none leaves it to other processes.
-    pub retention_tick: Option<Duration>,
-    /// Most events that are sent to a subscriber beyond what it has said that it wants.
-    pub replay_max: usize,
-    /// The time between rounds of the claim reaper; none leaves it to other processes.
-    pub(crate) reap_tick: Option<Duration>,
-    /// The part of the claim engine that a test leaves out; a release build leaves nothing out.
-    pub left_out: Option<&'static str>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            lease_default: Duration::from_secs(limits::LEASE_DEFAULT_SECS.unsigned_abs()),
-            ack_timeout: Some(Duration::from_secs(limits::ACK_TIMEOUT_SECS.unsigned_abs())),
-            land_advice: false,
-            session_ttl: Duration::from_secs(limits::SESSION_TTL_SECS.unsigned_abs()),
-            first_admin: false,
-            oidc_link_email: false,
-            oidc_auto_provision: false,
-            delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
-            signer: None,
-            known_keys: Vec::new(),
-            import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
-            spool_folder: spool::default_folder(),
-            kept: Kept::default(),
-            retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
-            replay_max: limits::REPLAY_MAX,
-            reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
-            left_out: None,
-        }
-    }
-}
+use crate::{Result, limits};
 
 /// A transaction that only reads.
 pub struct Read<'a> {

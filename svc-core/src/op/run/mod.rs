@@ -5,6 +5,7 @@
 //! commit with its audit row, a rejection, or a read.
 
 pub(super) mod audit;
+pub(super) mod settings;
 pub(super) mod context;
 pub(super) mod permit;
 pub(super) mod health;
@@ -40,7 +41,7 @@ use crate::op::declare::job::{BoxedOutput, Job, Progress};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
-use crate::op::run::context::Shared;
+use crate::op::run::settings::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::rate::{Charged, Client, RateLimits, Standing};
 use crate::spool::Content;

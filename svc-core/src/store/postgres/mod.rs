@@ -196,8 +196,7 @@ impl PgConn {
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        visit(&self.fetch(Form::Whole, sql, params)?, each);
-        Ok(())
+        visit(&self.fetch(Form::Whole, sql, params)?, each)
     }
 
     /// Visits the rows of a statement, which the server bounds as in [`Self::query_within`].
@@ -208,8 +207,7 @@ impl PgConn {
         params: &[Param<'_>],
         each: Visitor<'_>,
     ) -> Result<()> {
-        visit(&self.fetch_within(bytes, sql, params)?, each);
-        Ok(())
+        visit(&self.fetch_within(bytes, sql, params)?, each)
     }
 
     /// Visits the rows of a cursor, some of which are fetched at a time.
@@ -433,12 +431,10 @@ impl PgConn {
 /// Commits, and returns the name of the transaction that it ends.
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
-fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) {
-    for row in rows {
-        if each(row).is_break() {
-            break;
-        }
-    }
+fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {
+    // A visitor that breaks has seen enough.
+    let _ = rows.iter().try_for_each(|row| each(row));
+    Ok(())
 }
 
 fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
