@@ -34,6 +34,9 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
+    /// Of a log that does not exist, such as that of a workspace that was erased: no log was ever in it.
+    pub const OF_NO_LOG: Self = Self { access: -1, rules: -1 };
+
     /// Takes the columns `epoch, rules_epoch` of a head.
     pub fn take(row: &mut Row) -> Result<Self> {
         Ok(Self { access: row.take()?, rules: row.take()? })

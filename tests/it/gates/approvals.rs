@@ -298,6 +298,11 @@ fn every_gate_expires_in_one_round_whatever_fails_before_it() {
                 ),
             );
         }
+        world.database.execute(
+            "insert into workspaces (id, name, created_at, lsn, state)
+             select g.workspace_id, 'Broken', 1, 100000 + row_number() over (order by g.workspace_id), 'live'
+             from approval_gates g where not exists (select 1 from workspaces w where w.id = g.workspace_id)",
+        );
         let pending = |wanted: &str| {
             let sql = format!(
                 "select count(*) from approval_gates where state = 'pending' and expires_at {wanted}"

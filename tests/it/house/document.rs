@@ -85,7 +85,8 @@ impl Ids {
 ///
 /// It also adds what schemas cannot say: that a time must be in the future, that a wait is to be short, that
 /// a footprint names its repository unless it has only slots, that a delegation grant and a share ticket end
-/// within what is allowed, that nothing is kept for longer than by the instance, and what is a filter.
+/// within what is allowed, that nothing is kept for longer than by the instance, what is a filter, and that
+/// who signs in at the mock says as whom.
 fn made_concrete(document: &mut Value, ids: &Ids) {
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
@@ -93,7 +94,7 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
             for parameter in parameters.into_iter().flatten() {
                 let name = text(&parameter["name"]);
                 limit(&name, &mut parameter["schema"], ids);
-                if name == "timeout_secs" {
+                if ["timeout_secs", "sub"].contains(&&*name) {
                     parameter["required"] = json!(true);
                 }
                 parameter.as_object_mut().unwrap().remove("example");

@@ -85,18 +85,18 @@ fn what_is_due_in_an_import_is_done_once_it_is_shown() {
     }
 }
 
-/// Statements that let removing the head of any log fail, and let it go again.
+/// Statements that let each step of erasing fail, and let them succeed again.
 fn failing_to_end(engine: Engine) -> [&'static str; 2] {
     match engine {
         Engine::Sqlite => [
-            "create trigger unended before delete on heads begin select raise(abort, 'not now'); end",
+            "create trigger unended before update on erased begin select raise(abort, 'not now'); end",
             "drop trigger unended",
         ],
         Engine::Postgres => [
             "create function unended() returns trigger language plpgsql as
              $$ begin raise exception 'not now'; end $$;
-             create trigger unended before delete on heads for each row execute function unended()",
-            "drop trigger unended on heads; drop function unended",
+             create trigger unended before update on erased for each row execute function unended()",
+            "drop trigger unended on erased; drop function unended",
         ],
     }
 }

@@ -223,9 +223,11 @@ impl Forger<'_> {
         );
         let hash = self.bytes(&self.logs[0].at(kept).content_hash);
         cases.push(case("the tail deleted", tail.clone(), kept + 1));
+        let at = "at = (select max(at) from events e where e.workspace_id = heads.workspace_id)";
+        let head = self.head(&format!("lsn = {kept}, hash = {hash}, {at}"));
         cases.push(Case {
             kept_head: Some(self.logs[0].head(last)),
-            ..case("the tail cut off", tail + &self.head(&format!("lsn = {kept}, hash = {hash}")), kept + 1)
+            ..case("the tail cut off", tail + &head, kept + 1)
         });
         cases
     }

@@ -189,7 +189,9 @@ fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) 
         shorten_lease(cx, &thread, &budget)?;
         budget::follow(cx, &thread, &budget)?;
     }
-    Ok(ThreadBudget::of(id, &budget))
+    // A lease that now ends at this moment counts as every reader will count it.
+    let thread = visible_thread(cx, id)?;
+    Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
 }
 
 /// Returns a thread's budget, with what is used and left of it.

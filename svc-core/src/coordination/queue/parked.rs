@@ -137,6 +137,7 @@ const PARK: &str = "
         footprint)
     select $2, r.channel_id, r.skill_set, r.repo_key, $3, r.urgency, r.lsn, r.thread_id, r.pool, r.footprint
     from ready r where r.thread_id = $1";
+
 /// A statement that adds the parked threads `p` to the queue that `$from` selects.
 macro_rules! return_parked {
     ($($from:tt)*) => {

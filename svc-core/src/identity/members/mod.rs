@@ -190,8 +190,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MemberSkillsChanged>().invalidates(Invalidates::Rules),
             EventKind::of::<GovernanceSkillConferred>().invalidates(Invalidates::Rules),
             EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(Invalidates::Rules),
-            // What a member is called decides nothing.
-            EventKind::of::<profile::MemberUpdated>(),
+            EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
         ])
         .sample(governance::sample())
         .records(vec![

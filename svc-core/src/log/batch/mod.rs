@@ -93,8 +93,18 @@ impl Batch {
     ///
     /// A log without a head row is an error: it must be created with [`Batch::begin_log`].
     pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
+        let head = self.find_head(conn, workspace)?;
+        head.ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))
+    }
+
+    /// Returns whether `workspace` has a log. One that was erased has none.
+    pub fn has_log(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<bool> {
+        self.find_head(conn, workspace).map(|head| head.is_some())
+    }
+
+    fn find_head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Option<Head>> {
         if let Some(head) = self.heads.get(&workspace) {
-            return Ok(*head);
+            return Ok(Some(*head));
         }
         if !self.named.contains(&workspace) {
             return Err(Error::internal(format!("no task of the batch has named the workspace {workspace}")));
@@ -104,12 +114,11 @@ impl Batch {
             Engine::Sqlite => conn.query(HEAD, &[&workspace])?,
             Engine::Postgres => Vec::new(),
         };
-        let row =
-            rows.first_mut().ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))?;
+        let Some(row) = rows.first_mut() else { return Ok(None) };
         let head = Head::take(row)?;
         self.cache.check(workspace, head.epochs);
         self.heads.insert(workspace, head);
-        Ok(head)
+        Ok(Some(head))
     }
 
     /// Begins the log of a workspace that the running job creates.

@@ -193,7 +193,9 @@ impl Call {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
-                batch.borrow_mut().head(conn, workspace)?;
+                if !batch.borrow_mut().has_log(conn, workspace)? {
+                    return Err(unauthenticated("the credential is unknown"));
+                }
                 let cached = batch.borrow().cache.get::<Caller>(workspace, &known.key);
                 match cached {
                     Some(caller) => caller,
@@ -342,7 +344,7 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
             let mut rows = reader.conn.query(HEAD_SQLITE, &[&workspace])?;
             match rows.first_mut() {
                 Some(row) => (row.take()?, Epochs::take(row)?),
-                None => (0, Epochs::default()),
+                None => (0, Epochs::OF_NO_LOG),
             }
         }
         Engine::Postgres => {
@@ -358,10 +360,11 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
 
 const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// Selects the database's time too, which all servers use, and returns a row even if the log is empty.
+/// Selects the database's time too, which all servers use, and returns a row even if there is no log: then
+/// the epochs are those of none.
 const HEAD_POSTGRES: &str = "
     select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
-           coalesce(h.lsn, 0), coalesce(h.epoch, 0), coalesce(h.rules_epoch, 0)
+           coalesce(h.lsn, 0), coalesce(h.epoch, -1), coalesce(h.rules_epoch, -1)
     from (select 1) one left join heads h on h.workspace_id = $1";
 
 /// Writes the audit rows of a request that changed nothing.
