@@ -147,7 +147,7 @@ mod tests {
             hops in 0..4_usize,
         ) {
             let before = [before.into_bytes()];
-            for values in sent.iter().map(|value| [&before[..], &[value.clone()]].concat()) {
+            for values in sent.iter().map(|value| [&before[..], std::slice::from_ref(value)].concat()) {
                 let sendable = |value: &&Vec<u8>| HeaderValue::from_bytes(value).is_ok();
                 let values: Vec<Vec<u8>> = values.iter().filter(sendable).cloned().collect();
                 let mut headers = HeaderMap::new();

@@ -155,7 +155,7 @@ impl History {
         let own = format!("where workspace_id = {}", database.id(self.workspace));
         let tables = ["events", "heads"];
         let run = |sql: &dyn Fn(&str) -> String| {
-            database.execute(&tables.map(|table| sql(table)).join(";\n"));
+            database.execute(&tables.map(sql).join(";\n"));
         };
         run(&|table| format!("create table kept_{table} as select * from {table} {own}"));
         database.execute(tamper);

@@ -363,7 +363,7 @@ fn what_the_tail_has_is_delivered_without_asking_the_database() {
             }
         };
         hide("", "hidden_");
-        let delivered: Vec<_> = subscribers[1..].iter_mut().map(|subscriber| next(subscriber)).collect();
+        let delivered: Vec<_> = subscribers[1..].iter_mut().map(next).collect();
         // Once it has to look again, it finds nothing.
         world.database.execute("update heads set epoch = epoch + 1");
         world.clock.advance(Duration::from_secs(11));

@@ -374,7 +374,7 @@ fn a_delegated_socket_without_a_first_frame_leaves_a_decision() {
         let headers = [("authorization", &*credential)];
         let refused = ("wait_for_event".to_owned(), "refused".to_owned(), json!("malformed-request"));
         Ws::subscribe_with(world.address(), &headers, &json!("no frame")).receive();
-        assert_eq!(decisions(world), [refused.clone()]);
+        assert_eq!(decisions(world), std::slice::from_ref(&refused));
         drop(Ws::connect(world.address(), &headers));
         until("the client's end is noticed", || decisions(world).len() == 2);
         assert_eq!(decisions(world)[0], refused);

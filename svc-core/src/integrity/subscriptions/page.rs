@@ -43,7 +43,7 @@ pub(super) enum PageOutcome {
     Read {
         frames: Vec<(i64, FrameBytes)>,
         /// Up to where the log was read.
-        cursor: ChainCursor,
+        cursor: Box<ChainCursor>,
     },
     /// The log does not have what follows.
     TooOld,
@@ -83,7 +83,7 @@ fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
         let is_pruned = !LogRange::read(cx)?.has_after(of.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }
-    Ok(PageOutcome::Read { frames: frames(cx, of, events)?, cursor })
+    Ok(PageOutcome::Read { frames: frames(cx, of, events)?, cursor: Box::new(cursor) })
 }
 
 /// Returns the frames of those events that the caller may see.

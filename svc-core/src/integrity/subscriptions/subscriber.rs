@@ -375,7 +375,7 @@ impl Subscriber {
             PageOutcome::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
             PageOutcome::Read { frames, cursor } => {
                 let led_to = cursor.lsn();
-                self.cursor = Some(cursor);
+                self.cursor = Some(*cursor);
                 match (frames.is_empty(), led_to > self.after) {
                     (false, _) => Ok(Step::Batch(frames, led_to)),
                     (true, true) => {
