@@ -62,7 +62,8 @@ impl Spool {
         if self.buffer.len() < BUFFER { Ok(()) } else { self.flush() }
     }
 
-    fn flush(&mut self) -> Result<()> {
+    /// Writes what is in the buffer to the file.
+    pub fn flush(&mut self) -> Result<()> {
         self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
         self.written = self.len();
         self.buffer.clear();

@@ -180,18 +180,24 @@ impl Cache {
     }
 }
 
-/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read.
+/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read and
+/// what was found in its snapshot.
 #[derive(Default)]
 pub(crate) struct ReaderCache {
     pub entries: Cache,
     /// How far the database's clock is ahead of ours, on Postgres, as last read.
     pub skew_micros: i64,
     lsns: HashMap<WorkspaceId, i64>,
+    findings: HashMap<(WorkspaceId, TypeId), Box<dyn Any + Send>>,
 }
+
+/// What reads of one workspace find in one snapshot, and share: many waits are polled in one transaction.
+pub trait Findings: Default + Send + 'static {}
 
 impl executor::ReaderState for ReaderCache {
     fn begin(&mut self) {
         self.lsns.clear();
+        self.findings.clear();
     }
 }
 
@@ -199,6 +205,17 @@ impl ReaderCache {
     /// Returns how far a workspace's log reaches in this transaction, if that has been read.
     pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
         self.lsns.get(&workspace).copied()
+    }
+
+    /// Takes what reads of this transaction have found.
+    pub fn take_findings<T: Findings>(&mut self, workspace: WorkspaceId) -> T {
+        let found = self.findings.remove(&(workspace, TypeId::of::<T>()));
+        found.and_then(|found| found.downcast().ok()).map_or_else(T::default, |found| *found)
+    }
+
+    /// Keeps what reads have found until the transaction ends.
+    pub fn put_findings<T: Findings>(&mut self, workspace: WorkspaceId, found: T) {
+        self.findings.insert((workspace, TypeId::of::<T>()), Box::new(found));
     }
 
     /// Caches how far a workspace's log reaches.
@@ -281,6 +298,23 @@ mod tests {
         cache.begin_job();
         cache.put(WORKSPACE, &KEY, Right(6));
         assert_eq!(cache.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
+    }
+
+    #[derive(Default)]
+    struct Counted(u32);
+
+    impl Findings for Counted {}
+
+    #[test]
+    fn what_was_found_in_a_snapshot_ends_with_it() {
+        let mut cache = ReaderCache::default();
+        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 0);
+        cache.put_findings(WORKSPACE, Counted(3));
+        assert_eq!(cache.take_findings::<Counted>(Uuid::from_u128(7).into()).0, 0);
+        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 3);
+        cache.put_findings(WORKSPACE, Counted(4));
+        executor::ReaderState::begin(&mut cache);
+        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 0);
     }
 
     #[test]

@@ -173,7 +173,10 @@ fn work_off(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
     while done.load(Ordering::SeqCst) < FOOTPRINTS {
         let claimed = caller.post(&format!("/workspaces/{workspace_id}/claim-next"), json!({}));
         let Some(id) = claimed["id"].as_str() else {
-            caller.get(&format!("/workspaces/{workspace_id}/wait/ready?timeout_secs=1"));
+            let wait = format!("/workspaces/{workspace_id}/wait/ready?timeout_secs=1");
+            let waited = caller.ask("GET", &wait, None);
+            // A busy machine may not get to the last poll in time.
+            assert!([200, 503].contains(&waited.status), "{:#}", waited.body);
             continue;
         };
         let lease = &claimed["claim_lease_id"];

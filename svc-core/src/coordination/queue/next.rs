@@ -20,7 +20,7 @@ use crate::coordination::thread::expect;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
-use crate::log::cache::Cached;
+use crate::log::cache::{Cached, Findings};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
@@ -35,7 +35,7 @@ pub(in crate::coordination) enum Scope {
 }
 
 /// Which threads are asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::coordination) struct Wanted {
     pub scope: Scope,
     /// Only those whose footprint names this repository.
@@ -51,9 +51,35 @@ const CHECKED_MAX: usize = 100;
 /// then finds out. So no read takes long, and none misses a thread that could be claimed. What lapsed claims
 /// will leave is found too.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
-    let mut checks = Checks::default();
-    let mut passed: Vec<i64> = Vec::new();
     let eligible = Eligibility::of_caller(cx, wanted)?;
+    cx.with_findings(|found: &mut QueueFindings| {
+        if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
+            return Ok(*next);
+        }
+        let next = best(cx, &eligible, &mut Checks::beginning(&mut found.free))?;
+        found.next.push((eligible, next));
+        Ok(next)
+    })
+}
+
+/// What one snapshot says of the queue. Waits of equals are polled in one: they all would be given the same.
+#[derive(Default)]
+pub(super) struct QueueFindings {
+    /// Which footprints nothing is in the way of.
+    pub free: HashMap<i64, bool>,
+    /// Who would be given what.
+    next: Vec<(Eligibility, Option<NextThread>)>,
+    /// What the end of any claim has brought.
+    pub freed: Option<i64>,
+    /// What lapsed claims will leave.
+    pub left_by_lapsed: Option<i64>,
+}
+
+impl Findings for QueueFindings {}
+
+fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Result<Option<NextThread>> {
+    let wanted = &eligible.wanted;
+    let mut passed: Vec<i64> = Vec::new();
     let mut others: Vec<NextThread> = Vec::new();
     let found = loop {
         let Some(found) = first(cx, wanted, &passed)? else { break None };
@@ -61,10 +87,10 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Op
             break Some(found);
         }
         passed.push(found.footprint);
-        others.extend(follower(cx, &eligible, found.footprint, &mut checks)?);
+        others.extend(follower(cx, eligible, found.footprint, checks)?);
     };
     for group in returning::once_lapsed_claims_end(cx, |standing| eligible.covers(standing))? {
-        others.extend(first_free(cx, group, &mut checks)?);
+        others.extend(first_free(cx, group, checks)?);
     }
     Ok(found.into_iter().chain(others).min())
 }
@@ -72,59 +98,71 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Op
 /// Counts the threads of the queue in all channels that the caller may see, whoever can claim them, up to
 /// `most`; with those that lapsed claims will leave there.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
-    let (mut total, mut checks, pools) = (0_i64, Checks::default(), pools(cx)?);
+    let (mut total, pools) = (0_i64, pools(cx)?);
     for pool in &pools {
         let found: Option<(i64,)> = cx.one(COUNT_IN_POOL, &[pool, &most.saturating_sub(total)])?;
         total = total.saturating_add(found.map_or(0, |(count,)| count));
     }
-    for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
-        total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
-    }
-    Ok(total.min(most))
+    cx.with_findings(|found: &mut QueueFindings| {
+        let mut checks = Checks::beginning(&mut found.free);
+        for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
+            total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
+        }
+        Ok(total.min(most))
+    })
 }
 
 const COUNT_IN_POOL: &str = "select count(*) from (select 1 from ready where pool = $1 limit $2) counted";
 
-/// Which footprints are free, as far as one read has found out.
-#[derive(Default)]
-pub(super) struct Checks(HashMap<i64, bool>);
+/// Which footprints are free, as far as this read and others of its snapshot have found out.
+pub(super) struct Checks<'f> {
+    known: &'f mut HashMap<i64, bool>,
+    /// How many this read has looked up.
+    looked_up: usize,
+}
 
-impl Checks {
+impl<'f> Checks<'f> {
+    pub fn beginning(known: &'f mut HashMap<i64, bool>) -> Self {
+        Self { known, looked_up: 0 }
+    }
+
     /// Returns whether nothing is in the way of a footprint. Once many were checked, others are assumed free.
     pub fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
         if id == 0 {
             return Ok(true);
         }
-        if let Some(known) = self.0.get(&id) {
+        if let Some(known) = self.known.get(&id) {
             return Ok(*known);
         }
-        if self.0.len() >= CHECKED_MAX {
+        if self.looked_up >= CHECKED_MAX {
             return Ok(true);
         }
+        self.looked_up += 1;
         let is_free = match footprint::load(cx, id)? {
             Some(touched) => obstacles::in_the_way(cx, &touched, None, 1)?.is_empty(),
             None => true,
         };
-        self.0.insert(id, is_free);
+        self.known.insert(id, is_free);
         Ok(is_free)
     }
 }
 
 /// What a caller may be given, wherever it stands in the queue or would stand there.
-struct Eligibility<'w> {
-    wanted: &'w Wanted,
+#[derive(PartialEq, Eq)]
+struct Eligibility {
+    wanted: Wanted,
     /// The pools in which that is.
     pools: Vec<Uuid>,
     sets: Arc<Vec<i64>>,
 }
 
-impl<'w> Eligibility<'w> {
-    fn of_caller(cx: &Read<'_>, wanted: &'w Wanted) -> Result<Self> {
+impl Eligibility {
+    fn of_caller(cx: &Read<'_>, wanted: &Wanted) -> Result<Self> {
         let pools = match wanted.scope {
             Scope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
             Scope::Workspace => pools(cx)?,
         };
-        Ok(Self { wanted, pools, sets: eligible_sets(cx, &skill_sets::sets(cx)?)? })
+        Ok(Self { wanted: wanted.clone(), pools, sets: eligible_sets(cx, &skill_sets::sets(cx)?)? })
     }
 
     fn covers(&self, standing: &Standing) -> bool {
@@ -141,9 +179,9 @@ impl<'w> Eligibility<'w> {
 /// Returns the best thread that would return to the queue if those of a footprint were parked.
 fn follower(
     cx: &Read<'_>,
-    eligible: &Eligibility<'_>,
+    eligible: &Eligibility,
     passed: i64,
-    checks: &mut Checks,
+    checks: &mut Checks<'_>,
 ) -> Result<Option<NextThread>> {
     let mut best: Option<NextThread> = None;
     for pool in &eligible.pools {
@@ -162,7 +200,7 @@ fn follower(
 pub(super) fn first_free(
     cx: &Read<'_>,
     group: Vec<NextThread>,
-    checks: &mut Checks,
+    checks: &mut Checks<'_>,
 ) -> Result<Option<NextThread>> {
     let last = group.len().saturating_sub(1);
     for (at, next) in group.into_iter().enumerate() {

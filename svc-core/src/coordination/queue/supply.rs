@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::next::{Checks, first_free};
+use super::next::{Checks, QueueFindings, first_free};
 use super::{parked, returning};
 use crate::Result;
 use crate::conversation::places::audience;
@@ -19,9 +19,10 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
     let count = match (place.thread_id, place.channel_id, place.member_id) {
         (Some(thread), _, holder) => {
             let ready = cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?.map_or(0, |(count,)| count);
-            let mut checks = Checks::default();
-            let freed = if may_free(cx, thread, holder)? { unobstructed(cx, &mut checks)? } else { 0 };
-            ready.saturating_add(freed).saturating_add(left_by_lapsed(cx, &mut checks)?).min(SUPPLY_MAX)
+            let frees = may_free(cx, thread, holder)?;
+            let freed = if frees { once(cx, |found| &mut found.freed, unobstructed)? } else { 0 };
+            let left = once(cx, |found| &mut found.left_by_lapsed, left_by_lapsed)?;
+            ready.saturating_add(freed).saturating_add(left).min(SUPPLY_MAX)
         }
         (None, Some(channel), None) => {
             cx.one::<(i64,)>(READY_BY_CHANNEL, &[&channel])?.map_or(0, |(count,)| count)
@@ -30,6 +31,22 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
         _ => 1,
     };
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Returns what is counted once in a snapshot, whatever event it is counted for.
+fn once(
+    cx: &Read<'_>,
+    place: fn(&mut QueueFindings) -> &mut Option<i64>,
+    count: fn(&Read<'_>, &mut Checks<'_>) -> Result<i64>,
+) -> Result<i64> {
+    cx.with_findings(|found: &mut QueueFindings| {
+        if let Some(known) = place(found) {
+            return Ok(*known);
+        }
+        let counted = count(cx, &mut Checks::beginning(&mut found.free))?;
+        *place(found) = Some(counted);
+        Ok(counted)
+    })
 }
 
 /// The supply that is counted: the wait that is answered next may ask again.
@@ -51,7 +68,7 @@ const IS_CLAIMED: &str = "select assignee_id is not null from threads where id =
 ///
 /// What an ended claim touched may have been changed since, so all are asked, and not only those that overlap
 /// that. Of so many that they are not all asked, one is assumed to be free.
-fn unobstructed(cx: &Read<'_>, checks: &mut Checks) -> Result<i64> {
+fn unobstructed(cx: &Read<'_>, checks: &mut Checks<'_>) -> Result<i64> {
     let footprints: Vec<(Uuid, i64)> =
         cx.query(READY_FOOTPRINTS, &[&cx.caller().workspace_id, &SUPPLY_MAX])?;
     let mut count = i64::from(i64::try_from(footprints.len()).is_ok_and(|found| found >= SUPPLY_MAX));
@@ -91,7 +108,7 @@ const READY_FOOTPRINTS: &str = concat!(
 );
 
 /// Counts the threads and groups of threads that lapsed claims will leave to be claimed.
-fn left_by_lapsed(cx: &Read<'_>, checks: &mut Checks) -> Result<i64> {
+fn left_by_lapsed(cx: &Read<'_>, checks: &mut Checks<'_>) -> Result<i64> {
     let mut count = 0_i64;
     for group in returning::once_lapsed_claims_end(cx, |_| true)? {
         count = count.saturating_add(i64::from(first_free(cx, group, checks)?.is_some()));

@@ -34,8 +34,10 @@ pub(super) struct Exporter {
     workspace: WorkspaceId,
     words: Words,
     signer: NoteSigner,
-    /// None once it is finished.
+    /// None once the file is whole.
     spool: Option<Spool>,
+    /// The file, once it is whole.
+    whole: Option<Content>,
     /// None until the rows are written.
     rows: Option<RowsWritten>,
     attempts: u32,
@@ -61,26 +63,30 @@ impl Exporter {
             )
         })?;
         let spool = Some(Spool::create(&settings.spool_folder)?);
-        Ok(Self { workspace, words, signer, spool, rows: None, attempts: 0 })
+        Ok(Self { workspace, words, signer, spool, whole: None, rows: None, attempts: 0 })
     }
 
     /// Writes the next page. Returns the file once it is whole.
     ///
-    /// A page that failed is written again from where the one before has ended.
+    /// A page that failed is written again from where the one before has ended, and a whole file is returned
+    /// again: the transaction of the last page may fail after that was written.
     pub fn page(&mut self, cx: &Read<'_>) -> Result<Option<Content>> {
-        let mut spool = self.spool.take().ok_or_else(|| Error::internal("the export has ended"))?;
-        let outcome = self.write(cx, &mut spool);
-        match outcome {
-            Ok(true) => self.finish(spool).map(Some),
-            Ok(false) => {
-                self.spool = Some(spool);
-                Ok(None)
-            }
-            Err(error) => {
-                self.spool = Some(spool);
-                Err(error)
-            }
+        let Some(mut spool) = self.spool.take() else {
+            let whole = self.whole.clone();
+            return whole.map(Some).ok_or_else(|| Error::internal("the export has ended"));
+        };
+        let file_name = match self.write(cx, &mut spool) {
+            Ok(true) => self.end(&mut spool).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        if let Ok(Some(file_name)) = file_name {
+            let spooled = spool.finish()?;
+            self.whole = Some(Content { spooled, media_type: "application/json", file_name });
+            return Ok(self.whole.clone());
         }
+        self.spool = Some(spool);
+        file_name.map(|_| None)
     }
 
     /// Writes the rows or some events. Returns whether there are no more.
@@ -193,21 +199,23 @@ impl Exporter {
         Ok(Ok(RowsWritten { header, manifest, events, cursor, len }))
     }
 
-    fn finish(&mut self, mut spool: Spool) -> Result<Content> {
-        let rows = self.rows.take().ok_or_else(|| Error::internal("the export has no rows"))?;
-        let RowsWritten { header, mut manifest, events, cursor, .. } = rows;
+    /// Writes what comes after the events, and returns what the file is called.
+    fn end(&self, spool: &mut Spool) -> Result<String> {
+        let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
+        let RowsWritten { header, manifest, events, cursor, .. } = rows;
         if hash_text(&cursor.hash()) != header.head.content_hash {
             return Err(Error::new(Code::EventLogBroken, "the log does not end as its head says"));
         }
-        manifest.sections.push(events.section(EVENTS));
-        let note = self.signer.sign(&key_name(self.workspace), &signed_text(&header, &manifest)?);
+        let mut manifest = manifest.clone();
+        manifest.sections.push(events.clone().section(EVENTS));
+        let note = self.signer.sign(&key_name(self.workspace), &signed_text(header, &manifest)?);
         let manifest = canonical::to_string(&manifest)?;
         let mut end = format!("\n],\n\"manifest\":{manifest},\n\"signature\":").into_bytes();
         push_json(&mut end, &note)?;
         end.extend_from_slice(b"}\n");
         spool.write(&end)?;
-        let file_name = format!("workspace-{}-{}.json", self.workspace, header.head.lsn);
-        Ok(Content { spooled: spool.finish()?, media_type: "application/json", file_name })
+        spool.flush()?;
+        Ok(format!("workspace-{}-{}.json", self.workspace, header.head.lsn))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
-use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
+use crate::log::cache::{Cache, CacheKey, Cached, Findings, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::Caller;
@@ -194,6 +194,18 @@ impl<'a> Read<'a> {
         extend(&mut entry)?;
         self.cache.with(|cache| cache.put(workspace, key, entry.clone()));
         Ok(entry)
+    }
+
+    /// Returns what `run` returns, which may use what others have found in this snapshot, and add to it.
+    ///
+    /// A writer changes what is found, so it begins with nothing and keeps nothing.
+    pub(crate) fn with_findings<T: Findings, R>(&self, run: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        let CacheRef::Reader(reader) = &self.cache else { return run(&mut T::default()) };
+        let workspace = self.caller.workspace_id;
+        let mut found: T = reader.borrow_mut().take_findings(workspace);
+        let outcome = run(&mut found)?;
+        reader.borrow_mut().put_findings(workspace, found);
+        Ok(outcome)
     }
 
     /// Returns what `run` returns of what the jobs of this batch have read; none for a reader.

@@ -151,7 +151,10 @@ impl Parked {
         let mut state = lock(&self.state);
         let (Some(workspace), Some(_)) = (state.listening, &state.done) else { return };
         state.due = true;
-        state.newest = events.iter().map(|event| event.lsn).fold(state.newest, i64::max);
+        // What comes after the deadline is not waited for: the last poll would never be recent enough.
+        if !state.over {
+            state.newest = events.iter().map(|event| event.lsn).fold(state.newest, i64::max);
+        }
         if let Some(supply) = self.supply {
             drop(state);
             self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, events);

@@ -471,6 +471,21 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_after_the_deadline_is_not_waited_for() {
+        let fixture = Arc::new(Fixture::new());
+        let (job, polled) = script([Run::Pending, Run::Pending, Run::Unavailable]);
+        let (parked, outcome) = fixture.parked(job);
+        set_paused(&fixture, true);
+        fixture.clock.advance(Duration::from_secs(30));
+        fixture.until(|| woken(&fixture) == 1);
+        let round = Stale::run(&fixture, Fixture::emit_event);
+        round.settle(Ok(()));
+        assert_eq!(outcome.recv().unwrap(), Ok(()), "events that never end would let no wait end");
+        drop(parked);
+        assert_eq!(polled.iter().count(), 2);
+    }
+
+    #[test]
     fn a_wait_that_arrives_after_a_snapshot_was_taken_is_not_polled_in_it() {
         let fixture = Arc::new(Fixture::new());
         let (job, polled) = script([Run::Ready]);
