@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::text::shortened;
+use crate::text::{shortened, without_secrets};
 
 /// The result type of the service.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -300,9 +300,16 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates a failure of kind `code`.
     ///
-    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out.
+    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out, and
+    /// so are secrets of the service in it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: shortened(detail.into()), extra: Map::new(), room_lsn: None, cause: None }
+        Self {
+            code,
+            detail: without_secrets(shortened(detail.into())),
+            extra: Map::new(),
+            room_lsn: None,
+            cause: None,
+        }
     }
 
     /// Creates an error for a request that could not be read.

@@ -377,6 +377,33 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
     }
 }
 
+/// How the secrets that the service gives out begin.
+const SECRETS: &str = "svc_";
+/// Characters of a secret after that by which it is taken for one; no name is as long without a space.
+const SECRET_MIN: usize = 24;
+
+/// Returns a message without the secrets in it: callers mistake fields and paths, and problems are logged.
+pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
+    if !message.contains(SECRETS) {
+        return message;
+    }
+    let mut kept = String::with_capacity(message.len());
+    let mut rest: &str = &message;
+    while let Some((before, after)) = rest.split_once(SECRETS) {
+        let is_of_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let end = after.find(|c| !is_of_secret(c)).unwrap_or(after.len());
+        kept.push_str(before);
+        kept.push_str(SECRETS);
+        rest = after;
+        if end >= SECRET_MIN {
+            kept.push_str("...");
+            rest = after.get(end..).unwrap_or_default();
+        }
+    }
+    kept.push_str(rest);
+    kept.into()
+}
+
 /// Shortens a message written elsewhere, perhaps around a long input, to its beginning and its end.
 pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
@@ -451,6 +478,20 @@ mod tests {
         }
         for bad in ["24.5", "1e300", "18446744073709551615", "\"24\"", "true", "null"] {
             assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_message_repeats_no_secret() {
+        let secret = format!("svc_{}", "aB3-_".repeat(9));
+        for (message, wanted) in [
+            (format!("invalid type: string \"{secret}\", expected a map"), "string \"svc_...\", expected"),
+            (format!("no route /x/{secret}/y"), "/x/svc_.../y"),
+            (format!("{secret} svc_share_{secret}"), "svc_... svc_..."),
+            ("svc_session is a cookie".to_owned(), "svc_session is"),
+        ] {
+            let kept = without_secrets(message.clone().into());
+            assert!(kept.contains(wanted) && !kept.contains("aB3"), "{message}: {kept}");
         }
     }
 

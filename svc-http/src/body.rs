@@ -308,11 +308,13 @@ fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &st
 
 fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parts = content_type.split(';').map(str::trim);
     parts.next().is_some_and(|sent| media.iter().any(|media| sent.eq_ignore_ascii_case(media)))
         && parts.all(is_utf8_or_no_charset)
-        && headers.get(CONTENT_ENCODING).is_none_or(plain)
+        && types.next().is_none()
+        && headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
 /// Returns whether a media type parameter is compatible with UTF-8.
@@ -358,9 +360,11 @@ mod tests {
         assert_eq!(read(&[], full(""), 2).await.unwrap(), "");
         let json = ("content-type", "application/json");
         assert_eq!(read(&[json], full("{ }"), 2).await, Err(Code::BodyTooLarge));
-        let others: [&[(&str, &str)]; 5] = [
+        let others: [&[(&str, &str)]; 7] = [
             &[],
             &[("content-type", "text/plain")],
+            &[json, ("content-type", "text/plain")],
+            &[json, json],
             &[("content-type", "application/json; charset=utf-16")],
             &[("content-type", "application/json; x=y; CharSet=latin1")],
             &[json, ("content-encoding", "gzip")],

@@ -45,10 +45,11 @@ pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&
     let same = sites.all(|site| matches!(site, "same-origin" | "none"));
     let navigates = || values(headers, SEC_FETCH_MODE).all(|mode| mode == "navigate");
     let has_mode = headers.contains_key(SEC_FETCH_MODE);
-    match used {
+    let counts = match used {
         Use::Change => same,
-        Use::Read => own_origin() && (same || (has_mode && navigates())),
-    }
+        Use::Read => same || (has_mode && navigates()),
+    };
+    counts && own_origin()
 }
 
 fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
@@ -90,6 +91,8 @@ mod tests {
             ),
             (&[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], [false, false]),
             (&[("sec-fetch-site", "nonsense")], [false, false]),
+            (&[("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")], [false, false]),
+            (&[("sec-fetch-site", "same-origin"), ("origin", OWN)], [true, true]),
         ];
         for (headers, wanted) in table {
             let mut request = Request::builder().uri("/").header(HOST, "svc.example:8080");

@@ -20,6 +20,7 @@ use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use socket2::SockRef;
 use svc_core::op::{Depth, Fixed, Shell};
 use svc_core::ops::scheme_card;
 use svc_core::text::echo;
@@ -174,6 +175,10 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
+    // A write that the kernel takes says nothing of the peer: its buffers grow to megabytes.
+    if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_STALL_TIMEOUT)) {
+        tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
+    }
     let (pace, link) = (link.pace.clone(), Arc::new(link));
     let request_seen = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&request_seen);
@@ -294,7 +299,7 @@ impl Server {
             Routed::Target(Target::Fixed(fixed), _) => {
                 Box::pin(self.fixed(fixed, link, request, unverified)).await
             }
-            not_found => Box::pin(self.unrouted(not_found, link, request)).await,
+            not_found => Box::pin(self.unrouted(not_found, link, request, unverified)).await,
         }
     }
 
@@ -329,7 +334,13 @@ impl Server {
     }
 
     /// Handles a request that no route matches: OPTIONS, 405 or 404.
-    async fn unrouted(&self, found: Routed, link: &Link, request: Request<Incoming>) -> Result<Response> {
+    async fn unrouted(
+        &self,
+        found: Routed,
+        link: &Link,
+        request: Request<Incoming>,
+        unverified: &mut Unverified,
+    ) -> Result<Response> {
         let allow = match found {
             Routed::Allow(allow) if request.method() == Method::OPTIONS => {
                 self.admit_open(link, &request).await?;
@@ -349,6 +360,8 @@ impl Server {
             }
         };
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
+        unverified.tell(refusal.standings());
+        let refusal = Error::from(refusal);
         let at = frames::at(request.uri().path());
         body::discard(request, self.state.settings.body_max_bytes).await;
         match allow {

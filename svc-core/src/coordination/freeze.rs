@@ -15,6 +15,7 @@ use crate::error::Code;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
+use crate::identity::tokens::check_reaches_no_further;
 use crate::identity::workspaces::own_workspace;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
@@ -102,7 +103,8 @@ impl Event for MemberUnfrozen {
 /// for it, until it is unfrozen. Its tokens stay valid for reading. Freezing it again changes nothing, not
 /// even the reason.
 ///
-/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
+/// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds a
+/// token that reaches beyond the workspace and you do not reach as far.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {
@@ -129,6 +131,7 @@ pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOpera
 fn freeze_member(cx: &mut Write<'_>, input: &FreezeMember) -> Result<FrozenMember> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
+    check_reaches_no_further(cx, member.id)?;
     if let Some(freeze) = members::freeze_of(cx, &member)? {
         return Ok(FrozenMember { freeze, claims_released: 0 });
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::service::{Service, reply_of};
 use crate::error::{Code, Error};
-use crate::op::{Admission, Operation, RequestHead, RunOn};
+use crate::op::{Admission, NotAdmitted, Operation, RequestHead, RunOn};
 
 impl Service {
     /// Returns the error for an admitted request that ends before its operation: its input could not be read,
@@ -35,12 +35,16 @@ impl Service {
     ///
     /// That is `refusal`, unless a limit is exceeded. Nobody needs a credential to learn that there is
     /// nothing, but if it is a delegated one, that is recorded.
-    pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> Error {
-        match self.admit(None, head).await {
-            Ok(admission) if admission.is_delegated() => self.refuse(None, admission, refusal).await,
-            Ok(_) => refusal,
-            Err(error) if error.code() == Code::Unauthenticated => refusal,
-            Err(error) => error.into(),
-        }
+    pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> NotAdmitted {
+        let (standings, refusal) = match self.admit(None, head).await {
+            Ok(admission) => {
+                let standings = admission.standings().into();
+                let is_recorded = admission.is_delegated();
+                (standings, if is_recorded { self.refuse(None, admission, refusal).await } else { refusal })
+            }
+            Err(error) if error.code() == Code::Unauthenticated => (error.standings().into(), refusal),
+            Err(error) => return error,
+        };
+        NotAdmitted::new(refusal, standings)
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     match lacking(caller.capabilities, carries.intersection(beyond)) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!(
-            "the token reaches beyond the workspace: revoke it with a token that carries {names}"
+            "the token reaches beyond the workspace: that takes a token that carries {names}"
         ))),
     }
 }

@@ -278,12 +278,12 @@ pub(crate) fn hide(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<()> {
 
 const HIDE: &str = "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
 
-/// Returns a workspace that is being erased, if there is one.
-pub(crate) fn erasing(cx: &Read<'_>) -> Result<Option<WorkspaceId>> {
-    Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING])?.map(|(workspace,)| workspace))
+/// Returns the next workspace after `after` that is being erased, if there is one.
+pub(crate) fn erasing(cx: &Read<'_>, after: WorkspaceId) -> Result<Option<WorkspaceId>> {
+    Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING, &after])?.map(|(workspace,)| workspace))
 }
 
-const IS_ERASING: &str = "select id from workspaces where state = $1 order by id limit 1";
+const IS_ERASING: &str = "select id from workspaces where state = $1 and id > $2 order by id limit 1";
 
 /// Returns the state of a workspace, if there is one.
 pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {

@@ -73,6 +73,7 @@ migrations! {
     43 "0043_limits",
     44 "0044_removals",
     46 "0046_held_texts",
+    49 "0049_no_statistics",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -324,8 +324,9 @@ impl Call<'_> {
         let head = self.head().await?;
         let refusal = Error::new(Code::UnknownRoute, "this server does not serve the route");
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
+        self.unverified.tell(refusal.standings());
         self.discard().await;
-        Err(refusal)
+        Err(refusal.into())
     }
 }
 

@@ -1,23 +1,26 @@
 //! A real provider: the authorization code flow with PKCE, and the checks of the token that it signs.
 //!
 //! The library checks signature, issuer, audience, nonce and times; what it leaves to its caller is here:
-//! that the algorithm is asymmetric, that the clock may be a minute off, and the authorized party.
+//! that the algorithm is asymmetric, that the clock may be a minute off, `nbf`, and the authorized party.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreErrorResponseType, CoreIdTokenClaims,
-    CoreJwsSigningAlgorithm, CoreTokenResponse,
+    CoreAuthDisplay, CoreAuthPrompt, CoreAuthenticationFlow, CoreClientAuthMethod, CoreErrorResponseType,
+    CoreGenderClaim, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm,
+    CoreRevocableToken, CoreRevocationErrorResponse, CoreTokenIntrospectionResponse, CoreTokenType,
 };
 use openidconnect::{
-    AsyncHttpClient, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken,
-    EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, Nonce, PkceCodeChallenge,
-    PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
-    StandardErrorResponse, TokenResponse as _,
+    AdditionalClaims, AsyncHttpClient, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId,
+    ClientSecret, CsrfToken, EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet,
+    HttpRequest, HttpResponse, IdTokenClaims, IdTokenFields, Nonce, PkceCodeChallenge, PkceCodeVerifier,
+    RedirectUrl, RequestTokenError, Scope, SignatureVerificationError, StandardErrorResponse,
+    StandardTokenResponse, TokenResponse as _,
 };
 use reqwest::Url;
 use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 use svc_core::config::{OidcConfig, OidcProvider};
 use svc_core::ops::{BegunLogin, LoginSecrets, ProviderClaims};
 use svc_core::time::Time;
@@ -55,7 +58,40 @@ pub(super) struct Remote {
     keys: Keys,
 }
 
-type Client = CoreClient<
+/// What the library does not check of a token (RFC 7519, 4.1.5).
+#[derive(Debug, Serialize, Deserialize)]
+struct Unchecked {
+    /// The second since 1970 before which it does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nbf: Option<f64>,
+}
+
+impl AdditionalClaims for Unchecked {}
+
+type Claims = IdTokenClaims<Unchecked, CoreGenderClaim>;
+type Tokens = StandardTokenResponse<
+    IdTokenFields<
+        Unchecked,
+        EmptyExtraTokenFields,
+        CoreGenderClaim,
+        CoreJweContentEncryptionAlgorithm,
+        CoreJwsSigningAlgorithm,
+    >,
+    CoreTokenType,
+>;
+
+type Client = openidconnect::Client<
+    Unchecked,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
     EndpointSet,
     EndpointNotSet,
     EndpointNotSet,
@@ -113,7 +149,7 @@ impl Remote {
         let secret = ClientSecret::new(owned(&self.client_secret));
         let metadata = (*known.metadata).clone();
         let methods = metadata.token_endpoint_auth_methods_supported().cloned().unwrap_or_default();
-        let client = CoreClient::from_provider_metadata(metadata, self.client_id.clone(), Some(secret))
+        let client = Client::from_provider_metadata(metadata, self.client_id.clone(), Some(secret))
             .set_redirect_uri(self.redirect_uri.clone());
         let has = |method| methods.contains(&method);
         if has(CoreClientAuthMethod::ClientSecretPost) && !has(CoreClientAuthMethod::ClientSecretBasic) {
@@ -168,7 +204,7 @@ impl Remote {
         })
     }
 
-    async fn exchange(&self, known: &Known, code: &str, secrets: &LoginSecrets) -> Result<CoreTokenResponse> {
+    async fn exchange(&self, known: &Known, code: &str, secrets: &LoginSecrets) -> Result<Tokens> {
         let client = self.client(known);
         let request = client.exchange_code(AuthorizationCode::new(code.to_owned()));
         let request = request.map_err(|_| broken("its discovery document names no token endpoint"))?;
@@ -179,7 +215,7 @@ impl Remote {
     fn verify(
         &self,
         known: &Known,
-        tokens: &CoreTokenResponse,
+        tokens: &Tokens,
         secrets: &LoginSecrets,
         now: Time,
     ) -> std::result::Result<ProviderClaims, Rejected> {
@@ -209,10 +245,14 @@ impl Remote {
         if claims.authorized_party().is_some_and(|party| **party != *self.client_id) {
             return Err(invalid("it is for another authorized party"));
         }
+        let begins = claims.additional_claims().nbf;
+        if begins.is_some_and(|begins| begins > now.saturating_add(SKEW).as_secs_f64()) {
+            return Err(invalid("it does not count yet"));
+        }
         Ok(self.claims(claims))
     }
 
-    fn claims(&self, claims: &CoreIdTokenClaims) -> ProviderClaims {
+    fn claims(&self, claims: &Claims) -> ProviderClaims {
         ProviderClaims {
             issuer: self.issuer.clone(),
             subject: claims.subject().to_string(),

@@ -217,9 +217,10 @@ impl Socket {
 
     /// Sends a text frame, and waits until it is written to the connection.
     pub async fn send(&mut self, text: Bytes) -> Result<(), End> {
+        let began = Instant::now();
         self.write(Data::Text, text).await?;
-        // Nothing was read meanwhile, so the client must not count as silent.
-        self.last_received = Instant::now();
+        // Nothing was read meanwhile, so that time does not count as silence.
+        self.last_received += began.elapsed();
         Ok(())
     }
 

@@ -168,6 +168,23 @@ fn a_member_that_waits_is_woken_once_it_may_work() {
 }
 
 #[test]
+fn who_reaches_beyond_the_workspace_is_frozen_only_by_who_reaches_as_far() {
+    on_both_engines(|world| {
+        let freeze = |token: &str| {
+            let freeze = json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent")});
+            world.call(token, "freeze_member", freeze)
+        };
+        let wide = json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"),
+                          "capabilities": ["operator:global"]});
+        let operator = world.new_token(vec!["token:admin", "operator:global"]);
+        world.call(&operator, "mint_token", wide).output();
+        let other = world.new_token(vec!["token:admin"]);
+        freeze(&other).refused(403, "forbidden");
+        freeze(&operator).output();
+    });
+}
+
+#[test]
 fn the_machines_administrator_freezes_on_its_own_authority() {
     on_both_engines(|world| {
         let workspace_id = world.id("workspace");

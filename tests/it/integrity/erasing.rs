@@ -70,6 +70,39 @@ fn nothing_of_an_erased_workspace_is_left() {
     }
 }
 
+/// Rows that refer to others go before them, and what cannot be erased is in nobody's way.
+#[test]
+fn a_workspace_goes_with_its_consumers_and_without_the_one_that_cannot_go() {
+    for engine in engines() {
+        let world = World::open(engine);
+        let (made, kept) = ([another(&world), another(&world)], another(&world));
+        let mut erased: Vec<(WorkspaceId, String)> = made.into_iter().chain([kept]).collect();
+        erased.sort_by_key(|(workspace, _)| workspace.to_string());
+        for (workspace, token) in &erased {
+            let id = world.database.id(*workspace);
+            world.database.execute(&format!(
+                "insert into consumers (workspace_id, member_id, consumer_id, after_id, holder, seen_at)
+                 select workspace_id, id, 'sync', 0, id, 0 from members where workspace_id = {id} limit 1"
+            ));
+            let confirm = json!({"workspace_id": workspace, "confirm": "Gone soon"});
+            world.call(token, "erase_workspace", confirm).output();
+        }
+        let first = world.database.id(erased[0].0);
+        world.database.execute(&format!("update erased set place = 'none' where workspace_id = {first}"));
+        world.clock.advance(10 * SECOND);
+        world.service.housekeep().unwrap_err();
+        let left = |table: &str| world.database.number(&format!("select count(*) from {table}"));
+        let of_first = format!("where workspace_id = {first}");
+        for (workspace, _) in &erased[1..] {
+            let id = world.database.id(*workspace);
+            for table in ["messages", "members", "consumers"] {
+                assert_eq!(left(&format!("{table} where workspace_id = {id}")), 0, "{table}");
+            }
+        }
+        assert!(left(&format!("members {of_first}")) > 0, "it cannot be told how far this one has come");
+    }
+}
+
 #[test]
 fn an_erased_workspace_comes_back_from_its_export_alone() {
     for engine in engines() {

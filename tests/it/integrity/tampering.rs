@@ -200,10 +200,21 @@ fn a_changed_file_is_refused_with_the_reason() {
             ("\"private\":false", "\"private\":0", "unknown-field"),
             ("\\\"$chain\\\":{\\\"at\\\":1", "\\\"$chain\\\":{\\\"at\\\":2", "chain"),
             ("\"words\":\"all\"", "\"words\":\"none\"", "hash"),
+            ("\"words\":\"all\"", "\"words\":{\"all\":null}", "unknown-field"),
             ("\\n\\n\u{2014} svc/", "\\n\\n- svc/", "signature"),
         ] {
             assert_eq!(replaced(from, to), reason, "{to} for {from}");
         }
+        // What is signed are the members of the header, whatever form they have in the file.
+        let header = &file[file.find("\"header\":").unwrap()..file.find(",\n\"records\"").unwrap()];
+        let members: Value = serde_json::from_str(header.split_once(':').unwrap().1).unwrap();
+        let values: Vec<Value> =
+            ["schema", "exported_at", "workspace_id", "floor", "pruned_at", "words_floor"]
+                .iter()
+                .chain(&["head", "audit_seq", "words"])
+                .map(|name| members[*name].clone())
+                .collect();
+        assert_eq!(replaced(header, &format!("\"header\":{}", json!(values))), "unknown-field");
         assert_eq!(refused("{}").1, "not-an-export");
         assert_eq!(refused("[]").1, "not-an-export");
         assert_eq!(refused(&format!("{file} more")).1, "not-an-export");

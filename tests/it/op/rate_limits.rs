@@ -155,17 +155,19 @@ fn a_table_that_is_locked_holds_nobody_up_for_long() {
 #[test]
 fn an_authenticated_response_says_what_is_left() {
     for engine in engines() {
-        let rates = RateSettings { per_client: 4, per_workspace: 8, window: Duration::from_secs(60) };
+        let rates = RateSettings { per_client: 6, per_workspace: 12, window: Duration::from_secs(60) };
         let world = World::with(engine, Setup { rates, ..Setup::default() });
         let agent = Some(world.people.agent.as_str());
         let rest = world.rest();
-        let policy = r#""client";q=4;w=60, "workspace";q=8;w=60"#;
+        let policy = r#""client";q=6;w=60, "workspace";q=12;w=60"#;
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
         for (method, path, body, status, left) in [
-            ("GET", "/me", None, 200, r#""client";r=3;t=15, "workspace";r=7;t=8"#),
-            ("POST", "/mcp", Some(&list), 200, r#""client";r=2;t=30, "workspace";r=6;t=15"#),
-            ("GET", "/threads/0", None, 400, r#""client";r=1;t=45, "workspace";r=5;t=23"#),
-            ("POST", "/workspaces/0/agents", None, 403, r#""client";r=0;t=60, "workspace";r=4;t=30"#),
+            ("GET", "/me", None, 200, r#""client";r=5;t=10, "workspace";r=11;t=5"#),
+            ("POST", "/mcp", Some(&list), 200, r#""client";r=4;t=20, "workspace";r=10;t=10"#),
+            ("GET", "/threads/0", None, 400, r#""client";r=3;t=30, "workspace";r=9;t=15"#),
+            ("PUT", "/me", None, 405, r#""client";r=2;t=40, "workspace";r=8;t=20"#),
+            ("GET", "/nothing", None, 404, r#""client";r=1;t=50, "workspace";r=7;t=25"#),
+            ("POST", "/workspaces/0/agents", None, 403, r#""client";r=0;t=60, "workspace";r=6;t=30"#),
             // What was rejected for the client's sake does not count for the workspace.
             ("GET", "/me", None, 429, r#""client";r=0;t=60"#),
             ("POST", "/mcp", Some(&list), 429, r#""client";r=0;t=60"#),
@@ -175,7 +177,7 @@ fn an_authenticated_response_says_what_is_left() {
             assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
             let header = |name: &str| answer.headers.get(name).map_or("", |value| value.to_str().unwrap());
             assert_eq!(header("ratelimit"), left, "{method} {path}");
-            let limits = if status == 429 { r#""client";q=4;w=60"# } else { policy };
+            let limits = if status == 429 { r#""client";q=6;w=60"# } else { policy };
             assert_eq!(header("ratelimit-policy"), limits, "{method} {path}");
         }
         let unknown = rest.send(Some("svc_unknown"), "GET", "/me", &[], None);

@@ -55,4 +55,4 @@ const LOOK_AHEAD: Duration = Duration::from_secs(1);
 const ENDING: &str = "
     select id, assignment_expires_at from threads where workspace_id = $1 and assignment_expires_at <= $2
         and assignment_expires_at is not null
-    order by assignment_expires_at, id limit 256";
+    order by assignment_expires_at, id limit 128";

@@ -410,9 +410,15 @@ pub(super) fn no_longer_touch(
     touched: &Footprint,
     part: &str,
 ) -> Result<()> {
-    let freed = obstacles::end(cx, thread, touched)?;
+    // A few are dealt with one by one sooner than it is found out what is waited for.
+    let waited_for =
+        if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };
+    let mut freed = obstacles::end(cx, thread, touched)?;
+    freed.retain(|obstacle| waited_for.as_ref().is_none_or(|waited_for| waited_for.contains(obstacle)));
     freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle, part))
 }
+
+const FEW_ITEMS: usize = 4;
 
 static END: RowWrite = RowWrite {
     table: "threads",
@@ -462,21 +468,25 @@ const HELD_BY: &str = "select id from threads where workspace_id = $1 and assign
 /// nothing stays parked behind a claim that is in nobody's way. So does what would change how a lapsed claim
 /// counts: another budget, a close and a cancel.
 pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
-    while !cx.leaves_out(left_out::EXPIRE) {
-        let lapsed = lapse::lapsed(cx)?;
-        if lapsed.is_empty() {
-            return Ok(());
-        }
-        expect(cx, lapsed.iter().copied());
-        for id in lapsed {
-            if let Some(thread) = thread_of_workspace(cx, id)? {
-                end_claim(cx, &thread, ClaimEnd::Expired)?;
-                // The claim that is about to begin may be of this thread: the projector would be too late.
-                queue::refresh(cx, id)?;
-            }
+    while expire_some(cx)? {}
+    Ok(())
+}
+
+/// Ends some of them. Returns whether there may be more.
+pub(in crate::coordination) fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
+    if cx.leaves_out(left_out::EXPIRE) {
+        return Ok(false);
+    }
+    let lapsed = lapse::lapsed(cx)?;
+    expect(cx, lapsed.iter().copied());
+    for id in &lapsed {
+        if let Some(thread) = thread_of_workspace(cx, *id)? {
+            end_claim(cx, &thread, ClaimEnd::Expired)?;
+            // The claim that is about to begin may be of this thread: the projector would be too late.
+            queue::refresh(cx, *id)?;
         }
     }
-    Ok(())
+    Ok(!lapsed.is_empty())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
-use crate::coordination::claims::{Claimed, ClaimedThread, LeaseSecs, begin, expire_lapsed};
+use crate::coordination::claims::{Claimed, ClaimedThread, LeaseSecs, begin, expire_lapsed, expire_some};
 use crate::coordination::footprint::{self, Repo};
 use crate::coordination::obstacles::{self, Blocked};
 use crate::coordination::queue::{self, Scope, Wanted};
@@ -90,7 +90,9 @@ fn claim_next(
     lease: Option<LeaseSecs>,
     repo: Option<&Repo>,
 ) -> Result<Option<Claimed>> {
-    expire_lapsed(cx)?;
+    if expire_some(cx)? && expire_some(cx)? {
+        return Ok(None);
+    }
     let wanted = Wanted { scope, repo: repo.map(Repo::key) };
     let mut parked: usize = 0;
     for _ in 0..CHECKED_MAX {

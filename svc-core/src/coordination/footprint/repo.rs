@@ -41,7 +41,7 @@ impl Repo {
 }
 
 fn parse(text: &str) -> Option<String> {
-    let path = match SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)) {
+    let path = match SCHEMES.iter().find_map(|scheme| without_prefix(text, scheme)) {
         Some(rest) => {
             let (authority, path) = rest.split_once('/')?;
             let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -62,11 +62,22 @@ fn parse(text: &str) -> Option<String> {
     (is_name(owner) && is_name(name)).then(|| format!("{owner}/{name}"))
 }
 
-/// Returns a name without `.git` at its end, so that what was read is read as the same again.
+/// Returns a URL without a scheme, which may be in any case (RFC 3986, 3.1).
+fn without_prefix<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
+    let (start, rest) = text.split_at_checked(scheme.len())?;
+    start.eq_ignore_ascii_case(scheme).then_some(rest)
+}
+
+/// Returns a name without `.git` at its end, in any case, so that what was read is read as the same again.
 ///
 /// A repository may be called `.git`.
 fn without_suffix(mut name: &str) -> &str {
-    while let Some(shorter) = name.strip_suffix(".git").filter(|name| is_name(name)) {
+    const SUFFIX: &str = ".git";
+    while let Some((shorter, end)) =
+        name.len().checked_sub(SUFFIX.len()).and_then(|at| name.split_at_checked(at))
+        && end.eq_ignore_ascii_case(SUFFIX)
+        && is_name(shorter)
+    {
         name = shorter;
     }
     name
@@ -162,6 +173,8 @@ mod tests {
             "git://host/Acme/App.git",
             "git@host.example:Acme/App.git",
             "host.example:Acme/App",
+            "HTTPS://host.example/Acme/App.GIT",
+            "Acme/App.git.Git",
         ] {
             let repo = Repo::new(text).unwrap();
             assert_eq!(&*repo, "Acme/App", "{text}");

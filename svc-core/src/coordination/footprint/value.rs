@@ -193,9 +193,10 @@ impl Footprint {
     }
 }
 
-/// Returns the form of a slot's name by which slots are compared.
+/// Returns the form of a slot's name by which slots are compared, whatever the case of its letters.
 pub(crate) fn slot_key(slot: &str) -> String {
-    slot.to_lowercase()
+    // Some letters have two lower-case forms, such as the Greek sigma.
+    slot.to_uppercase().to_lowercase()
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(in crate::coordination) fn end(
 const END: &str = "delete from live_items where thread_id = $1";
 
 /// Returns what a claim of a thread with this footprint is as obstacles.
-pub(in crate::coordination) fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
+fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
         extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
     touched.sort();

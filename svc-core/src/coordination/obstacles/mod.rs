@@ -26,7 +26,7 @@ use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
 use limited::{Limited, limited};
-pub(in crate::coordination) use live::{begin, end, of_claim};
+pub(in crate::coordination) use live::{begin, end};
 pub(in crate::coordination) use probe::holders;
 
 /// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.

@@ -32,7 +32,7 @@ use crate::op::{Read, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
-pub(in crate::coordination) use parked::{free, park};
+pub(in crate::coordination) use parked::{free, park, waited_for};
 pub(in crate::coordination) use supply::supply;
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.

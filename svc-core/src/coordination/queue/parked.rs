@@ -181,6 +181,16 @@ pub(super) fn following(
     origins.into_iter().map(|origin| Ok((origin.clone(), group(cx, &origin)?))).collect()
 }
 
+/// Returns what threads are parked behind of what the claim of a thread touches.
+pub(in crate::coordination) fn waited_for(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<Obstacle>> {
+    let found: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&thread])?;
+    Ok(found.into_iter().map(|(obstacle,)| obstacle).collect())
+}
+
+const WAITED_FOR: &str = "
+    select l.obstacle from live_items l
+    where l.thread_id = $1 and exists (select 1 from parked p where p.obstacle = l.obstacle)";
+
 /// Where threads stand in the queue: in which pool, of which channel, skill set and repository.
 pub(super) struct Standing {
     pub pool: Uuid,

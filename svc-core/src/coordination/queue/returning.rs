@@ -8,9 +8,10 @@ use super::heads::NextThread;
 use super::parked::{self, Standing};
 use crate::Result;
 use crate::conversation::places::audience;
+use crate::coordination::budget;
+use crate::coordination::obstacles::Obstacle;
 use crate::coordination::rules::is_able;
 use crate::coordination::thread::thread_of_workspace;
-use crate::coordination::{budget, footprint, obstacles};
 use crate::id::ThreadId;
 use crate::op::Read;
 use crate::store::{FromRow, Row};
@@ -26,12 +27,15 @@ pub(super) fn once_lapsed_claims_end(
     let mut groups = Vec::new();
     let workspace = cx.caller().workspace_id;
     let lapsed: Vec<Lapsed> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
-    for Lapsed { is_able, next, standing } in lapsed {
-        if is_able && is_wanted(&standing) && !fails_by_lapse(cx, next.thread_id)? {
+    let touch_something = lapsed.iter().any(|lapsed| lapsed.next.footprint != 0);
+    for Lapsed { is_able, is_budgeted, next, standing } in lapsed {
+        if is_able && is_wanted(&standing) && !(is_budgeted && fails_by_lapse(cx, next.thread_id)?) {
             groups.push(vec![next]);
         }
-        let Some(touched) = footprint::load(cx, next.footprint)? else { continue };
-        for obstacle in obstacles::of_claim(workspace, &touched) {
+    }
+    if touch_something {
+        let obstacles: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&workspace, &cx.now(), &LAPSED_MAX])?;
+        for (obstacle,) in obstacles {
             groups.extend(parked::behind(cx, obstacle, &is_wanted)?);
         }
     }
@@ -42,18 +46,25 @@ pub(super) fn once_lapsed_claims_end(
 struct Lapsed {
     /// Whether it belongs into the queue apart from that.
     is_able: bool,
+    /// Whether its budget has limits.
+    is_budgeted: bool,
     next: NextThread,
     standing: Standing,
 }
 
 impl FromRow for Lapsed {
     fn from_row(row: &mut Row) -> Result<Self> {
-        let is_able = row.take()?;
+        let (is_able, is_budgeted) = (row.take()?, row.take()?);
         let (urgency, lsn, thread_id, channel_id, footprint) =
             (row.take()?, row.take()?, row.take()?, row.take()?, row.take()?);
         let next = NextThread { urgency, lsn, thread_id, channel_id, footprint };
         let (pool, skill_set, repo_key) = (row.take()?, row.take()?, row.take()?);
-        Ok(Self { is_able, next, standing: Standing { pool, channel: channel_id, skill_set, repo_key } })
+        Ok(Self {
+            is_able,
+            is_budgeted,
+            next,
+            standing: Standing { pool, channel: channel_id, skill_set, repo_key },
+        })
     }
 }
 
@@ -63,7 +74,7 @@ const LAPSED_MAX: i64 = 256;
 const LAPSED: &str = concat!(
     "select ",
     is_able!(),
-    " and c.archived_at is null, -t.priority, t.lsn, t.id, t.channel_id, t.footprint, ",
+    " and c.archived_at is null, t.budgeted, -t.priority, t.lsn, t.id, t.channel_id, t.footprint, ",
     audience!(c),
     ", t.skill_set, coalesce(f.repo_key, '')
      from threads t join channels c on c.id = t.channel_id
@@ -71,6 +82,16 @@ const LAPSED: &str = concat!(
      where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
      order by t.assignment_expires_at, t.id limit $3"
 );
+
+/// What threads are parked behind of what these claims touch: of very much the first.
+const WAITED_FOR: &str = "
+    select distinct l.obstacle from (
+        select t.id from threads t
+        where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
+        order by t.assignment_expires_at, t.id limit $3) t
+    join live_items l on l.thread_id = t.id
+    where exists (select 1 from parked p where p.obstacle = l.obstacle)
+    order by l.obstacle limit 256";
 
 fn fails_by_lapse(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))

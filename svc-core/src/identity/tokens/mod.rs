@@ -37,7 +37,7 @@ pub(crate) use mint::{
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
 use revoke::revoke_token;
-pub(crate) use revoke::{end_of_grant, end_of_installation, end_of_member};
+pub(crate) use revoke::{check_reaches_no_further, end_of_grant, end_of_installation, end_of_member};
 use rotate::rotate_token;
 
 /// An API token as lists return it, without its secret.

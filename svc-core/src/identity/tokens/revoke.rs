@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::log::event::Subject;
-use crate::op::Write;
+use crate::op::{Read, Write};
 use crate::time::Time;
 
 /// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
@@ -125,6 +125,12 @@ const LIVE_OF_MEMBER: &str = "
         select t.id, t.capabilities, t.lsn from tokens t
         where t.actor_id = $1 and t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
     ) live order by live.lsn";
+
+/// Fails if a live token of a member reaches further beyond the workspace than the caller.
+pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Result<()> {
+    let live: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &cx.now()])?;
+    live.iter().try_for_each(|(token_id, carries)| authority::check_revokes(cx.caller(), *token_id, *carries))
+}
 
 /// Revokes the live tokens that act as a member or that it holds for others, and returns which ones ended.
 ///

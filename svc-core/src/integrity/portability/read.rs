@@ -151,16 +151,24 @@ impl Whole<'_> {
         self.fail(Invalid::new(reason, detail))
     }
 
-    /// Reads a member of a type that takes no unknown fields.
-    fn typed<'de, T: DeserializeOwned, A: MapAccess<'de>>(
+    /// Reads a member of a type that takes no unknown fields, and that is written as the type would be.
+    ///
+    /// Serde also takes an array for a struct, and what is signed is the struct.
+    fn typed<'de, T: DeserializeOwned + Serialize, A: MapAccess<'de>>(
         &self,
         name: &str,
         map: &mut A,
     ) -> Result<T, A::Error> {
         let Strict(value) = map.next_value()?;
         let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
-        serde_json::from_value(value)
-            .map_err(|error| self.refuse(reason, format!("the {name} is not that of an export: {error}")))
+        let refuse = |why: &dyn fmt::Display| {
+            self.refuse(reason, format!("the {name} is not that of an export: {why}"))
+        };
+        let read: T = serde_json::from_value(value.clone()).map_err(|error| refuse(&error))?;
+        match serde_json::to_value(&read) {
+            Ok(written) if written == value => Ok(read),
+            _ => Err(refuse(&"it is written in another form")),
+        }
     }
 }
 

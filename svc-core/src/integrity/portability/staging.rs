@@ -10,7 +10,8 @@ use super::removal::{Place, remove_some};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::op::{Chore, Round, Step, Who, Write};
+use crate::op::{Chore, Read, Round, Step, Who, Write};
+use crate::time::Time;
 
 /// Time between two looks for imports that have ended early.
 const PULSE: Duration = Duration::from_secs(5);
@@ -24,17 +25,33 @@ pub(super) fn chore() -> Chore {
 }
 
 /// Removes what is left of workspaces that are being erased, and of imports that have ended early.
+///
+/// What fails for one is tried again later, after all others.
 fn step(round: &Round<'_>) -> Result<Step> {
-    if let Some(workspace) = round.read(workspaces::erasing)? {
+    let (mut last, mut failed) = (WorkspaceId::INSTANCE, None);
+    while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
         let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-        lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace))?;
-        return Ok(Step::More);
+        match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace)) {
+            Ok(_) => return Ok(Step::More),
+            Err(error) => failed = Some(error),
+        }
+        last = workspace;
     }
-    let left = round.read(|cx| cx.one::<(String, WorkspaceId)>(LEFT, &[&cx.now()]))?;
-    let Some((import, workspace)) = left else { return Ok(Step::Done) };
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-    lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace))?;
-    Ok(Step::More)
+    let mut until = Time::from_micros(0);
+    while let Some((import, workspace, at)) = round.read(move |cx| left_after(cx, until))? {
+        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
+            Ok(()) => return Ok(Step::More),
+            Err(error) => failed = Some(error),
+        }
+        until = at;
+    }
+    failed.map_or(Ok(Step::Done), Err)
+}
+
+/// Returns the next import that has ended early, by the time when it did, after `until`.
+fn left_after(cx: &Read<'_>, until: Time) -> Result<Option<(String, WorkspaceId, Time)>> {
+    cx.one(LEFT, &[&cx.now(), &until])
 }
 
 /// Removes some of what an import has left that has ended early, and in the end the import itself.
@@ -52,8 +69,9 @@ pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: Workspa
     }
 }
 
-const LEFT: &str =
-    "select id, workspace_id from imports where outcome is null and until < $1 order by until limit 1";
+const LEFT: &str = "
+    select id, workspace_id, until from imports
+    where outcome is null and until < $1 and until > $2 order by until limit 1";
 
 const GIVE_UP: &str = "
     update imports set holder = $2

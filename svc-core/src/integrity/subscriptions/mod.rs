@@ -44,9 +44,9 @@ use wakeup::{Listening, Pass, Wakeup, in_time};
 pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new()
-        .chore(consumers::tidy())
-        .records(vec![Records::table("consumers", "workspace_id member_id consumer_id").stays()])
+    Feature::new().chore(consumers::tidy()).records(vec![
+        Records::table("consumers", "workspace_id member_id consumer_id").after("members").stays(),
+    ])
 }
 
 /// How long the first read of a subscription may take. One that was not begun has missed nothing.

@@ -101,7 +101,7 @@ pub struct NotAdmitted {
 }
 
 impl NotAdmitted {
-    pub(super) fn new(error: Error, standings: Arc<[Standing]>) -> Self {
+    pub(crate) fn new(error: Error, standings: Arc<[Standing]>) -> Self {
         Self { error, standings }
     }
 

@@ -237,7 +237,8 @@ impl<S: BatchState> Writer<S> {
         self.run_alone(alone, held);
     }
 
-    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail.
+    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail; if that is
+    /// because another server has the workspace locked, the others of it are set aside too.
     fn run_alone(&mut self, alone: Vec<Waiting<S>>, held: Held) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
@@ -245,12 +246,18 @@ impl<S: BatchState> Writer<S> {
             if !self.keep_in_time(&mut single) {
                 continue;
             }
+            let workspaces = single.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
             if let Attempt::Lost(_) = attempt {
                 attempt = self.attempt(&mut single, held);
             }
             match attempt {
                 Attempt::Committed(outcomes) => finish_all(single, outcomes),
+                Attempt::Failed(_) if single.is_empty() => {
+                    let mut others: Vec<Waiting<S>> = alone.collect();
+                    self.set_aside(&mut others, &workspaces);
+                    alone = others.into_iter();
+                }
                 Attempt::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
                 Attempt::Lost(error)
                 | Attempt::Culprit(_, error)

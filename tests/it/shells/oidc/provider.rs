@@ -82,6 +82,7 @@ const LIES: &[Lie] = &[
     ("another authorized party", || claims(|claims| claims["azp"] = json!("other"))),
     ("expired", || claims(|claims| moved(claims, "exp", -61))),
     ("issued later than now", || claims(|claims| moved(claims, "iat", 62))),
+    ("not valid yet", || claims(|claims| moved(claims, "nbf", 62))),
     ("another nonce", || claims(|claims| claims["nonce"] = json!("0".repeat(64)))),
     ("no nonce", || claims(|claims| drop(claims.as_object_mut().unwrap().remove("nonce")))),
     ("a stranger's key", || signed(Signed::Stranger)),

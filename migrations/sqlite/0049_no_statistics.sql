@@ -1,0 +1,1 @@
+-- Only Postgres samples what columns hold.
