@@ -50,7 +50,7 @@
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
-//! | `conversation` | channels, messages, what is visible to whom |
+//! | `conversation` | channels, messages, reactions and pins, what is visible to whom |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
@@ -74,7 +74,7 @@
 //! | obstacle | what is in the way of a footprint: an item that a claim touches, a full slot, a pause |
 //! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
-//! | pin | the hash of the event that made a claim: what its holder agreed to |
+//! | pin | of a claim, the hash of the event that made it; of a channel, a message that is kept at hand |
 //! | gate | what must be settled before a thread may close; an approval gate asks a person |
 //! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |

@@ -27,6 +27,16 @@ pub const TITLE_MAX: usize = 200;
 pub const TOPIC_MAX: usize = 500;
 /// Characters of a message's body.
 pub const MESSAGE_MAX: usize = 100_000;
+/// Different emoji that one message has reactions with.
+pub const REACTION_KINDS_MAX: i64 = 50;
+/// Members that are listed for one emoji of a message.
+pub const REACTING_LISTED: i64 = 50;
+/// Characters of an emoji, its shortcode, or a name in its place.
+pub const EMOJI_MAX: usize = 64;
+/// Messages that are pinned in one channel.
+pub const PINS_MAX: i64 = 100;
+/// Pinned messages in a thread's context.
+pub const CONTEXT_PINS: i64 = 10;
 /// Characters of a cancel reason.
 pub const CANCEL_REASON_MAX: usize = 500;
 /// Characters of a skill's name.

@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
-use crate::conversation::messages::{self, MessageTombstoned, SealedPost};
+use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
-use crate::log::event::{Event, EventKind, Recorded, Subject};
+use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -20,8 +20,7 @@ use crate::time::Time;
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .events(vec![EventKind::of::<ThreadNotice>()])
-        .projector(&[MessageTombstoned::KIND], blank)
-        .cleaner("thread_notices", blank_purged)
+        .cleaner_at_withdrawal("thread_notices", blank)
         .records(vec![
             Records::table("thread_notices", "lsn thread_id")
                 .through("thread_id", "threads")
@@ -119,14 +118,8 @@ pub(in crate::coordination) fn add(
     }))
 }
 
-/// Blanks the notices of messages that `withdrawals` withdraw.
-fn blank(cx: &mut Write<'_>, withdrawals: &[Recorded]) -> Result<()> {
-    let mut messages = withdrawals.iter().map(MessageTombstoned::message_of);
-    messages.try_for_each(|id| cx.execute_any(BLANK, &[&id?]))
-}
-
-/// Blanks the notices of messages that are purged.
-fn blank_purged(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+/// Blanks the notices of messages that are withdrawn or purged.
+fn blank(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(BLANK, &[id]))
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::messages::pins::{self, PinnedMessage};
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
 use crate::coordination::checkpoint::{self, Checkpoint};
@@ -253,6 +254,8 @@ struct ThreadContext {
     checkpoint: Option<Checkpoint>,
     /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
+    /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
+    pins: Vec<PinnedMessage>,
     /// The workspace's terms; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     glossary: Option<Vec<Value>>,
@@ -263,7 +266,8 @@ struct ThreadContext {
 /// Returns what you need to take up a thread.
 ///
 /// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
-/// and anybody from closing it, the last checkpoint, its last messages and its notices.
+/// and anybody from closing it, the last checkpoint, its last messages, what is pinned in its channel, and
+/// its notices.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadContext {
@@ -284,6 +288,7 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
         close_refusals,
         checkpoint: checkpoint::last(cx, &thread)?,
         messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
+        pins: pins::context_pins(cx, thread.channel_id)?,
         // No operation adds terms to a workspace yet.
         glossary: input.include_glossary.then(Vec::new),
         notices: notices::last(cx, thread.id)?,

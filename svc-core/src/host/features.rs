@@ -29,6 +29,8 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::scim::feature(),
         conversation::channels::feature(),
         conversation::messages::feature(),
+        conversation::messages::reactions::feature(),
+        conversation::messages::pins::feature(),
         coordination::dependencies::feature(),
         coordination::notices::feature(),
         coordination::dead_letters::feature(),

@@ -73,6 +73,7 @@ migrations! {
     43 "0043_limits",
     44 "0044_removals",
     46 "0046_held_texts",
+    48 "0048_reactions",
     49 "0049_no_statistics",
 }
 
@@ -405,6 +406,42 @@ mod tests {
         assert_eq!(workers, [(vec![0x0a], 6), (vec![0x0b], 9)]);
         let mut rows = conn.query("select hash from skill_sets where id = 2", &[]).unwrap();
         assert_eq!(rows[0].take::<Vec<u8>>().unwrap(), sha256(b"go,rust"));
+    }
+
+    #[test]
+    fn a_message_gets_the_hash_of_the_event_with_its_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 48);
+        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        conn.batch(
+            "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
+             insert into channels (id, workspace_id, name, private, created_at, lsn)
+                 values (x'02', x'01', 'c', 0, 0, 2);
+             insert into threads (id, workspace_id, channel_id, depth, title, state, priority, skill_set,
+                 blocked, has_result, worked_micros, created_at, lsn)
+                 values (x'03', x'01', x'02', 1, 't', 'open', 0, 1, 0, 0, 0, 0, 3);
+             insert into messages (id, workspace_id, channel_id, thread_id, posted_at, edits, lsn) values
+                 (x'04', x'01', x'02', x'03', 0, 0, 4), (x'05', x'01', x'02', x'03', 0, 0, 5),
+                 (x'06', x'01', x'02', x'03', 0, 2, 6);
+             insert into message_edits (message_id, edit, written_at, lsn)
+                 values (x'06', 0, 0, 7), (x'06', 1, 0, 8);",
+        )
+        .unwrap();
+        // The event of the first message was pruned.
+        for lsn in 5..=8_u8 {
+            conn.execute(
+                "insert into events (workspace_id, lsn, kind, at, prev_hash, content_hash, payload)
+                 values (x'01', $1, 'A', 0, x'', $2, '')",
+                &[&i64::from(lsn), &[lsn; 32]],
+            )
+            .unwrap();
+        }
+        after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let mut rows = conn.query("select content_hash, marked from messages order by lsn", &[]).unwrap();
+        let found: Vec<(Option<[u8; 32]>, bool)> =
+            rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
+        assert_eq!(found, [(None, false), (Some([5; 32]), false), (Some([8; 32]), false)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod in_events;
 mod messages;
 mod old_keys;
 mod places;
+mod reactions;
 pub mod sealed;
 mod unreadable;
 pub mod withdraw;

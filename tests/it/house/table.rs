@@ -21,6 +21,7 @@ const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
     ("get_kind_census", "the kinds are in the code"),
     ("get_thread_footprint", "a footprint has 100 items at the most"),
+    ("list_reactions", "a message has 50 kinds at the most, with 50 members each"),
     ("list_reviewers", "a thread has 100 at the most"),
     ("get_workspace_usage", "the largest 1000 sums alone"),
     ("list_skills", "the most common 1000 alone"),

@@ -109,6 +109,8 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     call(agent, "set_thread_result", json!({"thread_id": done, "result": {"words": SECRET}}));
     let message = id(&call(agent, "post_message", json!({"thread_id": thread, "body": SECRET})));
     call(agent, "edit_message", json!({"message_id": message, "body": format!("{SECRET}, again")}));
+    call(agent, "add_reaction", json!({"message_id": message, "emoji": SECRET}));
+    call(agent, "pin_message", json!({"message_id": message}));
     let withdrawn = id(&call(admin, "post_message", json!({"thread_id": child, "body": SECRET})));
     call(admin, "delete_message", json!({"message_id": withdrawn}));
     call(admin, "cancel_thread", json!({"thread_id": child, "reason": SECRET}));

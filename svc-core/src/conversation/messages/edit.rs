@@ -6,15 +6,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Message;
 use super::plaintext::{self, GivenMetadata, Metadata, Plaintext, is_of_record};
-use super::{Message, Saying, Stored, visible_message};
+use super::stored::{Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
-use crate::log::event::Event;
+use crate::log::event::{Event, Recorded};
 use crate::op::{Caller, DestroyPermit, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -91,26 +92,29 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
         return Err(Error::wrong_state("the words of a review or of an approval gate cannot be edited"));
     }
     let after = edited(before.clone(), input)?;
+    let marks = stored.marks(cx)?;
     if after == before {
-        return Ok(stored.with(Saying::Plaintext(before)));
+        return Ok(stored.with(Saying::Plaintext(before), marks));
     }
     let edit = stored.edits.saturating_add(1);
     let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
     let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
-    let lsn = cx.emit(stored.place(), &event)?.lsn;
+    let Recorded { lsn, content_hash, .. } = cx.emit(stored.place(), &event)?;
     let now = cx.now();
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
-    cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes])?;
+    cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes, &content_hash])?;
     stored.edits = edit;
     stored.edited_at = Some(now);
-    Ok(stored.with(Saying::Plaintext(after)))
+    stored.content_hash = Some(content_hash);
+    Ok(stored.with(Saying::Plaintext(after), marks))
 }
 
 const KEEP_EARLIER: &str = "
     insert into message_edits (message_id, edit, written_at, sealed, lsn)
     select id, edits, coalesce(edited_at, posted_at), sealed, cast($2 as bigint) from messages where id = $1";
 
-const UPDATE_MESSAGE: &str = "update messages set edits = $2, edited_at = $3, sealed = $4 where id = $1";
+const UPDATE_MESSAGE: &str =
+    "update messages set edits = $2, edited_at = $3, sealed = $4, content_hash = $5 where id = $1";
 
 /// Removes the earlier texts of messages.
 pub(super) fn remove_edits(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {

@@ -15,12 +15,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Saying;
 use super::edit::MessageEdited;
 use super::keys::{Wrapped, old_key};
-use super::not_pruned;
 use super::plaintext::{self, Metadata};
 use super::post::MessagePosted;
+use super::stored::{Saying, not_pruned};
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::limits::{PAGE_BYTES, ROW_BYTES};

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Stored;
 use crate::Result;
 use crate::conversation::{scrub, shelves};
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
@@ -50,7 +49,7 @@ macro_rules! old_key {
              then (select k.wrapped from message_keys k where k.message_id = m.id) end"
     };
 }
-pub(super) use old_key;
+pub(crate) use old_key;
 
 impl Wrapped {
     /// The key in the columns of the key that a leaf wraps and of the one that the key-encryption key wraps.
@@ -67,19 +66,20 @@ impl Wrapped {
     }
 }
 
-/// Destroys the key of a message, for the event at `because`.
+/// Destroys the key of a message that was posted at `lsn`, for the event at `because`.
 ///
 /// The message's row must no longer hold it.
 pub(super) fn destroy(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
-    message: &Stored,
+    (message, lsn): (MessageId, i64),
+    wrapped: Option<&Wrapped>,
     because: i64,
 ) -> Result<()> {
-    match &message.wrapped {
-        Some(Wrapped::ByLeaf(_)) => shelves::cut(cx, permit, message.lsn, because),
+    match wrapped {
+        Some(Wrapped::ByLeaf(_)) => shelves::cut(cx, permit, lsn, because),
         Some(Wrapped::ByKek(_)) => {
-            cx.execute(1, DELETE_OLD, &[&message.id])?;
+            cx.execute(1, DELETE_OLD, &[&message])?;
             scrub::ask(cx, scrub::OLD_KEYS, because)
         }
         None => Ok(()),

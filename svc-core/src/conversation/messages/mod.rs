@@ -3,45 +3,47 @@
 //! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
 //! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
 //! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
-//! editing, withdrawing and the plaintext of events have a file each. Mentions, reactions, pins and search
+//! editing, withdrawing, the plaintext of events, reactions and pins have a file each. Mentions and search
 //! are other features.
 
 pub(crate) mod keys;
 mod plaintext;
+mod marks;
+mod stored;
 mod edit;
 mod post;
 mod in_events;
 mod withdraw;
 mod prune;
+pub(crate) mod reactions;
+pub(crate) mod pins;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uuid::Uuid;
 
-use super::places::{visible_channel, visible_place};
+use super::places::visible_place;
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
-use crate::error::{Code, Error};
+use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
-use crate::log::event::{EventKind, Subject};
+use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
-use crate::log::key_tree::Binding;
-use crate::log::seal::{MessageKey, Unopened};
 use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, idempotent, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
-use crate::store::columns;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{
     are_purged, content_keys, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
 };
 pub(crate) use keys::wrap_imported;
-use keys::{Wrapped, old_key};
+use marks::ReactionCount;
 use plaintext::Plaintext;
 pub(crate) use plaintext::{Metadata, reseal};
 pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
+use stored::{BY_ID, Saying, Stored, open_page, select_messages, visible_message};
+#[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
 
 /// A message.
@@ -73,8 +75,15 @@ struct Message {
     body: String,
     /// What else the author attached; empty once withdrawn, or if unreadable.
     metadata: Metadata,
+    /// The reactions to it, those that came first before others; none once withdrawn.
+    reactions: Vec<ReactionCount>,
+    /// Whether it is pinned in its channel.
+    pinned: bool,
     /// Its address for citations, which does not change.
     uri: String,
+    /// The content hash of the event with its words as they are, or were last, as `sha256:<hex>`; null if
+    /// that event was pruned before hashes were kept.
+    content_hash: Option<String>,
     /// The position of its posting in the workspace's log.
     lsn: i64,
 }
@@ -137,6 +146,8 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id channel_id thread_id author_id")
                 .times("posted_at edited_at withdrawn_at")
                 .ints("edits lsn")
+                .bools("marked")
+                .hashes("content_hash")
                 .sealed("sealed")
                 .secrets("wrapped"),
             Records::table("message_edits", "message_id edit")
@@ -237,7 +248,7 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let place = visible_place(cx, input.thread_id)?;
     let rows =
         cx.rows(LIST, &[&place.thread_id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
-    Page::of(rows, input.limit, |row: &Stored| row.lsn).try_map(|row| row.open(cx))
+    open_page(cx, Page::of(rows, input.limit, |row: &Stored| row.lsn))
 }
 
 /// A live message as somebody outside may read it.
@@ -305,189 +316,7 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     })
 }
 
-/// A message's row with its key.
-struct Stored {
-    id: MessageId,
-    workspace_id: WorkspaceId,
-    channel_id: ChannelId,
-    thread_id: ThreadId,
-    author_id: Option<MemberId>,
-    posted_at: Time,
-    edited_at: Option<Time>,
-    edits: i64,
-    withdrawn: bool,
-    sealed: Option<Vec<u8>>,
-    lsn: i64,
-    wrapped: Option<Wrapped>,
-}
-
-columns! {
-    message_columns: Stored as m {
-        id,
-        workspace_id,
-        channel_id,
-        thread_id,
-        author_id,
-        posted_at,
-        edited_at,
-        edits,
-        withdrawn = "m.withdrawn_at is not null",
-        sealed,
-        lsn,
-    }
-    read { by_leaf = wrapped, by_kek = (old_key!()) }
-    make { wrapped: Wrapped::of(by_leaf, by_kek) }
-}
-
-/// The content of a message, as far as it can be read.
-enum Saying {
-    Plaintext(Plaintext),
-    Withdrawn,
-    /// The sealed content does not open.
-    Unreadable,
-}
-
-impl Saying {
-    /// Returns what was opened of message `id`; a failure goes to the server's log.
-    fn of(id: MessageId, opened: Result<Plaintext, Unopened>) -> Self {
-        match opened {
-            Ok(plaintext) => Self::Plaintext(plaintext),
-            Err(unopened) => {
-                tracing::warn!(message = %id, %unopened, "a message cannot be read");
-                Self::Unreadable
-            }
-        }
-    }
-
-    fn unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable)
-    }
-
-    /// Returns the plaintext; a blank one if there is none.
-    fn plaintext(self) -> Plaintext {
-        match self {
-            Self::Plaintext(plaintext) => plaintext,
-            Self::Withdrawn | Self::Unreadable => Plaintext::default(),
-        }
-    }
-}
-
-/// Loads the message, if the caller may see its channel.
-///
-/// Visibility is cached per member, so a repeated read costs one statement.
-fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
-    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
-    let stored = found.ok_or_else(|| Error::not_found("message"))?;
-    let hidden = |error: Error| match error.code() {
-        Code::NotFound => Error::not_found("message"),
-        _ => error,
-    };
-    visible_channel(cx, stored.channel_id).map_err(hidden)?;
-    Ok(stored)
-}
-
-/// Selects messages that were not pruned. Rows of those that were may still be there.
-macro_rules! select_messages {
-    ($rest:literal) => {
-        concat!("select ", message_columns!(), " from messages m where ", not_pruned!(), " and ", $rest)
-    };
-}
-
-/// The condition that message `m` was not pruned.
-macro_rules! not_pruned {
-    () => {
-        "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
-    };
-}
-use not_pruned;
-
-const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
-
 const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 
 const LAST: &str =
     select_messages!("m.thread_id = $1 and m.withdrawn_at is null order by m.lsn desc limit $2");
-
-impl Stored {
-    /// The place of the message's events, about its author.
-    fn place(&self) -> Subject {
-        Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
-    }
-
-    /// The binding of the message's key.
-    fn bound(&self) -> Binding {
-        Binding {
-            workspace_id: self.workspace_id,
-            thread_id: self.thread_id,
-            author_id: self.author_id,
-            message_id: self.id,
-        }
-    }
-
-    /// Returns the key of a live message. The inner error means that it does not open.
-    fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
-        let Some(wrapped) = &self.wrapped else { return Ok(Err(Unopened)) };
-        wrapped.open(cx, &self.bound(), self.lsn)
-    }
-
-    /// Returns what the message says now.
-    fn saying(&self, cx: &Read<'_>) -> Result<Saying> {
-        if self.withdrawn {
-            return Ok(Saying::Withdrawn);
-        }
-        self.said(cx, self.edits, self.sealed.as_deref())
-    }
-
-    /// Returns what text number `edit` of the live message said.
-    fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
-        let key = self.key(cx)?;
-        let opened =
-            key.and_then(|key| plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
-        Ok(Saying::of(self.id, opened))
-    }
-
-    fn open(self, cx: &Read<'_>) -> Result<Message> {
-        let saying = self.saying(cx)?;
-        Ok(self.with(saying))
-    }
-
-    fn with(self, saying: Saying) -> Message {
-        let unreadable = saying.unreadable();
-        let plaintext = saying.plaintext();
-        Message {
-            uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
-            id: self.id,
-            workspace_id: self.workspace_id,
-            channel_id: self.channel_id,
-            thread_id: self.thread_id,
-            author_id: self.author_id,
-            posted_at: self.posted_at,
-            edited_at: self.edited_at,
-            edits: self.edits,
-            withdrawn: self.withdrawn,
-            unreadable,
-            body: plaintext.body,
-            metadata: plaintext.metadata,
-            lsn: self.lsn,
-        }
-    }
-}
-
-/// Length of a message's address.
-const URI_BYTES: usize = 180;
-
-/// A message's address. The authority is always the workspace's id, never its handle.
-fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId, message: MessageId) -> String {
-    let mut uri = String::with_capacity(URI_BYTES);
-    let parts = [
-        ("svc://", workspace.uuid()),
-        ("/channels/", channel.uuid()),
-        ("/threads/", thread.uuid()),
-        ("/messages/", message.uuid()),
-    ];
-    for (before, id) in parts {
-        uri.push_str(before);
-        uri.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
-    }
-    uri
-}

@@ -9,12 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::keys;
 use super::plaintext::{self, GivenMetadata, Metadata, Sealed};
-use super::{keys, uri};
+use super::stored::uri;
 use crate::Result;
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::entropy::Entropy;
 use crate::error::Error;
+use crate::hash::hash_text;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::event::{Event, Recorded, Subject};
@@ -36,6 +38,8 @@ pub(crate) struct Posted {
     pub posted_at: Time,
     /// Its address for citations.
     pub uri: String,
+    /// The content hash of the event with its words, as `sha256:<hex>`; an edit changes it.
+    pub content_hash: String,
     /// The position of its posting in the workspace's log.
     pub lsn: i64,
 }
@@ -147,7 +151,7 @@ pub(crate) fn post_sealed(
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
     // The event's own time, which never goes back: pruning finds by bisection what is old enough.
-    let Recorded { lsn, at: posted_at, .. } = cx.emit(event_place, &event)?;
+    let Recorded { lsn, at: posted_at, content_hash, .. } = cx.emit(event_place, &event)?;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
     let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;
@@ -162,7 +166,8 @@ pub(crate) fn post_sealed(
         sealed: post.sealed.bytes,
         lsn,
         wrapped,
+        content_hash,
     }))?;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
-    Ok(Posted { id, author_id, posted_at, uri, lsn })
+    Ok(Posted { id, author_id, posted_at, uri, content_hash: hash_text(&content_hash), lsn })
 }

@@ -7,12 +7,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Saying, Stored, keys, visible_message};
+use super::marks::Marks;
+use super::stored::{Saying, Stored, visible_message};
+use super::{Message, keys};
 use crate::Result;
 use crate::capability::Capability;
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
-use crate::log::event::{Event, Recorded};
+use crate::log::event::Event;
 use crate::op::{Caller, DestroyPermit, Write};
 
 /// A message that was purged.
@@ -37,18 +39,6 @@ impl Event for MessageTombstoned {
     const KIND: &'static str = "MessageTombstoned";
 }
 
-impl MessageTombstoned {
-    /// Returns the message that a recorded event of this kind is about.
-    pub(crate) fn message_of(recorded: &Recorded) -> Result<MessageId> {
-        #[derive(Deserialize)]
-        struct Payload {
-            message_id: MessageId,
-        }
-        let payload: Payload = serde_json::from_str(&recorded.payload).map_err(Error::internal)?;
-        Ok(payload.message_id)
-    }
-}
-
 /// A withdrawn message's row was removed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePurged {
@@ -66,9 +56,10 @@ impl Event for MessagePurged {
 
 /// Withdraws a message for good and returns it, with a blank body.
 ///
-/// Its key is destroyed, so its content cannot be read again. Withdrawing it again changes nothing. If the
-/// message gives the reason of a cancel, the reason disappears from the thread's notices too, but the event
-/// ThreadCancelled keeps it. Your own message needs `message:post` or `channel:admin`.
+/// Its key is destroyed, so its content cannot be read again. Its reactions and its pin are removed.
+/// Withdrawing it again changes nothing. If the message gives the reason of a cancel, the reason disappears
+/// from the thread's notices too, but the event ThreadCancelled keeps it. Your own message needs
+/// `message:post` or `channel:admin`.
 ///
 /// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`. Fails with 409
 /// `legal-hold` while the workspace is under a legal hold.
@@ -83,7 +74,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let mut stored = visible_message(cx, input.message_id)?;
     check_may_withdraw(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
-        return Ok(stored.with(Saying::Withdrawn));
+        return Ok(stored.with(Saying::Withdrawn, Marks::default()));
     }
     let permit = cx.permit()?;
     let event = MessageTombstoned {
@@ -94,15 +85,16 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let withdrawal = cx.emit(stored.place(), &event)?.lsn;
     blank(cx, &permit, &stored, withdrawal)?;
     stored.withdrawn = true;
-    Ok(stored.with(Saying::Withdrawn))
+    Ok(stored.with(Saying::Withdrawn, Marks::default()))
 }
 
-/// Destroys what a message and its edits say, for the event at `because`.
+/// Destroys what a message and its edits say, and what hangs on them, for the event at `because`.
 fn blank(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, stored: &Stored, because: i64) -> Result<()> {
     let now = cx.now();
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &now])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
-    keys::destroy(cx, permit, stored, because)
+    cx.clean_withdrawn(permit, &[stored.id])?;
+    keys::destroy(cx, permit, (stored.id, stored.lsn), stored.wrapped.as_ref(), because)
 }
 
 const BLANK_MESSAGE: &str =

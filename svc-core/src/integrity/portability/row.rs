@@ -148,7 +148,9 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
         }
     }
     for (name, class) in records.exported() {
-        let value = record.get(name).unwrap_or(&Value::Null);
+        // What a file of an older schema lacks is unset.
+        let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
+        let value = record.get(name).unwrap_or(unset);
         let stored = stored(class, value).ok_or_else(|| {
             let detail = format!("{}.{name} is not {class:?}", records.table);
             Invalid::new(Reason::UnknownField, detail)
@@ -183,4 +185,20 @@ fn stored(class: Class, value: &Value) -> Option<Stored> {
         (Class::Sealed | Class::Digest, _) => Stored::Bytes(STANDARD.decode(text?).ok()?),
         (Class::InstancePosition | Class::Secret | Class::Derived, _) => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_file_of_an_older_schema_lacks_is_unset() {
+        let records = Records::table("things", "id").ids("id").bools("marked").hashes("content_hash");
+        let record = json!({"record": "things", "id": Uuid::from_u128(7)});
+        let Ok(row) = checked(&records, record.as_object().unwrap()) else { panic!("it is one") };
+        assert!(matches!(row.columns["marked"], Stored::Bool(false)));
+        assert!(matches!(row.columns["content_hash"], Stored::Null));
+    }
 }

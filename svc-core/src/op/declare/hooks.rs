@@ -2,8 +2,8 @@
 //!
 //! A guard may reject a change before it begins, a projector follows the events of a change inside its
 //! transaction, a condition returns what is missing before a thread may move, and a cleaner removes what
-//! hangs on messages that are purged. No caller names a hook, so the lower layers need not know which
-//! features have one.
+//! hangs on messages that are withdrawn or purged. No caller names a hook, so the lower layers need not know
+//! which features have one.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -51,7 +51,7 @@ pub(in crate::op) struct Projector {
     pub run: Project,
 }
 
-/// Removes what a table has of messages that are purged, before their rows go.
+/// Removes what a table has of messages that are purged, before their rows go, or that are withdrawn.
 pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
 /// For a table whose rows outlive the words of a message.
@@ -61,6 +61,8 @@ pub(crate) const KEEP: Clean = |_, _, _| Ok(());
 pub(in crate::op) struct Cleaner {
     pub table: &'static str,
     pub run: Clean,
+    /// Whether it is called when the message is withdrawn too.
+    pub at_withdrawal: bool,
 }
 
 /// What must hold before a thread may make a move.

@@ -34,7 +34,7 @@ pub enum Class {
     Words,
     /// Words that are sealed under the key of a message.
     Sealed,
-    /// The SHA-256 of another column of the row, which an event names.
+    /// The hash of an event, or that an event names.
     Hash,
     /// A digest of other columns, by which a row is found again.
     Digest,

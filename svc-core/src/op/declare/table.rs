@@ -84,7 +84,14 @@ impl Feature {
     /// Adds what becomes of the rows of a table that name messages, when these are purged.
     #[must_use]
     pub(crate) fn cleaner(mut self, table: &'static str, run: Clean) -> Self {
-        self.cleaners.push(Cleaner { table, run });
+        self.cleaners.push(Cleaner { table, run, at_withdrawal: false });
+        self
+    }
+
+    /// Adds what becomes of the rows of a table that name messages, when these are withdrawn or purged.
+    #[must_use]
+    pub(crate) fn cleaner_at_withdrawal(mut self, table: &'static str, run: Clean) -> Self {
+        self.cleaners.push(Cleaner { table, run, at_withdrawal: true });
         self
     }
 
@@ -321,7 +328,7 @@ impl Table {
         self.conditions.iter()
     }
 
-    /// Returns what becomes of the rows that name messages when these are purged.
+    /// Returns what becomes of the rows that name messages when these are withdrawn or purged.
     pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
         self.cleaners.iter()
     }

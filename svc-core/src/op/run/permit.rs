@@ -45,6 +45,16 @@ impl<'a> Write<'a> {
     pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
         self.table().cleaners().try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
     }
+
+    /// Removes what the tables of all features have of messages that are withdrawn, and may not keep.
+    pub(crate) fn clean_withdrawn(
+        &mut self,
+        permit: &DestroyPermit<'_>,
+        messages: &[MessageId],
+    ) -> Result<()> {
+        let mut cleaners = self.table().cleaners().filter(|cleaner| cleaner.at_withdrawal);
+        cleaners.try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
+    }
 }
 
 impl Read<'_> {

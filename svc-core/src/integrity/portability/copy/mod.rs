@@ -291,6 +291,11 @@ impl Copier<'_> {
             match class {
                 Class::Words if records.name() == RESULTS => *text = self.result(text)?,
                 Class::Text | Class::Words => *text = self.renames.text(text)?.into_owned(),
+                // That of an event which the file has not would be a hash of the old workspace.
+                Class::Hash => {
+                    let new = self.renames.hash(text)?;
+                    record.insert(name.to_owned(), new.into());
+                }
                 _ => {}
             }
         }

@@ -54,6 +54,12 @@ impl Renames {
         Ok(self.known_id(old)?.unwrap_or(old))
     }
 
+    /// Returns what a copy has instead of a hash; none if it is not one of the file's.
+    pub fn hash(&self, old: &str) -> Result<Option<String>> {
+        let Some(old) = parse_hash(old) else { return Ok(None) };
+        Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
+    }
+
     fn known_id(&self, old: Uuid) -> Result<Option<Uuid>> {
         Ok(self.known.get(old.as_bytes())?.map(Uuid::from_bytes))
     }

@@ -1,0 +1,289 @@
+//! Pins: the messages that the members of a channel keep at hand.
+//!
+//! A pin belongs to the channel, whoever made it: every member who may post there can remove it. It goes when
+//! the message is withdrawn.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Message;
+use super::marks::Marks;
+use super::stored::{Stored, marks_of, message_columns, not_pruned, visible_message};
+use crate::Result;
+use crate::capability::Capability::{MessagePost, WorkspaceRead};
+use crate::conversation::places::visible_channel;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
+use crate::limits::{CONTEXT_PINS, PAGE_BYTES, PINS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::op::{
+    DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
+};
+use crate::page::{Cursor, Limit, Page, Rows, rows_to_read, within};
+use crate::store::{FromRow, Row, new_row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("pins", operations())
+        .events(vec![EventKind::of::<MessagePinned>(), EventKind::of::<MessageUnpinned>()])
+        .cleaner_at_withdrawal("pins", remove_of_messages)
+        .sample(
+            Sample::new(
+                "pinned_message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "the grammar is in docs/grammar.md"}),
+            )
+            .then("pin_message", |w| json!({"message_id": w.id("pinned_message")})),
+        )
+        .records(vec![
+            Records::table("pins", "message_id")
+                .through("message_id", "messages")
+                .after("channels")
+                .ids("message_id channel_id pinned_by")
+                .times("at")
+                .ints("lsn"),
+        ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("pin_message", pin_message)
+            .title("Pin a message")
+            .put("/messages/{message_id}/pin")
+            .needs(&[MessagePost])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"message_id": w.id("message")})),
+        destructive("unpin_message", unpin_message)
+            .title("Unpin a message")
+            .delete("/messages/{message_id}/pin")
+            .needs(&[MessagePost])
+            .refuses(&[Code::NotFound])
+            .example(|w| json!({"message_id": w.id("pinned_message")})),
+        read("list_pins", list_pins)
+            .title("List a channel's pinned messages")
+            .get("/channels/{channel_id}/pins")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"channel_id": w.id("channel"), "limit": 10})),
+    ]
+}
+
+/// That a message is pinned in its channel.
+#[derive(Serialize, JsonSchema)]
+struct ChannelPin {
+    /// The message.
+    message_id: MessageId,
+    /// The thread it was posted in.
+    thread_id: ThreadId,
+    /// The channel of its thread.
+    channel_id: ChannelId,
+    /// Who pinned it; null for the service itself.
+    pinned_by: Option<MemberId>,
+    /// When it was pinned.
+    pinned_at: Time,
+    /// The position of its pinning in the workspace's log.
+    lsn: i64,
+}
+
+/// A message that was unpinned.
+#[derive(Serialize, JsonSchema)]
+struct Unpinned {
+    /// The message.
+    message_id: MessageId,
+    /// The channel of its thread.
+    channel_id: ChannelId,
+}
+
+/// A message was pinned in its channel.
+#[derive(Serialize, JsonSchema)]
+struct MessagePinned {
+    /// The message.
+    message_id: MessageId,
+    /// Who pinned it; null for the service itself.
+    member_id: Option<MemberId>,
+}
+
+impl Event for MessagePinned {
+    const KIND: &'static str = "MessagePinned";
+}
+
+/// A message is no longer pinned in its channel.
+#[derive(Serialize, JsonSchema)]
+struct MessageUnpinned {
+    /// The message.
+    message_id: MessageId,
+    /// Who unpinned it; null for the service itself.
+    member_id: Option<MemberId>,
+}
+
+impl Event for MessageUnpinned {
+    const KIND: &'static str = "MessageUnpinned";
+}
+
+/// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
+///
+/// A message that is pinned stays as it is. The pin is removed when the message is withdrawn.
+///
+/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
+/// are pinned there.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PinMessage {
+    /// The message.
+    message_id: MessageId,
+}
+
+fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
+    let stored = visible_message(cx, input.message_id)?;
+    let pin = |(pinned_by, pinned_at, lsn)| ChannelPin {
+        message_id: stored.id,
+        thread_id: stored.thread_id,
+        channel_id: stored.channel_id,
+        pinned_by,
+        pinned_at,
+        lsn,
+    };
+    if let Some(found) = cx.one(FIND, &[&stored.id])? {
+        return Ok(pin(found));
+    }
+    stored.check_takes_marks(cx)?;
+    let pinned: Option<(i64,)> = cx.one(COUNT, &[&stored.channel_id])?;
+    if pinned.is_some_and(|(count,)| count >= PINS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "{PINS_MAX} messages are pinned in the channel, the maximum: unpin one first"
+        )));
+    }
+    let (pinned_by, at) = (cx.caller().member, cx.now());
+    let lsn = cx.emit(stored.place(), &MessagePinned { message_id: stored.id, member_id: pinned_by })?.lsn;
+    cx.insert(&new_row!("insert into pins" {
+        message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
+    }))?;
+    stored.mark(cx)?;
+    Ok(pin((pinned_by, at, lsn)))
+}
+
+const FIND: &str = "select pinned_by, at, lsn from pins where message_id = $1";
+
+const COUNT: &str = concat!(
+    "select count(*) from pins p join messages m on m.id = p.message_id where p.channel_id = $1 and ",
+    not_pruned!()
+);
+
+/// Unpins a message, whoever pinned it, and returns which.
+///
+/// Fails with 404 `not-found` if the message is not pinned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnpinMessage {
+    /// The message.
+    message_id: MessageId,
+}
+
+fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<Unpinned> {
+    let stored = visible_message(cx, input.message_id)?;
+    if cx.one::<(Option<MemberId>, Time, i64)>(FIND, &[&stored.id])?.is_none() {
+        return Err(Error::not_found("pin"));
+    }
+    let event = MessageUnpinned { message_id: stored.id, member_id: cx.caller().member };
+    cx.emit(stored.place(), &event)?;
+    cx.execute(1, DELETE, &[&stored.id])?;
+    Ok(Unpinned { message_id: stored.id, channel_id: stored.channel_id })
+}
+
+const DELETE: &str = "delete from pins where message_id = $1";
+
+/// Removes the pins of messages.
+fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE, &[id]))
+}
+
+/// A message that is pinned in its channel.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PinnedMessage {
+    /// Who pinned it; null for the service itself.
+    pinned_by: Option<MemberId>,
+    /// When it was pinned.
+    pinned_at: Time,
+    /// The position of its pinning in the workspace's log.
+    lsn: i64,
+    /// The message.
+    message: Message,
+}
+
+/// Returns the messages that are pinned in a channel, in the order in which they were pinned.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListPins {
+    /// The channel.
+    channel_id: ChannelId,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    let rows = cx.rows(LIST, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let page = Page::of(rows, input.limit, |pin: &StoredPin| pin.lsn);
+    let mut marks = marks_of(cx, page.items().iter().map(|pin| &pin.message))?;
+    page.try_map(|pin| pin.open(cx, &mut marks))
+}
+
+/// Returns the last messages that were pinned in a channel that the caller may see, newest first.
+///
+/// They are at most [`CONTEXT_PINS`], and fewer if they are long.
+pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
+    let channel = visible_channel(cx, channel)?;
+    let rows: Rows<StoredPin> = cx.rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
+    let pins = rows.into_vec();
+    let mut marks = marks_of(cx, pins.iter().map(|pin| &pin.message))?;
+    let opened: Result<Vec<PinnedMessage>> = pins.into_iter().map(|pin| pin.open(cx, &mut marks)).collect();
+    within(opened?, CONTEXT_BYTES)
+}
+
+/// Bytes at which the pins of a thread's context end. They may exceed this by less than one item.
+const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
+
+/// The row of a pin with that of its message.
+struct StoredPin {
+    message: Stored,
+    pinned_by: Option<MemberId>,
+    at: Time,
+    lsn: i64,
+}
+
+impl FromRow for StoredPin {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        let message = Stored::from_row(row)?;
+        Ok(Self { message, pinned_by: row.take()?, at: row.take()?, lsn: row.take()? })
+    }
+}
+
+impl StoredPin {
+    fn open(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, Marks>) -> Result<PinnedMessage> {
+        let Self { message, pinned_by, at: pinned_at, lsn } = self;
+        Ok(PinnedMessage { pinned_by, pinned_at, lsn, message: message.open_with(cx, marks)? })
+    }
+}
+
+/// Selects pins with their messages, of those that were not pruned.
+macro_rules! select_pins {
+    ($rest:literal) => {
+        concat!(
+            "select ",
+            message_columns!(),
+            ", p.pinned_by, p.at, p.lsn from pins p join messages m on m.id = p.message_id where ",
+            not_pruned!(),
+            " and p.channel_id = $1 and ",
+            $rest
+        )
+    };
+}
+
+const LIST: &str = select_pins!("p.lsn > $2 order by p.lsn limit $3");
+
+const LAST: &str = select_pins!("p.lsn > 0 order by p.lsn desc limit $2");

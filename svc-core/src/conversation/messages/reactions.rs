@@ -1,0 +1,342 @@
+//! Reactions: what members say to a message with one emoji each.
+//!
+//! A shortcode is stored as its emoji, and an emoji in its full form, so that two spellings are one reaction.
+//! Reactions are no words: their events name the emoji. They go when the message is withdrawn.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::json;
+
+use super::stored::visible_message;
+use crate::Result;
+use crate::capability::Capability::{MessagePost, WorkspaceRead};
+use crate::error::{Code, Error};
+use crate::id::{MemberId, MessageId};
+use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::op::{
+    DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
+};
+use crate::page::Page;
+use crate::store::{Param, ToParam, columns, new_row};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("reactions", operations())
+        .events(vec![EventKind::of::<ReactionAdded>(), EventKind::of::<ReactionRemoved>()])
+        .cleaner_at_withdrawal("reactions", remove_of_messages)
+        .sample(
+            Sample::new(
+                "reacted_message",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "the parser is next"}),
+            )
+            .then("add_reaction", |w| json!({"message_id": w.id("reacted_message"), "emoji": "eyes"})),
+        )
+        .records(vec![
+            Records::table("reactions", "message_id emoji member_id")
+                .through("message_id", "messages")
+                .after("members")
+                .ids("message_id member_id")
+                .texts("emoji")
+                .ints("lsn"),
+        ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("add_reaction", add_reaction)
+            .title("React to a message")
+            .put("/messages/{message_id}/reactions/{emoji}")
+            .needs(&[MessagePost])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"message_id": w.id("message"), "emoji": "tada"})),
+        destructive("remove_reaction", remove_reaction)
+            .title("Take a reaction back")
+            .delete("/messages/{message_id}/reactions/{emoji}")
+            .needs(&[MessagePost])
+            .refuses(&[Code::NotFound])
+            .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "eyes"})),
+        read("list_reactions", list_reactions)
+            .title("List the reactions to a message")
+            .get("/messages/{message_id}/reactions")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"message_id": w.id("reacted_message")})),
+    ]
+}
+
+/// An emoji, its shortcode such as `tada`, or a name of your own: 1 to 32 of a-z, 0-9, `_`, `+` and `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Emoji(Cow<'static, str>);
+
+/// Characters of a name that is no shortcode.
+const NAME_MAX: usize = 32;
+
+impl Emoji {
+    fn new(text: &str) -> Result<Self, String> {
+        if let Some(known) = emojis::get(text).or_else(|| emojis::get_by_shortcode(text)) {
+            return Ok(Self(Cow::Borrowed(known.as_str())));
+        }
+        let is_plain =
+            |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'_' | b'+' | b'-');
+        if (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+            return Ok(Self(Cow::Owned(text.to_owned())));
+        }
+        Err(format!("expected one emoji, its shortcode such as `tada`, or 1 to {NAME_MAX} of a-z, 0-9, _+-"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Emoji {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Emoji {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Emoji".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "minLength": 1, "maxLength": EMOJI_MAX})
+    }
+}
+
+impl ToParam for Emoji {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+/// A reaction of a member to a message.
+#[derive(Serialize, JsonSchema)]
+struct Reaction {
+    /// The message.
+    message_id: MessageId,
+    /// The emoji, also if its shortcode was given, or the name.
+    emoji: String,
+    /// Who reacts with it.
+    member_id: MemberId,
+    /// The position of its event in the workspace's log.
+    lsn: i64,
+}
+
+/// A reaction that was taken back.
+#[derive(Serialize, JsonSchema)]
+struct RemovedReaction {
+    /// The message.
+    message_id: MessageId,
+    /// The emoji or the name.
+    emoji: String,
+    /// Who had reacted with it.
+    member_id: MemberId,
+}
+
+/// A member reacted to a message.
+#[derive(Serialize, JsonSchema)]
+struct ReactionAdded<'a> {
+    /// The message.
+    message_id: MessageId,
+    /// The emoji, or a name of the workspace's own.
+    emoji: &'a str,
+    /// Who reacted.
+    member_id: MemberId,
+}
+
+impl Event for ReactionAdded<'_> {
+    const KIND: &'static str = "ReactionAdded";
+}
+
+/// A member took a reaction back.
+#[derive(Serialize, JsonSchema)]
+struct ReactionRemoved<'a> {
+    /// The message.
+    message_id: MessageId,
+    /// The emoji, or a name of the workspace's own.
+    emoji: &'a str,
+    /// Who had reacted.
+    member_id: MemberId,
+}
+
+impl Event for ReactionRemoved<'_> {
+    const KIND: &'static str = "ReactionRemoved";
+}
+
+/// Reacts to a message with an emoji, as yourself, and returns the reaction.
+///
+/// Reacting with the same again changes nothing. Reactions are removed when the message is withdrawn; the
+/// log keeps their events.
+///
+/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if it has
+/// reactions with 50 other emoji.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AddReaction {
+    /// The message.
+    message_id: MessageId,
+    /// An emoji, its shortcode such as `tada`, or a name of your own.
+    ///
+    /// A shortcode counts as its emoji, and so does an emoji without its variation selector. A name is 1 to
+    /// 32 of a-z, 0-9, `_`, `+` and `-`.
+    emoji: Emoji,
+}
+
+fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
+    let stored = visible_message(cx, input.message_id)?;
+    let (message_id, member_id, emoji) = (stored.id, cx.caller().member_id()?, &input.emoji);
+    let added = |lsn| Reaction { message_id, emoji: emoji.0.to_string(), member_id, lsn };
+    if let Some((lsn,)) = cx.one(FIND, &[&message_id, emoji, &member_id])? {
+        return Ok(added(lsn));
+    }
+    stored.check_takes_marks(cx)?;
+    let others: Option<(i64,)> = cx.one(OTHER_KINDS, &[&message_id, emoji])?;
+    if others.is_some_and(|(count,)| count >= REACTION_KINDS_MAX) {
+        return Err(Error::wrong_state(format!(
+            "the message has reactions with {REACTION_KINDS_MAX} other emoji, the maximum: use one of these"
+        )));
+    }
+    let event = ReactionAdded { message_id, emoji: &emoji.0, member_id };
+    let lsn = cx.emit(stored.place(), &event)?.lsn;
+    cx.insert(&new_row!("insert into reactions" { message_id, emoji: *emoji, member_id, lsn }))?;
+    stored.mark(cx)?;
+    Ok(added(lsn))
+}
+
+const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
+
+const OTHER_KINDS: &str = "select count(distinct emoji) from reactions where message_id = $1 and emoji <> $2";
+
+/// Takes back a reaction of your own to a message and returns which.
+///
+/// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoveReaction {
+    /// The message.
+    message_id: MessageId,
+    /// The emoji, its shortcode or the name.
+    emoji: Emoji,
+}
+
+fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<RemovedReaction> {
+    let stored = visible_message(cx, input.message_id)?;
+    let (message_id, member_id, emoji) = (stored.id, cx.caller().member_id()?, &input.emoji);
+    if cx.one::<(i64,)>(FIND, &[&message_id, emoji, &member_id])?.is_none() {
+        return Err(Error::not_found("reaction"));
+    }
+    cx.emit(stored.place(), &ReactionRemoved { message_id, emoji: &emoji.0, member_id })?;
+    cx.execute(1, DELETE, &[&message_id, emoji, &member_id])?;
+    Ok(RemovedReaction { message_id, emoji: emoji.0.to_string(), member_id })
+}
+
+const DELETE: &str = "delete from reactions where message_id = $1 and emoji = $2 and member_id = $3";
+
+/// Removes the reactions to messages.
+fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_OF_MESSAGE, &[id]))
+}
+
+const DELETE_OF_MESSAGE: &str = "delete from reactions where message_id = $1";
+
+/// The reactions to a message with one emoji.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+struct EmojiReactions {
+    /// The emoji, or a name of the workspace's own.
+    emoji: String,
+    /// How many members react with it.
+    count: i64,
+    /// The first 50 of them, in the order in which they reacted.
+    member_ids: Vec<MemberId>,
+    /// The position in the workspace's log at which the first of them reacted.
+    lsn: i64,
+}
+
+/// Returns the reactions to a message by emoji, those that came first before others.
+///
+/// A withdrawn message has none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListReactions {
+    /// The message.
+    message_id: MessageId,
+}
+
+fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
+    let stored = visible_message(cx, input.message_id)?;
+    let rows: Vec<Reacting> = cx.query(LIST, &[&stored.id, &REACTING_LISTED])?;
+    let mut listed: Vec<EmojiReactions> = Vec::new();
+    for Reacting { emoji, member_id, count, since } in rows {
+        match listed.last_mut().filter(|last| last.lsn == since) {
+            Some(last) => last.member_ids.push(member_id),
+            None => listed.push(EmojiReactions { emoji, count, member_ids: vec![member_id], lsn: since }),
+        }
+    }
+    Ok(Page::whole(listed))
+}
+
+/// A member that reacts with an emoji, with what all do that react with the same.
+struct Reacting {
+    emoji: String,
+    member_id: MemberId,
+    count: i64,
+    since: i64,
+}
+
+columns! { reacting_columns: Reacting as r { emoji, member_id, count, since } }
+
+const LIST: &str = concat!(
+    "select ",
+    reacting_columns!(),
+    " from (
+        select emoji, member_id, count(*) over same as count, min(lsn) over same as since,
+            row_number() over (partition by emoji order by lsn) as place
+        from reactions where message_id = $1
+        window same as (partition by emoji)) r
+     where r.place <= $2 order by r.since, r.place"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_emoji_are_one_and_other_names_are_plain() {
+        let stored = |text: &str| Emoji::new(text).map(|emoji| emoji.0.into_owned());
+        for (text, wanted) in [
+            ("🎉", "🎉"),
+            ("tada", "🎉"),
+            ("+1", "👍"),
+            ("thumbsup", "👍"),
+            ("👍🏽", "👍🏽"),
+            ("\u{2764}", "\u{2764}\u{fe0f}"),
+            ("heart", "\u{2764}\u{fe0f}"),
+            ("shipit", "shipit"),
+            ("lgtm_2-x", "lgtm_2-x"),
+            ("7", "7"),
+        ] {
+            assert_eq!(stored(text).as_deref(), Ok(wanted), "{text}");
+            assert_eq!(stored(wanted).as_deref(), Ok(wanted), "stored as {wanted}, it is found again");
+        }
+        let long = "a".repeat(NAME_MAX + 1);
+        for text in ["", " ", "🎉🎉", "🎉 ", ":tada:", "Tada", "a b", "é", "\u{fe0f}", "a\n", &long] {
+            assert!(stored(text).is_err(), "{text:?}");
+        }
+    }
+
+    /// The published schema would reject what the service accepts.
+    #[test]
+    fn each_emoji_and_shortcode_is_within_the_schema() {
+        for emoji in emojis::iter() {
+            let spellings = emoji.shortcodes().chain([emoji.as_str()]);
+            for text in spellings.chain(emoji.skin_tones().into_iter().flatten().map(|toned| toned.as_str()))
+            {
+                assert!((1..=EMOJI_MAX).contains(&text.chars().count()), "{text}");
+                assert!(Emoji::new(text).is_ok(), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The row of a message: loading it, opening what it says, and what members read of it.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::Message;
+use super::keys::Wrapped;
+use super::marks::{self, Marks};
+use super::plaintext::{self, Plaintext};
+use crate::Result;
+use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::error::{Code, Error};
+use crate::hash::hash_text;
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::log::event::Subject;
+use crate::log::key_tree::Binding;
+use crate::log::seal::{MessageKey, Unopened};
+use crate::op::{Read, Write};
+use crate::page::Page;
+use crate::store::columns;
+use crate::time::Time;
+
+/// A message's row with its key.
+pub(super) struct Stored {
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub author_id: Option<MemberId>,
+    pub posted_at: Time,
+    pub edited_at: Option<Time>,
+    pub edits: i64,
+    pub withdrawn: bool,
+    pub sealed: Option<Vec<u8>>,
+    /// Whether it has, or once had, reactions or a pin.
+    pub marked: bool,
+    /// The hash of the event with its words as they are.
+    pub content_hash: Option<[u8; 32]>,
+    pub lsn: i64,
+    pub wrapped: Option<Wrapped>,
+}
+
+columns! {
+    pub(crate) message_columns: Stored as m {
+        id,
+        workspace_id,
+        channel_id,
+        thread_id,
+        author_id,
+        posted_at,
+        edited_at,
+        edits,
+        withdrawn = "m.withdrawn_at is not null",
+        sealed,
+        marked,
+        content_hash,
+        lsn,
+    }
+    read { by_leaf = wrapped, by_kek = (crate::conversation::messages::keys::old_key!()) }
+    make { wrapped: Wrapped::of(by_leaf, by_kek) }
+}
+
+/// The content of a message, as far as it can be read.
+pub(super) enum Saying {
+    Plaintext(Plaintext),
+    Withdrawn,
+    /// The sealed content does not open.
+    Unreadable,
+}
+
+impl Saying {
+    /// Returns what was opened of message `id`; a failure goes to the server's log.
+    pub fn of(id: MessageId, opened: Result<Plaintext, Unopened>) -> Self {
+        match opened {
+            Ok(plaintext) => Self::Plaintext(plaintext),
+            Err(unopened) => {
+                tracing::warn!(message = %id, %unopened, "a message cannot be read");
+                Self::Unreadable
+            }
+        }
+    }
+
+    pub fn unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable)
+    }
+
+    /// Returns the plaintext; a blank one if there is none.
+    pub fn plaintext(self) -> Plaintext {
+        match self {
+            Self::Plaintext(plaintext) => plaintext,
+            Self::Withdrawn | Self::Unreadable => Plaintext::default(),
+        }
+    }
+}
+
+/// Loads the message, if the caller may see its channel.
+///
+/// Visibility is cached per member, so a repeated read costs one statement.
+pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let stored = found.ok_or_else(|| Error::not_found("message"))?;
+    let hidden = |error: Error| match error.code() {
+        Code::NotFound => Error::not_found("message"),
+        _ => error,
+    };
+    visible_channel(cx, stored.channel_id).map_err(hidden)?;
+    Ok(stored)
+}
+
+/// Selects messages that were not pruned. Rows of those that were may still be there.
+macro_rules! select_messages {
+    ($rest:literal) => {
+        concat!(
+            "select ",
+            $crate::conversation::messages::stored::message_columns!(),
+            " from messages m where ",
+            $crate::conversation::messages::stored::not_pruned!(),
+            " and ",
+            $rest
+        )
+    };
+}
+
+pub(super) use select_messages;
+
+/// The condition that message `m` was not pruned.
+macro_rules! not_pruned {
+    () => {
+        "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
+    };
+}
+pub(crate) use not_pruned;
+
+pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
+
+impl Stored {
+    /// The place of the message's events, about its author.
+    pub fn place(&self) -> Subject {
+        Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
+    }
+
+    /// The binding of the message's key.
+    fn bound(&self) -> Binding {
+        Binding {
+            workspace_id: self.workspace_id,
+            thread_id: self.thread_id,
+            author_id: self.author_id,
+            message_id: self.id,
+        }
+    }
+
+    /// Returns the key of a live message. The inner error means that it does not open.
+    pub fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
+        let Some(wrapped) = &self.wrapped else { return Ok(Err(Unopened)) };
+        wrapped.open(cx, &self.bound(), self.lsn)
+    }
+
+    /// Returns what the message says now.
+    pub fn saying(&self, cx: &Read<'_>) -> Result<Saying> {
+        if self.withdrawn {
+            return Ok(Saying::Withdrawn);
+        }
+        self.said(cx, self.edits, self.sealed.as_deref())
+    }
+
+    /// Returns what text number `edit` of the live message said.
+    pub fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
+        let key = self.key(cx)?;
+        let opened =
+            key.and_then(|key| plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
+        Ok(Saying::of(self.id, opened))
+    }
+
+    /// Returns what members have put on it.
+    pub fn marks(&self, cx: &Read<'_>) -> Result<Marks> {
+        Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
+    }
+
+    /// Says in its row that it has reactions or a pin.
+    pub fn mark(&self, cx: &mut Write<'_>) -> Result<()> {
+        if self.marked {
+            return Ok(());
+        }
+        cx.execute(1, MARK, &[&self.id])
+    }
+
+    /// Fails if nothing can be put on it: it is withdrawn, or its channel is archived.
+    pub fn check_takes_marks(&self, cx: &Read<'_>) -> Result<()> {
+        if self.withdrawn {
+            return Err(Error::wrong_state("the message is withdrawn: nothing can be put on it"));
+        }
+        check_not_archived(&visible_channel(cx, self.channel_id)?)
+    }
+
+    /// Returns what members read of it.
+    pub fn open(self, cx: &Read<'_>) -> Result<Message> {
+        let mut marks = marks_of(cx, [&self])?;
+        self.open_with(cx, &mut marks)
+    }
+
+    /// Returns what members read of it, where these are the marks that have been read.
+    pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, Marks>) -> Result<Message> {
+        let (saying, marks) = (self.saying(cx)?, marks.remove(&self.id).unwrap_or_default());
+        Ok(self.with(saying, marks))
+    }
+
+    pub fn with(self, saying: Saying, marks: Marks) -> Message {
+        let unreadable = saying.unreadable();
+        let plaintext = saying.plaintext();
+        Message {
+            uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
+            id: self.id,
+            workspace_id: self.workspace_id,
+            channel_id: self.channel_id,
+            thread_id: self.thread_id,
+            author_id: self.author_id,
+            posted_at: self.posted_at,
+            edited_at: self.edited_at,
+            edits: self.edits,
+            withdrawn: self.withdrawn,
+            unreadable,
+            body: plaintext.body,
+            metadata: plaintext.metadata,
+            reactions: marks.reactions,
+            pinned: marks.pinned,
+            content_hash: self.content_hash.as_ref().map(hash_text),
+            lsn: self.lsn,
+        }
+    }
+}
+
+const MARK: &str = "update messages set marked = true where id = $1";
+
+/// Returns what members have put on messages, with one statement if any has something.
+pub(super) fn marks_of<'m>(
+    cx: &Read<'_>,
+    messages: impl IntoIterator<Item = &'m Stored>,
+) -> Result<HashMap<MessageId, Marks>> {
+    marks::of(cx, messages.into_iter().filter(|message| message.marked).map(|message| message.id))
+}
+
+/// Returns what members read of the messages on a page.
+pub(super) fn open_page(cx: &Read<'_>, page: Page<Stored>) -> Result<Page<Message>> {
+    let mut marks = marks_of(cx, page.items())?;
+    page.try_map(|stored| stored.open_with(cx, &mut marks))
+}
+
+/// Length of a message's address.
+const URI_BYTES: usize = 180;
+
+/// A message's address. The authority is always the workspace's id, never its handle.
+pub(super) fn uri(
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    thread: ThreadId,
+    message: MessageId,
+) -> String {
+    let mut uri = String::with_capacity(URI_BYTES);
+    let parts = [
+        ("svc://", workspace.uuid()),
+        ("/channels/", channel.uuid()),
+        ("/threads/", thread.uuid()),
+        ("/messages/", message.uuid()),
+    ];
+    for (before, id) in parts {
+        uri.push_str(before);
+        uri.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    }
+    uri
+}
