@@ -75,6 +75,8 @@ ids! {
     ThreadId,
     /// A message's id.
     MessageId,
+    /// A memory block's id.
+    BlockId,
     /// A review's id.
     ReviewId,
     /// The id of a finding of a review.

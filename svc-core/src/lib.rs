@@ -50,7 +50,7 @@
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
-//! | `conversation` | channels, messages, reactions and pins, what is visible to whom |
+//! | `conversation` | channels, messages, reactions and pins, who sees what, glossary, boots, memory |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
@@ -75,6 +75,8 @@
 //! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
 //! | pin | of a claim, the hash of the event that made it; of a channel, a message that is kept at hand |
+//! | boot | of a channel: the text that an agent reads when it arrives there |
+//! | memory block | a text that members keep for each other and attach to threads |
 //! | gate | what must be settled before a thread may close; an approval gate asks a person |
 //! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |

@@ -219,6 +219,30 @@ pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
 pub const REASON_IDS_MAX: i64 = 10;
 /// Notices that a thread read returns.
 pub const NOTICES_MAX: i64 = 10;
+/// Characters of a term of a glossary.
+pub const TERM_MAX: usize = 100;
+/// Characters of the definition of a term.
+pub const DEFINITION_MAX: usize = 1000;
+/// Terms of a workspace.
+pub const GLOSSARY_MAX: i64 = 500;
+/// Characters of what an agent reads on arrival in a channel.
+pub const BOOT_MAX: usize = 20_000;
+/// Characters of the description of a memory block.
+pub const MEMORY_DESCRIPTION_MAX: usize = 1000;
+/// Characters of the value of a memory block, if its limit allows them.
+pub const MEMORY_MAX: usize = 100_000;
+/// Highest limit of a memory block, in characters.
+pub const MEMORY_MAX_CHARS: i64 = 100_000;
+/// The limit of a memory block unless its creator asks otherwise.
+pub const MEMORY_DEFAULT_CHARS: i64 = 5000;
+/// Memory blocks of a thread.
+pub const THREAD_MEMORY_BLOCKS_MAX: i64 = 20;
+/// Threads that have a memory block: its deletion takes it from each of them in one transaction.
+pub const MEMORY_BLOCK_THREADS_MAX: i64 = 10_000;
+/// Terms of the glossary in a thread's context pack.
+pub const CONTEXT_TERMS: usize = 100;
+/// Bytes of a thread's context pack in which terms of the glossary are looked for.
+pub const CONTEXT_TERMS_BYTES: usize = 262_144;
 /// Messages in a thread's context pack.
 pub const CONTEXT_MESSAGES: i64 = 50;
 

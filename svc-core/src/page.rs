@@ -182,6 +182,11 @@ impl<T, K: Position> Page<T, K> {
         &self.items
     }
 
+    /// Returns what is on this page, for a response that is not a page.
+    pub fn into_items(self) -> Vec<T> {
+        self.items
+    }
+
     /// Returns where the next page begins, if there is one.
     pub fn next_cursor(&self) -> Option<Cursor<K>> {
         self.next_cursor

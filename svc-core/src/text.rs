@@ -366,6 +366,11 @@ impl<T: JsonSchema> JsonSchema for Change<T> {
     }
 }
 
+/// Returns the length of a text, in characters.
+pub(crate) fn characters(text: &str) -> i64 {
+    i64::try_from(text.chars().count()).unwrap_or(i64::MAX)
+}
+
 /// Most characters of the caller's input that an error message repeats.
 const ECHO_MAX: usize = 200;
 

@@ -1,4 +1,5 @@
-//! Conversation: channels, who may see what happens in them, and the messages of their threads.
+//! Conversation: channels, who may see what happens in them, the messages of their threads, and what members
+//! keep for each other to read.
 //!
 //! Every feature with a place in the workspace finds it through [`places`]; what the caller may not see is
 //! not found. Tasks and their states belong to coordination.
@@ -8,3 +9,6 @@ pub(crate) mod channels;
 pub(crate) mod scrub;
 pub(crate) mod shelves;
 pub(crate) mod messages;
+pub(crate) mod glossary;
+pub(crate) mod boot;
+pub(crate) mod memory;

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::boot::{self, ChannelBoot};
+use crate::conversation::glossary::{self, GlossaryTerm};
+use crate::conversation::memory::{self, AttachedBlock};
 use crate::conversation::messages::pins::{self, PinnedMessage};
 use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
 use crate::conversation::places::{self, visible};
@@ -252,13 +255,19 @@ struct ThreadContext {
     close_refusals: Vec<Reason>,
     /// How far the work had come when a holder last left word of it; null if none has.
     checkpoint: Option<Checkpoint>,
+    /// What to know on arrival in the channel; null if nobody has set it.
+    boot: Option<ChannelBoot>,
+    /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
+    /// 1 MiB.
+    memory_blocks: Vec<AttachedBlock>,
     /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
     /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
-    /// The workspace's terms; only if requested.
+    /// At most 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
+    /// newest messages first; fewer if they would exceed 256 KiB. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    glossary: Option<Vec<Value>>,
+    glossary: Option<Vec<GlossaryTerm>>,
     /// The last 10 notices, newest first.
     notices: Vec<Notice>,
 }
@@ -266,8 +275,8 @@ struct ThreadContext {
 /// Returns what you need to take up a thread.
 ///
 /// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
-/// and anybody from closing it, the last checkpoint, its last messages, what is pinned in its channel, and
-/// its notices.
+/// and anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's
+/// memory blocks, its last messages, what is pinned in its channel, and its notices.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadContext {
@@ -282,15 +291,27 @@ fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadC
     let thread = visible_thread(cx, input.thread_id)?;
     let close_refusals = transition::against_closing(cx, &thread)?;
     let transitions = transition::possible(cx, &thread, &close_refusals)?;
+    let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
+    let memory_blocks = memory::of_thread(cx, thread.id)?;
+    let messages = messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?;
+    let glossary = if input.include_glossary {
+        let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
+        let newest = messages.iter().rev().map(|message| &*message.body);
+        let texts = [&*thread.title].into_iter().chain(boot.iter().map(|boot| &*boot.text));
+        Some(glossary::of_texts(cx, texts.chain(blocks).chain(newest))?)
+    } else {
+        None
+    };
     Ok(ThreadContext {
         fsm: Fsm { state: thread.state, transitions },
         claim_refusals: rules::refusals(cx, &thread)?,
         close_refusals,
         checkpoint: checkpoint::last(cx, &thread)?,
-        messages: messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?,
+        boot,
+        memory_blocks,
+        messages,
         pins: pins::context_pins(cx, thread.channel_id)?,
-        // No operation adds terms to a workspace yet.
-        glossary: input.include_glossary.then(Vec::new),
+        glossary,
         notices: notices::last(cx, thread.id)?,
         thread,
     })

@@ -68,13 +68,14 @@ impl Event for WorkspacePurged {
     const KIND: &'static str = "WorkspacePurged";
 }
 
-/// Destroys every word that was said in your workspace: all messages with their edits, all results, and the
-/// checkpoints of claims.
+/// Destroys every word that was said in your workspace: all messages with their edits, all results, the
+/// checkpoints of claims, the terms of the glossary, and what memory blocks and the boots of channels say.
 ///
 /// What was done stays: members, channels, threads and their titles, claims, reviews, and the log, which
-/// verifies as before. A result keeps its hash and reads as null. Messages are gone at once, the rest in
-/// steps; the call returns when everything is, and goes on without you if it is cut off. What is said after
-/// it was called stays. A call while a purge is in progress joins that one.
+/// verifies as before. A result keeps its hash and reads as null, a memory block keeps its label and is
+/// empty. Messages are gone at once, the rest in steps; the call returns when everything is, and goes on
+/// without you if it is cut off. What is said after it was called stays. A call while a purge is in
+/// progress joins that one.
 ///
 /// Fails with 409 `legal-hold` if the workspace is under a legal hold; what is left goes when it has ended.
 #[derive(Deserialize, JsonSchema)]

@@ -73,6 +73,7 @@ migrations! {
     43 "0043_limits",
     44 "0044_removals",
     46 "0046_held_texts",
+    47 "0047_memory",
     48 "0048_reactions",
     49 "0049_no_statistics",
 }

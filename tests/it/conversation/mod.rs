@@ -1,7 +1,11 @@
-//! Channels and messages: who sees them, what is kept of them, and what a withdrawal leaves.
+//! Channels, messages and what members keep for each other: who sees them, what is kept of them, and what a
+//! withdrawal leaves.
 
+mod boot;
 mod channels;
+mod glossary;
 mod in_events;
+mod memory;
 mod messages;
 mod old_keys;
 mod places;

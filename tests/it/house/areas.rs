@@ -16,9 +16,9 @@ macro_rules! by_area {
     (@list $($then:tt)*) => {
         $crate::house::areas::by_area! {
             @$($then)*:
-            approvals apps audit budgets channels claims delegation events footprints identity
-            land_gate members messages operator pauses pins portability reactions results retention reviews
-            sharing slots threads workspaces
+            approvals apps audit budgets channels claims delegation events footprints glossary identity
+            land_gate members memory messages operator pauses pins portability reactions results retention
+            reviews sharing slots threads workspaces
         }
     };
     (@names: $($area:ident)*) => {

@@ -17,11 +17,13 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("apps", "identity/apps", &[]),
     ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
+    ("boots", "conversation/boot", &[]),
     ("channel_members", "conversation/channels", &["conversation/places", "integrity/snapshot"]),
     (
         "channels",
         "conversation/channels",
         &[
+            "conversation/boot",
             "conversation/places",
             "coordination/claims",
             "coordination/dead_letters",
@@ -89,6 +91,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &["coordination/thread", "coordination/queue", "coordination/claims", "coordination/deferred"],
     ),
     ("findings", "gates/reviews", &[]),
+    ("glossary", "conversation/glossary", &[]),
     ("imports", "integrity/portability", &[]),
     ("key_checks", "log/keys", &[]),
     ("kind_counts", "integrity/census", &[]),
@@ -105,6 +108,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "identity/members",
         &["op/call", "identity/sessions", "conversation/channels", "integrity/snapshot"],
     ),
+    ("memory_blocks", "conversation/memory", &[]),
     ("message_edits", "conversation/messages", &[]),
     // Keys from before shelves existed.
     ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
@@ -141,6 +145,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "coordination/dependencies",
         &["conversation/channels", "coordination/queue", "integrity/snapshot"],
     ),
+    ("thread_memory_blocks", "conversation/memory", &[]),
     ("thread_notices", "coordination/notices", &[]),
     ("thread_workers", "coordination/workers", &[]),
     // Each feature of threads has columns of its own in the row of a thread.

@@ -46,6 +46,14 @@ impl Origin {
             "items": [{"kind": "path", "value": "src"}]});
         let thread = json!({"channel_id": channel["id"], "title": "held", "footprint": footprint});
         let thread = self.call("create_thread", thread);
+        let boot = json!({"channel_id": private["id"], "text": "what to know inside"});
+        self.call("set_channel_boot", boot);
+        let term = json!({"workspace_id": workspace, "term": "Task", "definition": "what is to be done"});
+        self.call("set_glossary_term", term);
+        let block = json!({"workspace_id": workspace, "label": "notes", "description": "what to keep",
+            "value": "what was learned"});
+        let block = self.call("create_memory_block", block);
+        self.call("attach_memory_block", json!({"thread_id": thread["id"], "block_id": block["id"]}));
         let hidden = self.call("create_thread", json!({"channel_id": private["id"], "title": "unseen"}));
         self.call("post_message", json!({"thread_id": hidden["id"], "body": "in private"}));
         let agent = |operation: &str, input: Value| self.world.call(&agent_token, operation, input).output();

@@ -32,6 +32,7 @@ struct Said {
     message: Value,
     done: Value,
     begun: Value,
+    block: Value,
 }
 
 fn say(world: &World, words: &str) -> Said {
@@ -49,7 +50,13 @@ fn say(world: &World, words: &str) -> Said {
     let (begun, lease) = thread("begun");
     let checkpoint = json!({"thread_id": begun, "claim_lease_id": lease, "checkpoint": {"words": words}});
     world.agent("renew_claim", checkpoint);
-    Said { message, done, begun }
+    let workspace = world.id("workspace");
+    world.agent("set_channel_boot", json!({"channel_id": channel, "text": words}));
+    let term = json!({"workspace_id": workspace, "term": "said", "definition": words});
+    world.agent("set_glossary_term", term);
+    let block = json!({"workspace_id": workspace, "label": "said", "description": words, "value": words});
+    let block = world.agent("create_memory_block", block);
+    Said { message, done, begun, block }
 }
 
 #[test]
@@ -64,7 +71,7 @@ fn every_word_goes_and_the_record_stays() {
         let before = export(world, workspace(world));
         let purged = purge(world, "Night shift").output();
         assert_eq!(purged["up_to_lsn"], before["header"]["head"]["lsn"]);
-        for table in ["messages", "results", "claim_checkpoints"] {
+        for table in ["messages", "results", "claim_checkpoints", "boots", "glossary", "memory_blocks"] {
             assert!(purged["removed"][table].as_i64().unwrap() > 0, "{table}: {purged}");
         }
         let get = |operation: &str, input: Value| world.call(&world.people.admin, operation, input);
@@ -77,6 +84,13 @@ fn every_word_goes_and_the_record_stays() {
         let begun = get("get_thread_context", json!({"thread_id": said.begun})).output();
         assert_eq!(begun["checkpoint"], json!(null));
         assert_eq!(world.database.number("select count(*) from claim_checkpoints"), 0);
+        assert_eq!(world.database.number("select count(*) from glossary"), 0);
+        let boot = get("get_channel_boot", json!({"channel_id": world.id("channel")})).output();
+        assert_eq!((&boot["text"], &boot["version"]), (&json!(""), &json!(2)));
+        let block = json!({"workspace_id": workspace(world), "block_id": said.block["id"]});
+        let block = get("get_memory_block", block).output();
+        assert_eq!((&block["value"], &block["description"]), (&json!(""), &json!(null)));
+        assert_eq!((&block["label"], &block["version"]), (&json!("said"), &json!(2)));
         // The log is what it was, and says what has happened.
         verify(world);
         let after = export(world, workspace(world));

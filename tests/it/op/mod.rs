@@ -13,5 +13,5 @@ mod long_reads;
 mod pages;
 mod rate_limits;
 mod refusals;
-mod waits;
+pub mod waits;
 mod without_credential;

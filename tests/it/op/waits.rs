@@ -17,7 +17,13 @@ use svc_tests::process::until;
 use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
 /// Waits on a thread of its own, does `meanwhile`, and returns the outcome of the wait.
-fn wait_while(world: &World, token: &str, operation: &str, input: Value, meanwhile: impl FnOnce()) -> Answer {
+pub fn wait_while(
+    world: &World,
+    token: &str,
+    operation: &str,
+    input: Value,
+    meanwhile: impl FnOnce(),
+) -> Answer {
     std::thread::scope(|scope| {
         let before = world.service.parked_waits();
         let waiting = scope.spawn(|| world.call(token, operation, input));

@@ -114,8 +114,8 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
     pub workspace_id: WorkspaceId,
-    /// `all` for the keys of messages, results and checkpoints of claims; `none` for evidence without words,
-    /// which cannot be imported. Default: `all`.
+    /// `all` for the keys of messages and every other text; `none` for evidence without words, which cannot
+    /// be imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }

@@ -1,0 +1,182 @@
+//! The boot of a channel: what an agent reads when it arrives there.
+//!
+//! A channel has one text, which may be empty, and nothing of it is in the event log but its version and its
+//! length.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
+use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId};
+use crate::limits::BOOT_MAX;
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{DestroyPermit, Feature, Read, Records, Write, idempotent, read};
+use crate::store::columns;
+use crate::text::{Prose, characters};
+use crate::time::Time;
+
+/// The table, as texts that a hold keeps name it.
+const TABLE: &str = "boots";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "channels",
+            vec![
+                read("get_channel_boot", get_channel_boot)
+                    .quick()
+                    .title("Read what to know on arrival in a channel")
+                    .get("/channels/{channel_id}/boot")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"channel_id": w.id("channel")})),
+                idempotent("set_channel_boot", set_channel_boot)
+                    .title("Set what to know on arrival in a channel")
+                    .put("/channels/{channel_id}/boot")
+                    .needs(&[WorkspaceWrite])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"channel_id": w.id("channel"),
+                               "text": "Branches are named after threads. Run the tests before a result."})
+                    }),
+            ],
+        )
+        .events(vec![EventKind::of::<ChannelBootSet>()])
+        .records(vec![
+            Records::table(TABLE, "channel_id")
+                .through("channel_id", "channels")
+                .ids("channel_id updated_by")
+                .ints("version lsn")
+                .times("at")
+                .words("text", purge_some),
+        ])
+}
+
+/// What an agent reads when it arrives in a channel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChannelBoot {
+    /// The channel.
+    channel_id: ChannelId,
+    /// What to know there; empty if nobody has set it.
+    pub text: String,
+    /// Its number, which rises with each change; 0 if nobody has set it.
+    version: i64,
+    /// Who set it last; null if nobody did, or the service itself.
+    updated_by: Option<MemberId>,
+    /// When it was last set; null if it never was.
+    updated_at: Option<Time>,
+    /// The position of that in the workspace's log; null if it never was set.
+    lsn: Option<i64>,
+}
+
+columns! {
+    boot_columns: ChannelBoot as b { channel_id, text, version, updated_by, updated_at = at, lsn }
+}
+
+/// What an agent reads on arrival in a channel was set.
+#[derive(Serialize, JsonSchema)]
+struct ChannelBootSet {
+    /// The channel.
+    channel_id: ChannelId,
+    /// The number of the text, which rises with each change.
+    version: i64,
+    /// The length of the text, in characters.
+    size: i64,
+}
+
+impl Event for ChannelBootSet {
+    const KIND: &'static str = "ChannelBootSet";
+}
+
+/// Returns what an agent reads when it arrives in a channel.
+///
+/// The text is empty if nobody has set it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetChannelBoot {
+    /// The channel.
+    channel_id: ChannelId,
+}
+
+fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot> {
+    of_channel(cx, visible_channel(cx, input.channel_id)?.id)
+}
+
+/// Returns the boot of a channel that the caller may see.
+pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
+    let found = cx.one(BOOT, &[&channel_id])?;
+    let (text, version) = (String::new(), 0);
+    let none = ChannelBoot { channel_id, text, version, updated_by: None, updated_at: None, lsn: None };
+    Ok(found.unwrap_or(none))
+}
+
+const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
+
+/// Sets what an agent reads when it arrives in a channel, and returns it.
+///
+/// The text replaces the one before; an empty one leaves nothing to read. Whoever sees the channel reads it.
+///
+/// Fails with 409 `wrong-state` if the channel is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetChannelBoot {
+    /// The channel.
+    channel_id: ChannelId,
+    /// What to know there. Markdown is welcome.
+    text: Prose<0, BOOT_MAX>,
+}
+
+fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<ChannelBoot> {
+    let channel = visible_channel(cx, input.channel_id)?;
+    check_not_archived(&channel)?;
+    let before = of_channel(cx, channel.id)?;
+    let text: &str = &input.text;
+    if text == before.text {
+        return Ok(before);
+    }
+    if before.version > 0 {
+        cx.keep_replaced(TABLE, channel.id.uuid(), before.version, &before.text)?;
+    }
+    let version = before.version.saturating_add(1);
+    let event = ChannelBootSet { channel_id: channel.id, version, size: characters(text) };
+    let lsn = cx.emit(Subject::channel(channel.id), &event)?.lsn;
+    let (updated_by, now) = (cx.caller().member, cx.now());
+    cx.execute(1, SET, &[&channel.id, &text, &version, &updated_by, &now, &lsn])?;
+    let text = text.to_owned();
+    Ok(ChannelBoot {
+        channel_id: channel.id,
+        text,
+        version,
+        updated_by,
+        updated_at: Some(now),
+        lsn: Some(lsn),
+    })
+}
+
+const SET: &str = "
+    insert into boots (channel_id, text, version, updated_by, at, lsn) values ($1, $2, $3, $4, $5, $6)
+    on conflict (channel_id) do update set
+        text = excluded.text, version = excluded.version, updated_by = excluded.updated_by,
+        at = excluded.at, lsn = excluded.lsn";
+
+/// Purges texts. Their rows stay: a number is not given twice.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    (_, up_to): (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let purged = cx.change(PURGE, &[&workspace, &up_to, &most])?;
+    let rows = i64::try_from(purged).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
+const PURGE: &str = "
+    update boots set text = '', version = version + 1
+    where channel_id in (
+        select b.channel_id from boots b join channels c on c.id = b.channel_id
+        where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";

@@ -1,0 +1,347 @@
+//! The glossary of a workspace: what its terms mean.
+//!
+//! Terms are compared without case and without the space around them. A definition may be deleted, so the
+//! event log has only that there was one: the version of a definition is the position of the event that set
+//! it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
+use crate::error::{Code, Error};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read, within};
+use crate::store::columns;
+use crate::text::{Prose, Text, characters};
+use crate::time::Time;
+
+/// The table, as texts that a hold keeps name it.
+const TABLE: &str = "glossary";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "glossary",
+            vec![
+                read("list_glossary", list_glossary)
+                    .title("List the terms of a workspace")
+                    .get("/workspaces/{workspace_id}/glossary")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                idempotent("set_glossary_term", set_glossary_term)
+                    .title("Set the definition of a term")
+                    .put("/workspaces/{workspace_id}/glossary/{term}")
+                    .needs(&[WorkspaceWrite])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "term": "Night shift",
+                               "definition": "Work that runs from 22:00 to 06:00 without people."})
+                    }),
+                destructive("delete_glossary_term", delete_glossary_term)
+                    .title("Delete a term")
+                    .delete("/workspaces/{workspace_id}/glossary/{term}")
+                    .needs(&[WorkspaceWrite])
+                    .refuses(&[Code::NotFound, Code::LegalHold])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "term": "token"})),
+            ],
+        )
+        .events(vec![EventKind::of::<GlossaryTermSet>(), EventKind::of::<GlossaryTermDeleted>()])
+        .sample(
+            Sample::new("glossary_term", "set_glossary_term", |w| {
+                json!({"workspace_id": w.id("workspace"), "term": "Token",
+                       "definition": "A piece of the source that the lexer returns."})
+            })
+            .id_at("/workspace_id"),
+        )
+        .records(vec![
+            Records::table(TABLE, "key")
+                .after("members")
+                .ids("workspace_id updated_by")
+                .texts("key term")
+                .times("at")
+                .ints("lsn")
+                .words("definition", purge_some),
+        ])
+}
+
+/// A term of a workspace and what it means.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GlossaryTerm {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The term in lower case, by which it is found.
+    pub key: String,
+    /// The term, as it was last spelled.
+    term: String,
+    /// What it means.
+    definition: String,
+    /// Who set it last; null for the service itself.
+    updated_by: Option<MemberId>,
+    /// When it was last set.
+    updated_at: Time,
+    /// The position at which it was last set in the workspace's log: its version.
+    lsn: i64,
+}
+
+columns! {
+    term_columns: GlossaryTerm as g { workspace_id, key, term, definition, updated_by, updated_at = at, lsn }
+}
+
+/// The definition of a term was set. The event's position is the version of the definition.
+#[derive(Serialize, JsonSchema)]
+struct GlossaryTermSet {
+    /// The term in lower case.
+    key: String,
+    /// The length of the definition, in characters.
+    size: i64,
+}
+
+impl Event for GlossaryTermSet {
+    const KIND: &'static str = "GlossaryTermSet";
+}
+
+/// A term was deleted with its definition.
+#[derive(Serialize, JsonSchema)]
+struct GlossaryTermDeleted {
+    /// The term in lower case.
+    key: String,
+    /// The version of the definition that it had: the position of the event that set it.
+    version: i64,
+}
+
+impl Event for GlossaryTermDeleted {
+    const KIND: &'static str = "GlossaryTermDeleted";
+}
+
+/// Returns the terms of a workspace, in the order in which they were last set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListGlossary {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_glossary(cx: &Read<'_>, input: &ListGlossary) -> Result<Page<GlossaryTerm>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let terms = cx.rows(LIST, &[&input.workspace_id, &after, &rows])?;
+    Ok(Page::of(terms, input.limit, |term: &GlossaryTerm| term.lsn))
+}
+
+const LIST: &str = concat!(
+    "select ",
+    term_columns!(),
+    " from glossary g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
+);
+
+/// Sets what a term means, and returns the term.
+///
+/// Terms are compared without case and without the space around them; the spelling becomes the one that you
+/// send. A definition that was there is replaced.
+///
+/// Fails with 409 `wrong-state` if the term is new and the workspace has 500 others.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetGlossaryTerm {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The term, not only space.
+    term: Text<1, TERM_MAX>,
+    /// What it means.
+    definition: Prose<1, DEFINITION_MAX>,
+}
+
+fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<GlossaryTerm> {
+    own_workspace(cx, input.workspace_id)?;
+    let (workspace_id, key) = (input.workspace_id, key_of(&input.term)?);
+    let (term, definition) = (input.term.trim().to_owned(), input.definition.to_string());
+    match find(cx, workspace_id, &key)? {
+        Some(known) if known.term == term && known.definition == definition => return Ok(known),
+        Some(known) => cx.keep_replaced(TABLE, workspace_id.uuid(), known.lsn, &known.definition)?,
+        None => {
+            let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
+            if count >= GLOSSARY_MAX {
+                return Err(Error::wrong_state(format!("the workspace has {GLOSSARY_MAX} terms")));
+            }
+        }
+    }
+    let size = characters(&definition);
+    let lsn = cx.emit(Subject::WORKSPACE, &GlossaryTermSet { key: key.clone(), size })?.lsn;
+    let (updated_by, updated_at) = (cx.caller().member, cx.now());
+    cx.execute(1, SET, &[&workspace_id, &key, &term, &definition, &updated_by, &updated_at, &lsn])?;
+    Ok(GlossaryTerm { workspace_id, key, term, definition, updated_by, updated_at, lsn })
+}
+
+const COUNT: &str = "select count(*) from glossary where workspace_id = $1";
+
+const SET: &str = "
+    insert into glossary (workspace_id, key, term, definition, updated_by, at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7)
+    on conflict (workspace_id, key) do update set
+        term = excluded.term, definition = excluded.definition, updated_by = excluded.updated_by,
+        at = excluded.at, lsn = excluded.lsn";
+
+/// Returns what a term is found by.
+fn key_of(term: &str) -> Result<String> {
+    let key = term.trim().to_lowercase();
+    if key.is_empty() { Err(Error::malformed("`term`: expected more than space")) } else { Ok(key) }
+}
+
+fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &String) -> Result<Option<GlossaryTerm>> {
+    cx.one(BY_KEY, &[&workspace, key])
+}
+
+const BY_KEY: &str =
+    concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
+
+/// Deletes a term with its definition, and returns what it was.
+///
+/// Fails with 404 `not-found` if the glossary does not have the term; 409 `legal-hold` if the workspace is
+/// under a legal hold.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteGlossaryTerm {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The term, in any case.
+    term: Text<1, TERM_MAX>,
+}
+
+fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Result<GlossaryTerm> {
+    own_workspace(cx, input.workspace_id)?;
+    let found = find(cx, input.workspace_id, &key_of(&input.term)?)?;
+    let term = found.ok_or_else(|| Error::not_found("term"))?;
+    let permit = cx.permit()?;
+    remove(cx, &permit, &term)?;
+    let deleted = GlossaryTermDeleted { key: term.key.clone(), version: term.lsn };
+    cx.emit(Subject::WORKSPACE, &deleted)?;
+    Ok(term)
+}
+
+fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Result<()> {
+    cx.execute(1, REMOVE, &[&term.workspace_id, &term.key])
+}
+
+const REMOVE: &str = "delete from glossary where workspace_id = $1 and key = $2";
+
+/// Bytes at which the terms of a context end. They may exceed this by less than one term.
+const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
+
+/// Returns the terms of the caller's workspace for a reader of these texts: those that occur in them first.
+pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) -> Result<Vec<GlossaryTerm>> {
+    let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
+    let occurring: BTreeSet<String> = {
+        let keys = terms.iter().map(|term| &*term.key);
+        occurring(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
+    };
+    terms.sort_by(|a, b| {
+        let place = |term: &GlossaryTerm| !occurring.contains(&term.key);
+        place(a).cmp(&place(b)).then_with(|| a.key.cmp(&b.key))
+    });
+    terms.truncate(CONTEXT_TERMS);
+    within(terms, CONTEXT_BYTES)
+}
+
+const ALL: &str = concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 limit $2");
+
+/// Returns the keys that occur as words in the first `most` bytes of these texts.
+///
+/// In a script that separates its words, a term is not found inside of another word.
+fn occurring<'k, 'a>(
+    keys: impl Iterator<Item = &'k str>,
+    texts: impl Iterator<Item = &'a str>,
+    most: usize,
+) -> BTreeSet<&'k str> {
+    let mut by_first: HashMap<char, Vec<&str>> = HashMap::new();
+    for key in keys {
+        if let Some(first) = key.chars().next() {
+            by_first.entry(first).or_default().push(key);
+        }
+    }
+    let (mut found, mut left) = (BTreeSet::new(), most);
+    for text in texts {
+        let part = text.get(..text.floor_char_boundary(left)).unwrap_or_default();
+        left = left.saturating_sub(text.len());
+        let text = part.to_lowercase();
+        let mut before = None;
+        for (at, first) in text.char_indices() {
+            let rest = text.get(at..).unwrap_or_default();
+            if let Some(keys) = by_first.get_mut(&first).filter(|_| !joins(before, Some(first))) {
+                keys.retain(|key| {
+                    let occurs = rest
+                        .strip_prefix(key)
+                        .is_some_and(|after| !joins(key.chars().next_back(), after.chars().next()));
+                    if occurs {
+                        found.insert(*key);
+                    }
+                    !occurs
+                });
+            }
+            before = Some(first);
+        }
+    }
+    found
+}
+
+/// Returns whether two characters that stand beside each other are in one word.
+fn joins(before: Option<char>, after: Option<char>) -> bool {
+    let is_in_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_in_word(before) && is_in_word(after)
+}
+
+/// Removes terms: without its definition one says nothing.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    (_, up_to): (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let removed = cx.change(PURGE, &[&workspace, &up_to, &most])?;
+    let rows = i64::try_from(removed).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
+const PURGE: &str = "
+    delete from glossary where workspace_id = $1 and key in (
+        select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_occurs_where_it_is_a_word() {
+        let found = |key: &str, text: &str| !occurring([key].into_iter(), [text].into_iter(), 100).is_empty();
+        for (key, text, is_found) in [
+            ("token", "Each Token, once", true),
+            ("token", "tokens", false),
+            ("token", "a_token", false),
+            ("token", "token", true),
+            ("night shift", "the NIGHT shift's end", true),
+            ("night shift", "the night  shift", false),
+            ("c++", "use c++17 or c++ 20", true),
+            ("トークン", "字句トークンを返す", true),
+            ("é", "caf\u{c9}", true),
+            ("token", "", false),
+        ] {
+            assert_eq!(found(key, text), is_found, "{key} in {text}");
+        }
+    }
+
+    #[test]
+    fn terms_are_looked_for_in_the_first_bytes() {
+        let found = |most| occurring(["a", "b", "é"].into_iter(), ["é a", "b"].into_iter(), most).len();
+        assert_eq!([0, 1, 2, 4, 5].map(found), [0, 0, 1, 2, 3]);
+    }
+}

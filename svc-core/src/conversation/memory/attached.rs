@@ -1,0 +1,185 @@
+//! The memory blocks of a thread: those that whoever works on it reads.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MemoryBlock, load};
+use crate::Result;
+use crate::conversation::places::{ThreadPlace, visible_place};
+use crate::error::Error;
+use crate::id::{BlockId, ThreadId};
+use crate::limits::{MEMORY_BLOCK_THREADS_MAX, THREAD_MEMORY_BLOCKS_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Read, Write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+
+/// A memory block was attached to a thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MemoryBlockAttached {
+    /// The block.
+    block_id: BlockId,
+}
+
+impl Event for MemoryBlockAttached {
+    const KIND: &'static str = "MemoryBlockAttached";
+}
+
+/// A memory block was detached from a thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MemoryBlockDetached {
+    /// The block.
+    block_id: BlockId,
+}
+
+impl Event for MemoryBlockDetached {
+    const KIND: &'static str = "MemoryBlockDetached";
+}
+
+/// That a thread has a memory block.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Attachment {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The block.
+    block_id: BlockId,
+    /// The position at which it was attached in the workspace's log.
+    lsn: i64,
+}
+
+columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
+
+/// Attaches a memory block to a thread, for whoever works on it, and returns that.
+///
+/// Attaching it again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the channel is archived, if the thread has 20 other blocks, or if the
+/// block is attached to 10,000 other threads.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AttachMemoryBlock {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The block.
+    block_id: BlockId,
+}
+
+pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock) -> Result<Attachment> {
+    let place = visible_place(cx, input.thread_id)?;
+    let block_id = load(cx, input.block_id)?.id;
+    if let Some(attached) = cx.one(ONE, &[&place.thread_id, &block_id])? {
+        return Ok(attached);
+    }
+    place.check_not_archived()?;
+    check_has_room(cx, place.thread_id, block_id)?;
+    let thread_id = place.thread_id;
+    let lsn = cx.emit(subject(&place), &MemoryBlockAttached { block_id })?.lsn;
+    cx.insert(&new_row!("insert into thread_memory_blocks" { thread_id, block_id, lsn }))?;
+    Ok(Attachment { thread_id, block_id, lsn })
+}
+
+const ONE: &str = concat!(
+    "select ",
+    attachment_columns!(),
+    " from thread_memory_blocks a where a.thread_id = $1 and a.block_id = $2"
+);
+
+fn check_has_room(cx: &Read<'_>, thread: ThreadId, block: BlockId) -> Result<()> {
+    let (blocks,) = cx.one::<(i64,)>(BLOCKS, &[&thread])?.unwrap_or_default();
+    if blocks >= THREAD_MEMORY_BLOCKS_MAX {
+        return Err(Error::wrong_state(format!("the thread has {THREAD_MEMORY_BLOCKS_MAX} memory blocks")));
+    }
+    let (threads,) = cx.one::<(i64,)>(THREADS, &[&block, &MEMORY_BLOCK_THREADS_MAX])?.unwrap_or_default();
+    if threads >= MEMORY_BLOCK_THREADS_MAX {
+        let most = MEMORY_BLOCK_THREADS_MAX;
+        return Err(Error::wrong_state(format!("the memory block is attached to {most} threads")));
+    }
+    Ok(())
+}
+
+const BLOCKS: &str = "select count(*) from thread_memory_blocks where thread_id = $1";
+
+const THREADS: &str = "
+    select count(*) from (select 1 from thread_memory_blocks where block_id = $1 limit $2) found";
+
+fn subject(place: &ThreadPlace) -> Subject {
+    Subject::thread(place.channel_id, place.thread_id)
+}
+
+/// Detaches a memory block from a thread, and returns what ended. The block stays.
+///
+/// Fails with 404 `not-found` if the thread does not have the block; 409 `wrong-state` if the channel is
+/// archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DetachMemoryBlock {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The block.
+    block_id: BlockId,
+}
+
+pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock) -> Result<Attachment> {
+    let place = visible_place(cx, input.thread_id)?;
+    let attached: Option<Attachment> = cx.one(ONE, &[&place.thread_id, &input.block_id])?;
+    let attached = attached.ok_or_else(|| Error::not_found("memory block of the thread"))?;
+    place.check_not_archived()?;
+    cx.execute(1, DETACH, &[&attached.thread_id, &attached.block_id])?;
+    cx.emit(subject(&place), &MemoryBlockDetached { block_id: attached.block_id })?;
+    Ok(attached)
+}
+
+const DETACH: &str = "delete from thread_memory_blocks where thread_id = $1 and block_id = $2";
+
+/// A memory block of a thread.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AttachedBlock {
+    #[serde(flatten)]
+    pub block: MemoryBlock,
+    /// The position at which it was attached in the workspace's log.
+    attached_lsn: i64,
+}
+
+/// Returns the memory blocks of a thread, in the order in which they were attached.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListThreadMemoryBlocks {
+    /// The thread.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_thread_memory_blocks(
+    cx: &Read<'_>,
+    input: &ListThreadMemoryBlocks,
+) -> Result<Page<AttachedBlock>> {
+    let place = visible_place(cx, input.thread_id)?;
+    page(cx, place.thread_id, input.cursor, input.limit)
+}
+
+/// Returns the memory blocks of a thread that the caller may see, as many as a page holds.
+pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
+    Ok(page(cx, thread, None, None)?.into_items())
+}
+
+fn page(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<AttachedBlock>> {
+    let rows = cx.rows(LIST, &[&thread, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    Page::of(rows, limit, |attached: &Attachment| attached.lsn).try_fill(
+        |attached: &AttachedBlock| attached.attached_lsn,
+        |Attachment { block_id, lsn, .. }| {
+            Ok(AttachedBlock { block: load(cx, block_id)?, attached_lsn: lsn })
+        },
+    )
+}
+
+const LIST: &str = concat!(
+    "select ",
+    attachment_columns!(),
+    " from thread_memory_blocks a where a.thread_id = $1 and a.lsn > $2 order by a.lsn limit $3"
+);

@@ -1,0 +1,315 @@
+//! Creating, rewriting and deleting memory blocks.
+//!
+//! What a block said is kept while the workspace is under a legal hold, and then it is not deleted either.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MemoryBlock, TABLE, load_in};
+use crate::Result;
+use crate::capability::Capability::ChannelAdmin;
+use crate::error::{Code, Error};
+use crate::id::{BlockId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
+use crate::log::event::{Event, Subject};
+use crate::op::{Caller, DestroyPermit, Write};
+use crate::text::{Change, Count, Patch, Prose, Text, characters};
+
+type Label = Text<1, NAME_MAX>;
+type Description = Prose<1, MEMORY_DESCRIPTION_MAX>;
+type Value = Prose<0, MEMORY_MAX>;
+type CharLimit = Count<1, MEMORY_MAX_CHARS>;
+
+/// The name of replaced descriptions among the texts that a hold keeps.
+const DESCRIPTIONS: &str = "memory_blocks.description";
+
+/// A memory block was created.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MemoryBlockCreated {
+    /// The block.
+    block_id: BlockId,
+    /// What people call it.
+    label: String,
+    /// Its number: 1.
+    version: i64,
+    /// The length of its value, in characters.
+    size: i64,
+    /// Whether only its creator and members with `channel:admin` may change it.
+    read_only: bool,
+}
+
+impl Event for MemoryBlockCreated {
+    const KIND: &'static str = "MemoryBlockCreated";
+}
+
+/// A memory block was changed. The fields hold what it is after the change.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MemoryBlockUpdated {
+    /// The block.
+    block_id: BlockId,
+    /// What people call it.
+    label: String,
+    /// Its number, which rises with each change.
+    version: i64,
+    /// The length of its value, in characters.
+    size: i64,
+    /// Whether only its creator and members with `channel:admin` may change it.
+    read_only: bool,
+}
+
+impl Event for MemoryBlockUpdated {
+    const KIND: &'static str = "MemoryBlockUpdated";
+}
+
+/// A memory block was deleted, and with it from every thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MemoryBlockDeleted {
+    /// The block.
+    block_id: BlockId,
+}
+
+impl Event for MemoryBlockDeleted {
+    const KIND: &'static str = "MemoryBlockDeleted";
+}
+
+/// Creates a memory block and returns it.
+///
+/// Every member of the workspace may read it, also where it is attached to threads of private channels.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateMemoryBlock {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// A name for people. It need not be unique.
+    label: Label,
+    /// What the block is for.
+    description: Option<Description>,
+    /// How many characters its value may have, up to 100,000. Default: 5000.
+    limit: Option<CharLimit>,
+    /// Whether only you and members with `channel:admin` may change it. Default: false.
+    #[serde(default)]
+    read_only: bool,
+    /// What it says. Default: nothing.
+    value: Option<Value>,
+}
+
+pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock) -> Result<MemoryBlock> {
+    own_workspace(cx, input.workspace_id)?;
+    let mut block = MemoryBlock {
+        id: cx.new_id()?,
+        workspace_id: input.workspace_id,
+        label: input.label.to_string(),
+        description: input.description.as_deref().map(str::to_owned),
+        limit: input.limit.map_or(MEMORY_DEFAULT_CHARS, Count::get),
+        read_only: input.read_only,
+        value: input.value.as_deref().unwrap_or_default().to_owned(),
+        version: 1,
+        created_by: cx.caller().member,
+        updated_by: cx.caller().member,
+        updated_at: cx.now(),
+        lsn: 0,
+    };
+    let event = MemoryBlockCreated {
+        block_id: block.id,
+        label: block.label.clone(),
+        version: block.version,
+        size: checked_size(&block)?,
+        read_only: block.read_only,
+    };
+    block.lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    block.with_new_row(|row| cx.insert(row))?;
+    Ok(block)
+}
+
+/// Returns the length of a block's value, in characters. Fails if that is more than its limit.
+fn checked_size(block: &MemoryBlock) -> Result<i64> {
+    let (size, limit) = (characters(&block.value), block.limit);
+    if size <= limit {
+        return Ok(size);
+    }
+    Err(Error::malformed(format!("`value`: {size} characters, and the limit of the block is {limit}")))
+}
+
+/// Changes a memory block and returns it.
+///
+/// The value is rewritten as a whole, and the last writer wins; with `expected_version` only a writer who has
+/// read the present version does. Absent fields keep their value.
+///
+/// Fails with 403 `forbidden` if the block is read-only, or you change whether it is, and you are neither its
+/// creator nor have `channel:admin`; 409 `version-conflict`, with the present `version` and its writer in
+/// `updated_by`, if that is not the one that you expect.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetMemoryBlock {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The block.
+    block_id: BlockId,
+    /// The new name.
+    #[serde(default)]
+    label: Change<Label>,
+    /// What the block is for; null removes it.
+    #[serde(default)]
+    description: Patch<Description>,
+    /// How many characters its value may have, up to 100,000: no fewer than the value has.
+    #[serde(default)]
+    limit: Change<CharLimit>,
+    /// Whether only its creator and members with `channel:admin` may change it.
+    #[serde(default)]
+    read_only: Change<bool>,
+    /// What it says from now on.
+    #[serde(default)]
+    value: Change<Value>,
+    /// The version that you have read. Default: whatever it is.
+    expected_version: Option<Count<1, { i64::MAX }>>,
+}
+
+pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Result<MemoryBlock> {
+    let before = load_in(cx, input.workspace_id, input.block_id)?;
+    let mut block = wanted(&before, input);
+    if before.read_only || block.read_only != before.read_only {
+        check_decides(cx.caller(), &before)?;
+    }
+    if input.expected_version.is_some_and(|expected| expected.get() != before.version) {
+        let detail = format!("the version of the block is {}", before.version);
+        let conflict = Error::new(Code::VersionConflict, detail);
+        return Err(conflict.with("version", before.version).with("updated_by", before.updated_by));
+    }
+    let size = checked_size(&block)?;
+    if block == before {
+        return Ok(block);
+    }
+    block.version = before.version.saturating_add(1);
+    (block.updated_by, block.updated_at) = (cx.caller().member, cx.now());
+    let event = MemoryBlockUpdated {
+        block_id: block.id,
+        label: block.label.clone(),
+        version: block.version,
+        size,
+        read_only: block.read_only,
+    };
+    block.lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    replace(cx, &before, &block)?;
+    Ok(block)
+}
+
+/// Returns the block as it is to be, but for who changes it, and when.
+fn wanted(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
+    let mut block = before.clone();
+    if let Some(label) = input.label.get() {
+        block.label = label.to_string();
+    }
+    match &input.description {
+        Patch::Keep => {}
+        Patch::Clear => block.description = None,
+        Patch::Set(description) => block.description = Some(description.to_string()),
+    }
+    if let Some(limit) = input.limit.get() {
+        block.limit = limit.get();
+    }
+    if let Some(read_only) = input.read_only.get() {
+        block.read_only = *read_only;
+    }
+    if let Some(value) = input.value.get() {
+        block.value = value.to_string();
+    }
+    block
+}
+
+/// Fails unless the caller created the block or has `channel:admin`.
+fn check_decides(caller: &Caller, block: &MemoryBlock) -> Result<()> {
+    let created = block.created_by.is_some() && block.created_by == caller.member;
+    if created || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    let who = "only the creator of a block or a member with channel:admin decides whether it is read-only, \
+               and changes it while it is";
+    Err(Error::forbidden(who))
+}
+
+fn replace(cx: &mut Write<'_>, before: &MemoryBlock, block: &MemoryBlock) -> Result<()> {
+    let id = block.id.uuid();
+    if block.value != before.value {
+        cx.keep_replaced(TABLE, id, before.version, &before.value)?;
+    }
+    if let Some(description) = before.description.as_ref().filter(|_| block.description != before.description)
+    {
+        cx.keep_replaced(DESCRIPTIONS, id, before.version, description)?;
+    }
+    let MemoryBlock { label, description, limit, read_only, value, version, updated_by, updated_at, .. } =
+        block;
+    cx.execute(
+        1,
+        REPLACE,
+        &[
+            &block.id,
+            label,
+            description,
+            limit,
+            read_only,
+            value,
+            version,
+            updated_by,
+            updated_at,
+            &block.lsn,
+        ],
+    )
+}
+
+const REPLACE: &str = "
+    update memory_blocks set label = $2, description = $3, char_limit = $4, read_only = $5, value = $6,
+        version = $7, updated_by = $8, at = $9, lsn = $10
+    where id = $1";
+
+/// Deletes a memory block and returns what it was. Every thread loses it.
+///
+/// Fails with 403 `forbidden` if the block is read-only and you are neither its creator nor have
+/// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteMemoryBlock {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The block.
+    block_id: BlockId,
+}
+
+pub(super) fn delete_memory_block(cx: &mut Write<'_>, input: &DeleteMemoryBlock) -> Result<MemoryBlock> {
+    let block = load_in(cx, input.workspace_id, input.block_id)?;
+    if block.read_only {
+        check_decides(cx.caller(), &block)?;
+    }
+    let permit = cx.permit()?;
+    remove(cx, &permit, block.id)?;
+    cx.emit(Subject::WORKSPACE, &MemoryBlockDeleted { block_id: block.id })?;
+    Ok(block)
+}
+
+fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, block: BlockId) -> Result<()> {
+    cx.execute_any(REMOVE_FROM_THREADS, &[&block])?;
+    cx.execute(1, REMOVE, &[&block])
+}
+
+const REMOVE_FROM_THREADS: &str = "delete from thread_memory_blocks where block_id = $1";
+
+const REMOVE: &str = "delete from memory_blocks where id = $1";
+
+/// Purges what blocks say. They stay, with their labels: a number is not given twice.
+pub(super) fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    (_, up_to): (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let purged = cx.change(PURGE, &[&workspace, &up_to, &most])?;
+    let rows = i64::try_from(purged).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
+const PURGE: &str = "
+    update memory_blocks set description = null, value = '', version = version + 1
+    where id in (
+        select id from memory_blocks
+        where workspace_id = $1 and lsn <= $2 and (value <> '' or description is not null) limit $3)";

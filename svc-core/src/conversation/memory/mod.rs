@@ -1,0 +1,234 @@
+//! Memory blocks: texts that members keep for each other, and attach to the threads where they are needed.
+//!
+//! A block is rewritten as a whole and the last writer wins, unless a writer names the version that it has
+//! read. What a block says is in no event: its events have its number and its length. What a block is, and
+//! how it is read, is in this file; `change` has its life, `attached` the threads that have it, and `wait`
+//! those who wait for the next version.
+
+mod change;
+mod attached;
+mod wait;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
+use crate::error::{Code, Error};
+use crate::id::{BlockId, MemberId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::log::event::EventKind;
+use crate::op::{
+    Feature, Operation, Read, Records, Sample, destructive, idempotent, read, wait as wait_for, write,
+};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+pub(crate) use attached::{AttachedBlock, of_thread};
+use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
+
+/// The table, as texts that a hold keeps name it.
+const TABLE: &str = "memory_blocks";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("memory", operations())
+        .events(vec![
+            EventKind::of::<MemoryBlockCreated>(),
+            EventKind::of::<MemoryBlockUpdated>(),
+            EventKind::of::<MemoryBlockDeleted>(),
+            EventKind::of::<attached::MemoryBlockAttached>(),
+            EventKind::of::<attached::MemoryBlockDetached>(),
+        ])
+        .sample(
+            Sample::new("memory_block", "create_memory_block", |w| {
+                json!({"workspace_id": w.id("workspace"), "label": "conventions",
+                       "value": "Names are nouns."})
+            })
+            .then(
+                "attach_memory_block",
+                |w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")}),
+            ),
+        )
+        .records(vec![
+            Records::table(TABLE, "lsn id")
+                .after("members")
+                .ids("id workspace_id created_by updated_by")
+                .texts("label")
+                .bools("read_only")
+                .ints("char_limit version lsn")
+                .times("at")
+                .words("description value", change::purge_some),
+            Records::table("thread_memory_blocks", "thread_id block_id")
+                .through("thread_id", "threads")
+                .after(TABLE)
+                .ids("thread_id block_id")
+                .ints("lsn"),
+        ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        write("create_memory_block", change::create_memory_block)
+            .title("Create a memory block")
+            .post("/workspaces/{workspace_id}/memory-blocks")
+            .needs(&[WorkspaceWrite])
+            .created()
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "label": "decisions",
+                       "description": "What was decided, and why", "limit": 20_000, "read_only": true,
+                       "value": "The lexer has four states."})
+            }),
+        read("list_memory_blocks", list_memory_blocks)
+            .title("List the memory blocks of a workspace")
+            .get("/workspaces/{workspace_id}/memory-blocks")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+        read("get_memory_block", get_memory_block)
+            .quick()
+            .title("Read a memory block")
+            .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
+        idempotent("set_memory_block", change::set_memory_block)
+            .title("Rewrite a memory block")
+            .put("/workspaces/{workspace_id}/memory-blocks/{block_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::VersionConflict])
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block"),
+                       "value": "Names are nouns; a function's name is a verb.", "expected_version": 1})
+            }),
+        destructive("delete_memory_block", change::delete_memory_block)
+            .title("Delete a memory block")
+            .delete("/workspaces/{workspace_id}/memory-blocks/{block_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden, Code::LegalHold])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
+        idempotent("attach_memory_block", attached::attach_memory_block)
+            .title("Attach a memory block to a thread")
+            .put("/threads/{thread_id}/memory-blocks/{block_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
+        destructive("detach_memory_block", attached::detach_memory_block)
+            .title("Detach a memory block from a thread")
+            .delete("/threads/{thread_id}/memory-blocks/{block_id}")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::NotFound, Code::WrongState])
+            .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
+        read("list_thread_memory_blocks", attached::list_thread_memory_blocks)
+            .title("List the memory blocks of a thread")
+            .get("/threads/{thread_id}/memory-blocks")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+        wait_for("wait_for_memory_block", wait::wait_for_memory_block)
+            .title("Wait for another version of a memory block")
+            .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
+            .needs(&[WorkspaceRead])
+            .example(|w| {
+                json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block"),
+                       "after_version": 0, "timeout_secs": 1})
+            }),
+    ]
+}
+
+/// A text that members keep for each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct MemoryBlock {
+    /// The block's id.
+    id: BlockId,
+    /// The workspace, all of which may read it.
+    workspace_id: WorkspaceId,
+    /// What people call it. Labels need not be unique.
+    label: String,
+    /// What it is for; null if not set.
+    description: Option<String>,
+    /// How many characters its value may have.
+    limit: i64,
+    /// Whether only its creator and members with `channel:admin` may change it.
+    read_only: bool,
+    /// What it says.
+    pub value: String,
+    /// Its number, from 1, which rises with each change.
+    version: i64,
+    /// Who created it; null for the service itself.
+    created_by: Option<MemberId>,
+    /// Who changed it last; null for the service itself.
+    updated_by: Option<MemberId>,
+    /// When it was last changed.
+    updated_at: Time,
+    /// The position of that in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    block_columns: MemoryBlock as b {
+        id,
+        workspace_id,
+        label,
+        description,
+        limit = char_limit,
+        read_only,
+        value,
+        version,
+        created_by,
+        updated_by,
+        updated_at = at,
+        lsn,
+    }
+    insert "insert into memory_blocks" {}
+}
+
+/// Returns the memory blocks of a workspace, in the order in which they were last changed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListMemoryBlocks {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_memory_blocks(cx: &Read<'_>, input: &ListMemoryBlocks) -> Result<Page<MemoryBlock>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let blocks = cx.rows(LIST, &[&input.workspace_id, &after, &rows])?;
+    Ok(Page::of(blocks, input.limit, |block: &MemoryBlock| block.lsn))
+}
+
+const LIST: &str = concat!(
+    "select ",
+    block_columns!(),
+    " from memory_blocks b where b.workspace_id = $1 and b.lsn > $2 order by b.lsn limit $3"
+);
+
+/// Returns a memory block.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetMemoryBlock {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The block.
+    block_id: BlockId,
+}
+
+fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock> {
+    load_in(cx, input.workspace_id, input.block_id)
+}
+
+/// Loads a block of the workspace that a path names, which must be the caller's.
+fn load_in(cx: &Read<'_>, workspace: WorkspaceId, id: BlockId) -> Result<MemoryBlock> {
+    own_workspace(cx, workspace)?;
+    load(cx, id)
+}
+
+/// Loads a block of the caller's workspace.
+fn load(cx: &Read<'_>, id: BlockId) -> Result<MemoryBlock> {
+    let found = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("memory block"))
+}
+
+const BY_ID: &str =
+    concat!("select ", block_columns!(), " from memory_blocks b where b.id = $1 and b.workspace_id = $2");

@@ -1,0 +1,56 @@
+//! Waiting until a memory block has a newer version.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::{MemoryBlockDeleted, MemoryBlockUpdated};
+use super::{MemoryBlock, load_in};
+use crate::Result;
+use crate::id::{BlockId, WorkspaceId};
+use crate::log::bus::EventFilter;
+use crate::log::event::Event;
+use crate::op::{LongPoll, Poll, Read, WaitSecs};
+use crate::text::Count;
+
+/// Waits until a memory block has a newer version than one, and returns the block.
+///
+/// If it has, the call returns at once. A block that is deleted meanwhile is not found. Returns
+/// `{"timed_out": true}` when the time is over.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitForMemoryBlock {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The block.
+    block_id: BlockId,
+    /// The version that you have read; 0 for none. Default: the one that it has when you call.
+    after_version: Option<Count<0, { i64::MAX }>>,
+    timeout_secs: Option<WaitSecs>,
+}
+
+impl LongPoll for WaitForMemoryBlock {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on([MemoryBlockUpdated::KIND, MemoryBlockDeleted::KIND])
+    }
+
+    fn timeout(&self) -> Duration {
+        WaitSecs::timeout(self.timeout_secs)
+    }
+}
+
+pub(super) fn wait_for_memory_block(
+    cx: &Read<'_>,
+    input: &mut WaitForMemoryBlock,
+) -> Result<Poll<MemoryBlock>> {
+    let block = load_in(cx, input.workspace_id, input.block_id)?;
+    let after = match input.after_version {
+        Some(after) => after,
+        None => {
+            let present = Count::new(block.version).map_err(crate::Error::internal)?;
+            *input.after_version.insert(present)
+        }
+    };
+    Ok(if block.version > after.get() { Poll::Ready(block) } else { Poll::Pending })
+}
