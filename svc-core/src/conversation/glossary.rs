@@ -197,8 +197,8 @@ fn key_of(term: &str) -> Result<String> {
     if key.is_empty() { Err(Error::malformed("`term`: expected more than space")) } else { Ok(key) }
 }
 
-fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &String) -> Result<Option<GlossaryTerm>> {
-    cx.one(BY_KEY, &[&workspace, key])
+fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<GlossaryTerm>> {
+    cx.one(BY_KEY, &[&workspace, &key])
 }
 
 const BY_KEY: &str =
