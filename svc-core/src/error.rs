@@ -304,8 +304,8 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates a failure of kind `code`.
     ///
-    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out, and
-    /// so are secrets of the service in it.
+    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out,
+    /// and so are secrets of the service in it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,

@@ -103,8 +103,8 @@ impl Event for MemberUnfrozen {
 /// for it, until it is unfrozen. Its tokens stay valid for reading. Freezing it again changes nothing, not
 /// even the reason.
 ///
-/// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds a
-/// token that reaches beyond the workspace and you do not reach as far.
+/// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds
+/// a token that reaches beyond the workspace and you do not reach as far.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {

@@ -112,7 +112,7 @@ fn a_wrong_declaration_is_found() {
     assert_eq!(found(&Records::table("things", "at").stays()), ["things is ordered by at, which it has not"]);
 }
 
-/// Rows are written in the order of the tables and removed in the other, and SQLite checks references at once.
+/// Rows are written in the order of the tables and removed in the other. SQLite checks references at once.
 #[test]
 fn a_table_comes_after_those_that_it_references() {
     let table = operation_table().unwrap();

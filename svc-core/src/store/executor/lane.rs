@@ -237,8 +237,8 @@ impl<S: BatchState> Writer<S> {
         self.run_alone(alone, held);
     }
 
-    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail; if that is
-    /// because another server has the workspace locked, the others of it are set aside too.
+    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail; if that
+    /// is because another server has the workspace locked, the others of it are set aside too.
     fn run_alone(&mut self, alone: Vec<Waiting<S>>, held: Held) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
