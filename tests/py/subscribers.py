@@ -72,7 +72,7 @@ class Follower:
 
     async def connection(self, server):
         first, asked = self.first_frame()
-        received = {"asked": asked, "begins": None, "lsns": [], "told": None, "acked": None, "broken": []}
+        received = {"asked": asked, "begins": None, "lsns": [], "told": None, "broken": []}
         options = {"ping_interval": None, "max_queue": 8, "open_timeout": 60, "compression": None, "proxy": None}
         async with connect(f"ws://{server}/ws/subscribe", **options) as socket:
             await socket.send(json.dumps(first))
@@ -102,18 +102,24 @@ class Follower:
                     received["broken"].append(f"{lsn} does not link to the event before it")
                 last_hash, self.at, left = event[3], max(self.at, lsn), left - 1
                 if self.consumer and self.random.random() < 0.1:
-                    received["acked"] = lsn
-                    await socket.send(json.dumps({"ack": lsn}))
+                    await self.say(socket, {"ack": lsn})
             elif frame:
                 self.status(json.loads(frame), received)
                 if received["told"]:
                     return
                 if frame.startswith('{"type":"replay_truncated"'):
-                    await socket.send(json.dumps({"after_id": json.loads(frame)["after_id"]}))
+                    await self.say(socket, {"after_id": json.loads(frame)["after_id"]})
             if left <= 0:
                 left = self.random.randint(1, 400)
                 if not await self.acts(socket):
                     return
+
+    async def say(self, socket, frame):
+        try:
+            await socket.send(json.dumps(frame))
+        except ConnectionClosed:
+            # What has come before the close, and why, is still to be read.
+            pass
 
     def status(self, frame, received):
         if frame["type"] == "must_refetch":
