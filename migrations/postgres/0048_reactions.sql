@@ -1,16 +1,16 @@
 -- What members have put on messages: reactions, and pins in a channel.
 create table reactions (
-    message_id uuid not null references messages (id),
+    message_id uuid not null,
     emoji text not null,
-    member_id uuid not null references members (id),
+    member_id uuid not null,
     lsn bigint not null,
     primary key (message_id, emoji, member_id)
 );
 
 create table pins (
-    message_id uuid primary key references messages (id),
-    channel_id uuid not null references channels (id),
-    pinned_by uuid references members (id),
+    message_id uuid primary key,
+    channel_id uuid not null,
+    pinned_by uuid,
     at bigint not null,
     lsn bigint not null
 );
