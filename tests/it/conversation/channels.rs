@@ -33,3 +33,16 @@ fn list_channel_members_follows_additions_and_removals_and_is_private_with_its_c
         assert_eq!(ids(&token), [json!(admin), json!(agent)], "of a public channel everybody sees them");
     });
 }
+
+#[test]
+fn an_archived_channel_does_not_change() {
+    on_both_engines(|world| {
+        let channel =
+            world.admin("create_channel", json!({"workspace_id": world.id("workspace"), "name": "old"}));
+        world.admin("archive_channel", json!({"channel_id": channel["id"]}));
+        let change = json!({"channel_id": channel["id"], "topic": "What was"});
+        world.call(&world.people.admin, "update_channel", change.clone()).refused(409, "wrong-state");
+        world.admin("unarchive_channel", json!({"channel_id": channel["id"]}));
+        assert_eq!(world.admin("update_channel", change)["topic"], "What was");
+    });
+}
