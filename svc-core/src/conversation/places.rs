@@ -10,7 +10,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::json;
 use uuid::Uuid;
 
 use crate::Result;
@@ -253,14 +252,12 @@ fn of_channels<T: FromRow>(cx: &Read<'_>, channels: &[ChannelId], sql: &[&'stati
         return Ok(Vec::new());
     }
     let [sqlite, postgres] = *sql;
-    let (ids, workspace) = (channels.iter().map(|id| id.uuid()), cx.caller().workspace_id);
-    match cx.engine() {
-        Engine::Sqlite => {
-            let ids: Vec<String> = ids.map(|id| id.simple().to_string()).collect();
-            cx.query(sqlite, &[&workspace, &json!(ids).to_string()])
-        }
-        Engine::Postgres => cx.query(postgres, &[&workspace, &ids.collect::<Vec<Uuid>>()]),
-    }
+    let sql = match cx.engine() {
+        Engine::Sqlite => sqlite,
+        Engine::Postgres => postgres,
+    };
+    let ids: Vec<Uuid> = channels.iter().map(|id| id.uuid()).collect();
+    cx.query(sql, &[&cx.caller().workspace_id, &ids])
 }
 
 macro_rules! of_channels {

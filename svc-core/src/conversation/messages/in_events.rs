@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::edit::MessageEdited;
@@ -247,13 +247,11 @@ fn keys_of<'a>(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows: Vec<KeyRow> = match cx.engine() {
-        Engine::Sqlite => {
-            let list: Vec<String> = ids.iter().map(|id| id.simple().to_string()).collect();
-            cx.query(KEYS_SQLITE, &[&json!(list).to_string()])?
-        }
-        Engine::Postgres => cx.query(KEYS_POSTGRES, &[&ids])?,
+    let sql = match cx.engine() {
+        Engine::Sqlite => KEYS_SQLITE,
+        Engine::Postgres => KEYS_POSTGRES,
     };
+    let rows: Vec<KeyRow> = cx.query(sql, &[&ids])?;
     Ok(rows.into_iter().map(|row| (row.bound.message_id, row)).collect())
 }
 
@@ -269,6 +267,8 @@ const KEYS_POSTGRES: &str = select_keys!("= any($1)");
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::log::event::type_name;
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use crate::Result;
@@ -47,13 +46,11 @@ pub(super) fn of(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let found: Vec<Mark> = match cx.engine() {
-        Engine::Sqlite => {
-            let ids: Vec<String> = ids.iter().map(|id| id.simple().to_string()).collect();
-            cx.query(MARKS_SQLITE, &[&json!(ids).to_string()])?
-        }
-        Engine::Postgres => cx.query(MARKS_POSTGRES, &[&ids])?,
+    let sql = match cx.engine() {
+        Engine::Sqlite => MARKS_SQLITE,
+        Engine::Postgres => MARKS_POSTGRES,
     };
+    let found: Vec<Mark> = cx.query(sql, &[&ids])?;
     let mut marks: HashMap<MessageId, Marks> = HashMap::new();
     for Mark { message_id, emoji, count } in found {
         let of_message = marks.entry(message_id).or_default();

@@ -240,22 +240,18 @@ impl Bus {
 
     /// Finds what other processes have committed, with one statement for all watched workspaces.
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
-        let mut heads = match conn.engine() {
+        let sql = match conn.engine() {
             // Nothing has changed unless another process wrote to the file.
             Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => {
                 let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
                 tails.for_each(|tail| tail.is_current(self.state.clock()));
                 return Ok(());
             }
-            Engine::Sqlite => {
-                let ids: Vec<String> = watched.iter().map(|id| id.uuid().simple().to_string()).collect();
-                conn.query(HEADS_SQLITE, &[&format!("[\"{}\"]", ids.join("\",\""))])?
-            }
-            Engine::Postgres => {
-                let ids: Vec<uuid::Uuid> = watched.iter().map(|id| id.uuid()).collect();
-                conn.query(HEADS_POSTGRES, &[&ids])?
-            }
+            Engine::Sqlite => HEADS_SQLITE,
+            Engine::Postgres => HEADS_POSTGRES,
         };
+        let ids: Vec<uuid::Uuid> = watched.iter().map(|id| id.uuid()).collect();
+        let mut heads = conn.query(sql, &[&ids])?;
         for head in &mut heads {
             let (workspace, lsn): (WorkspaceId, i64) = (head.take()?, head.take()?);
             let epoch = head.take()?;

@@ -1,6 +1,7 @@
 //! Statements, parameters and columns as SQLite takes and returns them.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::limits::ROW_BYTES;
@@ -19,16 +20,24 @@ pub(super) fn rewrite(sql: &str) -> String {
 }
 
 pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
-    ToSqlOutput::Borrowed(match param {
+    let borrowed = match param {
         Param::Null => ValueRef::Null,
         Param::Int(number) => ValueRef::Integer(*number),
         Param::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
         Param::Text(text) => ValueRef::Text(text.as_bytes()),
         Param::Bytes(bytes) => ValueRef::Blob(bytes),
         Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
-        // Lists are for statements written for Postgres; here they match nothing.
-        Param::Ints(_) | Param::Uuids(_) => ValueRef::Null,
-    })
+        // Lists of numbers are for statements written for Postgres; here they match nothing.
+        Param::Ints(_) => ValueRef::Null,
+        Param::Uuids(ids) => return ToSqlOutput::Owned(Value::Text(list(ids))),
+    };
+    ToSqlOutput::Borrowed(borrowed)
+}
+
+/// Returns a list of ids as JSON: `unhex(value) from json_each($1)` is what Postgres calls `any($1)`.
+fn list(ids: &[Uuid]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
+    format!("[{}]", ids.join(","))
 }
 
 /// Returns what a row [weighs](crate::store::row::Row::weight).
