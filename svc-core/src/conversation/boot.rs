@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::places::{check_not_archived, visible_channel};
-use crate::error::{Code, Error};
+use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::BOOT_MAX;
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{DestroyPermit, Feature, Read, Records, Write, idempotent, read};
+use crate::op::{DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
 use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
@@ -170,9 +170,7 @@ fn purge_some(
     most: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    let purged = cx.change(PURGE, &[&workspace, &up_to, &most])?;
-    let rows = i64::try_from(purged).map_err(Error::internal)?;
-    Ok((rows > 0).then_some((rows, 0)))
+    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
 }
 
 const PURGE: &str = "

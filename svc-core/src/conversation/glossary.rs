@@ -17,7 +17,9 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::op::{
+    DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged, read,
+};
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
 use crate::store::columns;
 use crate::text::{Prose, Text, characters};
@@ -307,9 +309,7 @@ fn purge_some(
     most: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    let removed = cx.change(PURGE, &[&workspace, &up_to, &most])?;
-    let rows = i64::try_from(removed).map_err(Error::internal)?;
-    Ok((rows > 0).then_some((rows, 0)))
+    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
 }
 
 const PURGE: &str = "

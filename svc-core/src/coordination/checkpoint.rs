@@ -17,7 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
-use crate::op::{DestroyPermit, Feature, Read, Records, Write};
+use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -139,8 +139,7 @@ fn purge_some(
         cx.execute(1, PURGE, &[thread])?;
         cx.execute(1, UNMARK, &[thread])?;
     }
-    let rows = i64::try_from(found.len()).map_err(Error::internal)?;
-    Ok((rows > 0).then_some((rows, 0)))
+    purged(u64::try_from(found.len()).map_err(Error::internal)?)
 }
 
 const TO_PURGE: &str = "

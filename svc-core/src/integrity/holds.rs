@@ -21,7 +21,7 @@ use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
     Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write, destructive,
-    read, write,
+    purged, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -222,9 +222,7 @@ fn purge_some(
     most: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    let removed = cx.change(LET_GO, &[&workspace, &most])?;
-    let rows = i64::try_from(removed).map_err(Error::internal)?;
-    Ok((rows > 0).then_some((rows, 0)))
+    purged(cx.change(LET_GO, &[&workspace, &most])?)
 }
 
 const LET_GO: &str = "

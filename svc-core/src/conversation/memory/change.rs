@@ -13,7 +13,7 @@ use crate::id::{BlockId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::{Caller, DestroyPermit, Write};
+use crate::op::{Caller, DestroyPermit, Write, purged};
 use crate::text::{Change, Count, Patch, Prose, Text, characters};
 
 type Label = Text<1, NAME_MAX>;
@@ -303,9 +303,7 @@ pub(super) fn purge_some(
     most: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    let purged = cx.change(PURGE, &[&workspace, &up_to, &most])?;
-    let rows = i64::try_from(purged).map_err(Error::internal)?;
-    Ok((rows > 0).then_some((rows, 0)))
+    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
 }
 
 const PURGE: &str = "

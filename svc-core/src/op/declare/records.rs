@@ -135,6 +135,12 @@ pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 pub(crate) type PurgeWords =
     fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
 
+/// Returns what a purge that finds the next rows by itself has done, after it has purged so many.
+pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
+    let rows = i64::try_from(rows).map_err(Error::internal)?;
+    Ok((rows > 0).then_some((rows, 0)))
+}
+
 /// The declaration of a table.
 #[derive(Clone, Debug)]
 pub struct Records {
