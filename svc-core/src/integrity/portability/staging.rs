@@ -37,21 +37,26 @@ fn step(round: &Round<'_>) -> Result<Step> {
         }
         last = workspace;
     }
-    let mut until = Time::from_micros(0);
-    while let Some((import, workspace, at)) = round.read(move |cx| left_after(cx, until))? {
+    let mut last = (Time::from_micros(0), String::new());
+    loop {
+        let after = last.clone();
+        let Some((import, workspace, until)) = round.read(move |cx| left_after(cx, &after))? else { break };
         let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        last = (until, import.clone());
         match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
             Ok(()) => return Ok(Step::More),
             Err(error) => failed = Some(error),
         }
-        until = at;
     }
     failed.map_or(Ok(Step::Done), Err)
 }
 
-/// Returns the next import that has ended early, by the time when it did, after `until`.
-fn left_after(cx: &Read<'_>, until: Time) -> Result<Option<(String, WorkspaceId, Time)>> {
-    cx.one(LEFT, &[&cx.now(), &until])
+/// Returns the next import that has ended early, by the time when it did, after the one of this time and id.
+fn left_after(
+    cx: &Read<'_>,
+    (until, import): &(Time, String),
+) -> Result<Option<(String, WorkspaceId, Time)>> {
+    cx.one(LEFT, &[&cx.now(), until, import])
 }
 
 /// Removes some of what an import has left that has ended early, and in the end the import itself.
@@ -71,7 +76,7 @@ pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: Workspa
 
 const LEFT: &str = "
     select id, workspace_id, until from imports
-    where outcome is null and until < $1 and until > $2 order by until limit 1";
+    where outcome is null and until < $1 and (until, id) > ($2, $3) order by until, id limit 1";
 
 const GIVE_UP: &str = "
     update imports set holder = $2

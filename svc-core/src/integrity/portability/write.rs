@@ -75,18 +75,20 @@ impl Exporter {
             let whole = self.whole.clone();
             return whole.map(Some).ok_or_else(|| Error::internal("the export has ended"));
         };
-        let file_name = match self.write(cx, &mut spool) {
-            Ok(true) => self.end(&mut spool).map(Some),
-            Ok(false) => Ok(None),
-            Err(error) => Err(error),
-        };
-        if let Ok(Some(file_name)) = file_name {
-            let spooled = spool.finish()?;
-            self.whole = Some(Content { spooled, media_type: "application/json", file_name });
-            return Ok(self.whole.clone());
+        let written = self
+            .write(cx, &mut spool)
+            .and_then(|is_whole| is_whole.then(|| self.end(&mut spool)).transpose());
+        match written {
+            Ok(Some(file_name)) => {
+                let spooled = spool.finish()?;
+                self.whole = Some(Content { spooled, media_type: "application/json", file_name });
+                Ok(self.whole.clone())
+            }
+            unfinished => {
+                self.spool = Some(spool);
+                unfinished.map(|_| None)
+            }
         }
-        self.spool = Some(spool);
-        file_name.map(|_| None)
     }
 
     /// Writes the rows or some events. Returns whether there are no more.
