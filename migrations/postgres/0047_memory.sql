@@ -9,6 +9,7 @@ create table glossary (
     lsn bigint not null,
     primary key (workspace_id, key)
 );
+alter table glossary alter column definition set statistics 0;
 create index glossary_in_order on glossary (workspace_id, lsn);
 
 -- What an agent reads when it arrives in a channel.
@@ -20,6 +21,7 @@ create table boots (
     at bigint not null,
     lsn bigint not null
 );
+alter table boots alter column text set statistics 0;
 
 -- Memory blocks: texts that members keep for each other. `lsn` is that of the last event that wrote one.
 create table memory_blocks (
@@ -36,6 +38,7 @@ create table memory_blocks (
     at bigint not null,
     lsn bigint not null
 );
+alter table memory_blocks alter column description set statistics 0, alter column value set statistics 0;
 create index memory_blocks_in_order on memory_blocks (workspace_id, lsn);
 
 -- The blocks that whoever works on a thread reads.

@@ -3,6 +3,3 @@
 alter table results alter column result type text, alter column result set statistics 0;
 alter table claim_checkpoints alter column checkpoint type text, alter column checkpoint set statistics 0;
 alter table held_texts alter column text type text, alter column text set statistics 0;
-alter table glossary alter column definition set statistics 0;
-alter table boots alter column text set statistics 0;
-alter table memory_blocks alter column description set statistics 0, alter column value set statistics 0;

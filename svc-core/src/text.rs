@@ -383,22 +383,22 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
 }
 
 /// How the secrets that the service gives out begin.
-const SECRETS: &str = "svc_";
+pub(crate) const SECRET_PREFIX: &str = "svc_";
 /// Characters of a secret after that by which it is taken for one; no name is as long without a space.
 const SECRET_MIN: usize = 24;
 
 /// Returns a message without the secrets in it: callers mistake fields and paths, and problems are logged.
 pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
-    if !message.contains(SECRETS) {
+    if !message.contains(SECRET_PREFIX) {
         return message;
     }
     let mut kept = String::with_capacity(message.len());
     let mut rest: &str = &message;
-    while let Some((before, after)) = rest.split_once(SECRETS) {
+    while let Some((before, after)) = rest.split_once(SECRET_PREFIX) {
         let is_of_secret = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let end = after.find(|c| !is_of_secret(c)).unwrap_or(after.len());
         kept.push_str(before);
-        kept.push_str(SECRETS);
+        kept.push_str(SECRET_PREFIX);
         rest = after;
         if end >= SECRET_MIN {
             kept.push_str("...");

@@ -252,6 +252,14 @@ mod tests {
     use super::super::sqlite::{Role, SqliteConn};
     use super::*;
 
+    /// Returns a database before the migration `version`, and that with those after it.
+    fn before_version(folder: &tempfile::TempDir, version: i64) -> (Conn, Vec<&'static Migration>) {
+        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
+        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < version);
+        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        (conn, after)
+    }
+
     #[test]
     fn an_edited_migration_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
@@ -318,9 +326,7 @@ mod tests {
     #[test]
     fn messages_survive_the_move_to_shelves() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
-        let (before, after): (Vec<&Migration>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 4);
-        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let (conn, after) = before_version(&folder, 4);
         conn.batch(
             "insert into workspaces values (x'01', 'w', null, 1, 1);
              insert into members values (x'02', x'01', 'm', 'human', null, 1, null, null, 2);
@@ -359,9 +365,7 @@ mod tests {
     #[test]
     fn shelves_survive_the_move_to_their_own_pages() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
-        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 9);
-        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let (conn, after) = before_version(&folder, 9);
         conn.batch("insert into shelves values (x'01', 7, 3, x'aabb'), (x'02', 8, 1, x'cc')").unwrap();
         after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
         let mut rows = conn
@@ -376,10 +380,7 @@ mod tests {
     #[test]
     fn workers_and_hashes_are_derived_from_existing_rows() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
-        let (before, after): (Vec<_>, Vec<_>) =
-            MIGRATIONS.iter().partition(|migration| migration.version < 5);
-        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let (conn, after) = before_version(&folder, 5);
         conn.batch(
             "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
              insert into members (id, workspace_id, handle, kind, created_at, lsn) values
@@ -412,9 +413,7 @@ mod tests {
     #[test]
     fn a_message_gets_the_hash_of_the_event_with_its_words() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
-        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 48);
-        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let (conn, after) = before_version(&folder, 48);
         conn.batch(
             "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
              insert into channels (id, workspace_id, name, private, created_at, lsn)
@@ -448,9 +447,7 @@ mod tests {
     #[test]
     fn a_result_stands_in_the_renamed_column() {
         let folder = tempfile::tempdir().unwrap();
-        let conn = Conn::Sqlite(SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap());
-        let (before, after): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|one| one.version < 11);
-        before.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let (conn, after) = before_version(&folder, 11);
         conn.batch(
             "insert into workspaces (id, name, created_at, lsn) values (x'01', 'w', 0, 1);
              insert into channels (id, workspace_id, name, private, created_at, lsn)

@@ -90,6 +90,7 @@ fn claim_next(
     lease: Option<LeaseSecs>,
     repo: Option<&Repo>,
 ) -> Result<Option<Claimed>> {
+    // Once is enough, unless very many have lapsed: then others have their turn.
     if expire_some(cx)? && expire_some(cx)? {
         return Ok(None);
     }

@@ -22,11 +22,8 @@ use crate::limits::NAME_MAX;
 use crate::log::event::Subject;
 use crate::op::{Surface, TypedOperation, Write, secret_hash};
 use crate::store::new_row;
-use crate::text::{Count, Text};
+use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
-
-/// The prefix of the secret of a token.
-const SECRET_PREFIX: &str = "svc_";
 
 /// Longest lifetime that can be requested, in seconds: ten years of 365 days.
 pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
