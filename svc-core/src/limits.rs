@@ -225,6 +225,12 @@ pub const TERM_MAX: usize = 100;
 pub const DEFINITION_MAX: usize = 1000;
 /// Terms of a workspace.
 pub const GLOSSARY_MAX: i64 = 500;
+/// How often a member says that it is there.
+pub const PRESENCE_BEAT: Duration = Duration::from_secs(10);
+/// For how long a member is online after it was last heard of.
+pub const PRESENCE_TTL: Duration = Duration::from_secs(30);
+/// Characters of what a member says about its presence.
+pub const PRESENCE_NOTE_MAX: usize = 200;
 /// Characters of what an agent reads on arrival in a channel.
 pub const BOOT_MAX: usize = 20_000;
 /// Characters of the description of a memory block.

@@ -39,6 +39,12 @@ impl Time {
         Self(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the time `span` earlier, saturating on overflow.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// Returns the time `micros` microseconds later, or earlier if they are negative.
     #[must_use]
     pub fn shifted(self, micros: i64) -> Self {

@@ -1,10 +1,11 @@
-//! Conversation: channels, who may see what happens in them, the messages of their threads, and what members
-//! keep for each other to read.
+//! Conversation: channels, who may see what happens in them and who is online, the messages of their threads,
+//! and what members keep for each other to read.
 //!
 //! Every feature with a place in the workspace finds it through [`places`]; what the caller may not see is
 //! not found. Tasks and their states belong to coordination.
 
 pub(crate) mod places;
+pub(crate) mod presence;
 pub(crate) mod channels;
 pub(crate) mod scrub;
 pub(crate) mod shelves;

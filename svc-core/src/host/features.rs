@@ -27,6 +27,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::oidc::feature(),
         identity::operator::feature(),
         identity::scim::feature(),
+        conversation::presence::feature(),
         conversation::channels::feature(),
         conversation::messages::feature(),
         conversation::glossary::feature(),

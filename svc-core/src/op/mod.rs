@@ -41,6 +41,7 @@ pub use run::context::{Read, Write};
 pub use run::health::PartHealth;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
 pub(crate) use run::permit::DestroyPermit;
+pub(crate) use run::presence::{Connection, Presence};
 pub use run::settings::{Settings, Shared};
 pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, NotAdmitted, Reply, Ticket};

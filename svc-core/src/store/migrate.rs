@@ -76,6 +76,7 @@ migrations! {
     47 "0047_memory",
     48 "0048_reactions",
     49 "0049_no_statistics",
+    56 "0056_presence",
 }
 
 /// Returns the version of the schema: that of the newest migration.

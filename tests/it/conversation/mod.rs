@@ -9,6 +9,7 @@ mod memory;
 mod messages;
 mod old_keys;
 mod places;
+mod presence;
 mod reactions;
 pub mod sealed;
 mod unreadable;

@@ -25,6 +25,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/boot",
             "conversation/places",
+            "conversation/presence",
             "coordination/claims",
             "coordination/dead_letters",
             "coordination/deferred",
@@ -106,7 +107,13 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     (
         "members",
         "identity/members",
-        &["op/call", "identity/sessions", "conversation/channels", "integrity/snapshot"],
+        &[
+            "op/call",
+            "identity/sessions",
+            "conversation/channels",
+            "conversation/presence",
+            "integrity/snapshot",
+        ],
     ),
     ("memory_blocks", "conversation/memory", &[]),
     ("message_edits", "conversation/messages", &[]),
@@ -117,6 +124,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("oidc_logins", "identity/oidc", &[]),
     ("parked", "coordination/queue", &[]),
     ("pins", "conversation/messages", &[]),
+    ("presence", "conversation/presence", &[]),
     ("purges", "integrity/purge", &[]),
     ("rate_windows", "store/rate_windows", &[]),
     ("reactions", "conversation/messages", &[]),
@@ -155,6 +163,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/channels",
             "conversation/places",
+            "conversation/presence",
             "coordination/budget",
             "coordination/budgets",
             "coordination/checkpoint",
@@ -183,7 +192,15 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     (
         "workspaces",
         "identity/workspaces",
-        &["log/keys", "log/verify", "identity/setup", "integrity/snapshot", "op/call", "op/declare"],
+        &[
+            "log/keys",
+            "log/verify",
+            "identity/setup",
+            "integrity/snapshot",
+            "op/call",
+            "op/declare",
+            "conversation/presence",
+        ],
     ),
 ];
 

@@ -33,7 +33,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::own_workspace;
 use crate::integrity::events::WAIT_FOR_EVENT;
 use crate::integrity::floor::LogRange;
-use crate::op::{Admission, Caller, Dispatch, Feature, Read, Records};
+use crate::op::{Admission, Caller, Dispatch, Feature, Presence, Read, Records};
 use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
@@ -125,6 +125,7 @@ impl Subscriptions {
         let filter = wanted.filter();
         let shared = self.tail(dispatch, workspace, room_lsn);
         let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
+        let connection = caller.member.map(|member| Presence::connect(dispatch, member));
         let subscriber = Subscriber {
             dispatch: Arc::clone(dispatch),
             operation: Arc::clone(operation),
@@ -144,6 +145,7 @@ impl Subscriptions {
             wakeup,
             contests_heeded: 0,
             _listening: listening,
+            _connection: connection,
         };
         Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }

@@ -22,7 +22,7 @@ use crate::integrity::floor::LogRange;
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
 use crate::log::verify::ChainCursor;
-use crate::op::{Admission, Dispatch, Operation, Read};
+use crate::op::{Admission, Connection, Dispatch, Operation, Read};
 use crate::time::{Monotonic, Time};
 
 /// How long a credential is good without another look while its workspace's epoch stands.
@@ -89,6 +89,8 @@ pub struct Subscriber {
     /// How often it was found who holds the consumer because another connection had taken it.
     pub(super) contests_heeded: u64,
     pub(super) _listening: Listening,
+    /// What keeps its member online.
+    pub(super) _connection: Option<Connection>,
 }
 
 /// A batch that was returned.

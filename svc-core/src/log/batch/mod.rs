@@ -57,6 +57,8 @@ pub(crate) struct Batch {
     job: Mark,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
+    /// Whether the running job has said that it changes nothing of note.
+    pub unchanged: bool,
     /// What its jobs have read.
     pub memos: Memos,
     /// What its jobs will read.
@@ -78,6 +80,7 @@ impl Batch {
             audit: Vec::new(),
             job: Mark::default(),
             loaded: None,
+            unchanged: false,
             memos: Memos::default(),
             expected: Expected::default(),
             bus,
@@ -279,6 +282,7 @@ impl BatchState for Batch {
     fn begin_job(&mut self) {
         self.undo.clear();
         self.loaded = None;
+        self.unchanged = false;
         self.cache.begin_job();
         self.memos.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };

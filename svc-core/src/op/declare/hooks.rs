@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::Result;
 use crate::id::{MessageId, ThreadId};
@@ -50,6 +51,9 @@ pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
     pub run: Project,
 }
+
+/// Keeps members online who are connected to this process.
+pub(crate) type KeepOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 
 /// Removes what a table has of messages that are purged, before their rows go, or that are withdrawn.
 pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;

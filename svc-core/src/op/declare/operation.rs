@@ -87,6 +87,8 @@ pub struct Access {
     pub audited: Option<&'static str>,
     /// It leaves no audit row although it changes something.
     pub unaudited: bool,
+    /// It leaves none if its function says that it has changed nothing of note.
+    pub unaudited_if_unchanged: bool,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -153,6 +155,7 @@ impl Operation {
                 open_to_frozen: false,
                 audited: None,
                 unaudited: false,
+                unaudited_if_unchanged: false,
                 sight_of_instance: Sight::Nothing,
             },
             run: Run {
@@ -294,6 +297,14 @@ impl Operation {
     #[must_use]
     pub fn unaudited(mut self) -> Self {
         self.access.unaudited = true;
+        self
+    }
+
+    /// Leaves no audit row of a call that has changed nothing of note, which its function says by
+    /// [`Write::unchanged`](crate::op::Write::unchanged).
+    #[must_use]
+    pub fn unaudited_if_unchanged(mut self) -> Self {
+        self.access.unaudited_if_unchanged = true;
         self
     }
 

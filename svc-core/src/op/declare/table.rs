@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
-use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, Project, Projector};
+use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, KeepOnline, Project, Projector};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
 use crate::op::declare::records::{self, Records};
@@ -25,6 +25,7 @@ pub struct Feature {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<Cleaner>,
+    keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
@@ -95,6 +96,13 @@ impl Feature {
         self
     }
 
+    /// Sets what keeps members online who are connected to the process.
+    #[must_use]
+    pub(crate) fn keeps_online(mut self, run: KeepOnline) -> Self {
+        self.keeps_online = Some(run);
+        self
+    }
+
     /// Adds a sample to what a prepared world holds.
     ///
     /// It may use those that this feature added before, and those of features listed before.
@@ -130,6 +138,7 @@ pub struct Table {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<Cleaner>,
+    keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
@@ -148,6 +157,7 @@ impl Table {
             projectors: Vec::new(),
             conditions: Vec::new(),
             cleaners: Vec::new(),
+            keeps_online: None,
             chores: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
@@ -159,6 +169,7 @@ impl Table {
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
             table.cleaners.extend(feature.cleaners);
+            table.keeps_online = table.keeps_online.or(feature.keeps_online);
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
             table.parts.extend(feature.parts);
@@ -331,6 +342,11 @@ impl Table {
     /// Returns what becomes of the rows that name messages when these are withdrawn or purged.
     pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
         self.cleaners.iter()
+    }
+
+    /// Returns what keeps members online who are connected to the process.
+    pub(in crate::op) fn keeps_online(&self) -> Option<KeepOnline> {
+        self.keeps_online
     }
 
     /// Returns the tables whose rows name messages.

@@ -379,6 +379,11 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().continue_log(self.conn, workspace, head)
     }
 
+    /// Says that the call changes nothing of note, so that an operation that declares it leaves no audit row.
+    pub(crate) fn unchanged(&mut self) {
+        self.batch.borrow_mut().unchanged = true;
+    }
+
     /// Writes a named audit row of the caller's workspace, which replaces the generic one.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)

@@ -19,6 +19,7 @@ mod home;
 mod long;
 mod own;
 mod follow;
+pub(super) mod presence;
 pub(super) mod wait;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ use crate::op::declare::job::{BoxedOutput, Job, Progress};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
+use crate::op::run::presence::Presence;
 use crate::op::run::settings::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::rate::{Charged, Client, RateLimits, Standing};
@@ -172,6 +174,7 @@ pub struct Dispatch {
     pub(crate) timers: Timers,
     pub(crate) rounds: Rounds,
     pub(crate) limits: RateLimits,
+    pub(crate) presence: Arc<Presence>,
     credentials: Credentials,
     lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
@@ -196,6 +199,7 @@ impl Dispatch {
             bus,
             timers: Timers::new(&clock),
             rounds: Rounds::default(),
+            presence: Arc::default(),
             limits,
             clock,
             credentials: Credentials::default(),

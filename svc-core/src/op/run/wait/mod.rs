@@ -22,6 +22,7 @@ use crate::id::WorkspaceId;
 use crate::log::bus::{EventFilter, NewEvent, Wake};
 use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{BoxedOutput, Poll, Supply, WaitJob};
+use crate::op::run::presence::{Connection, Presence};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::store::executor::Reader;
 use crate::sync::lock;
@@ -75,6 +76,8 @@ struct State {
     timer: Option<TimerId>,
     /// None once it has ended.
     permit: Option<WaitPermit>,
+    /// What keeps its member online while it is parked.
+    connection: Option<Connection>,
 }
 
 impl State {
@@ -204,7 +207,7 @@ impl Parked {
         let done = state.done.take()?;
         let poll_job = state.poll_job.take();
         let (timer, listening) = (state.timer.take(), state.listening.take());
-        let permit = state.permit.take();
+        let (permit, connection) = (state.permit.take(), state.connection.take());
         drop(state);
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
@@ -214,7 +217,7 @@ impl Parked {
             self.dispatch.rounds.leave((workspace, self.name), self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop((poll_job, permit));
+        drop((poll_job, permit, connection));
         Some(done)
     }
 
@@ -244,12 +247,15 @@ impl Parked {
                 recorded.err().into_iter().for_each(failed);
             });
         }
+        let member = call.entered().ok().and_then(|entered| entered.caller.member).filter(|_| is_first);
+        let connection = member.map(|member| Presence::connect(&self.dispatch, member));
         let mut state = lock(&self.state);
         if state.done.is_none() {
             return;
         }
         if is_first {
             state.listening = self.listen(call);
+            state.connection = connection;
         }
         let unseen = was_polled && state.has_newer_than(call);
         state.poll_job = Some(poll_job);

@@ -1,0 +1,240 @@
+//! Presence: who is online, and what each says of itself.
+//!
+//! A member is online for a while after it was last heard of: it sends heartbeats, and a parked wait or an
+//! open subscription speaks for it. No heartbeat is an event, and what is said of oneself is kept until the
+//! next one only.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::{visible, visible_place};
+use crate::id::{MemberId, ThreadId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{Engine, columns, named_enum};
+use crate::text::Text;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "presence",
+            vec![
+                idempotent("send_heartbeat", send_heartbeat)
+                    .title("Say that you are there")
+                    .post("/me/presence")
+                    .needs(&[WorkspaceRead])
+                    .unaudited_if_unchanged()
+                    .example(|w| {
+                        json!({"status": "busy", "note": "running the tests", "thread_id": w.id("thread")})
+                    }),
+                read("list_presence", list_presence)
+                    .title("List who is online")
+                    .get("/workspaces/{workspace_id}/presence")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+            ],
+        )
+        .keeps_online(keep_online)
+        .records(vec![Records::table("presence", "member_id").through("member_id", "members").stays()])
+}
+
+named_enum! {
+    /// What a member does.
+    enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
+}
+
+/// The condition that the member of the row `$p` of `presence` is online, if `$since` is what
+/// [`online_since`] returns.
+macro_rules! online {
+    ($p:ident, $since:literal) => {
+        concat!("(", stringify!($p), ".seen_at > ", $since, ")")
+    };
+}
+
+/// Returns the time after which a member must have been heard of to be online.
+pub(crate) fn online_since(now: Time) -> Time {
+    now.before(PRESENCE_TTL)
+}
+
+/// Says that you are there and what you do.
+///
+/// You are online for 30 seconds after each heartbeat, and while you wait in any operation that waits or
+/// follow a workspace over WebSocket: who waits need not send any. A heartbeat replaces what the one before
+/// has said, and leaves no event.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendHeartbeat {
+    /// `active`, `away` or `busy`.
+    status: PresenceStatus,
+    /// What you are doing, for everybody in the workspace to read. Default: nothing.
+    note: Option<Text<1, PRESENCE_NOTE_MAX>>,
+    /// The thread that you are working on; whoever sees it is shown it. Default: none.
+    thread_id: Option<ThreadId>,
+}
+
+/// How often to send a heartbeat.
+#[derive(Serialize, JsonSchema)]
+struct HeartbeatReceipt {
+    /// Seconds after which to send the next one.
+    heartbeat_secs: u64,
+    /// Seconds after which you are no longer online without another one.
+    ttl_secs: u64,
+}
+
+/// What is kept of a member's last heartbeat.
+#[derive(PartialEq, Eq)]
+struct Said {
+    status: PresenceStatus,
+    note: Option<String>,
+    thread_id: Option<ThreadId>,
+}
+
+columns! { said_columns: Said as p { status, note, thread_id } }
+
+fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<HeartbeatReceipt> {
+    let member = cx.caller().member_id()?;
+    let thread_id = input.thread_id.map(|thread| visible_place(cx, thread)).transpose()?;
+    let thread_id = thread_id.map(|place| place.thread_id);
+    let said = Said { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
+    let now = cx.now();
+    let before: Option<Said> = cx.one(SAID, &[&member, &online_since(now)])?;
+    if before.as_ref() == Some(&said) {
+        cx.unchanged();
+    }
+    cx.execute(1, SAY, &[&member, &said.status, &said.note, &said.thread_id, &now])?;
+    Ok(HeartbeatReceipt { heartbeat_secs: PRESENCE_BEAT.as_secs(), ttl_secs: PRESENCE_TTL.as_secs() })
+}
+
+const SAID: &str =
+    concat!("select ", said_columns!(), " from presence p where p.member_id = $1 and ", online!(p, "$2"));
+
+const SAY: &str = "
+    insert into presence (member_id, status, note, thread_id, seen_at) values ($1, $2, $3, $4, $5)
+    on conflict (member_id) do update set status = excluded.status, note = excluded.note,
+        thread_id = excluded.thread_id, seen_at = excluded.seen_at";
+
+/// A member that is online.
+#[derive(Serialize, JsonSchema)]
+struct OnlineMember {
+    /// The member.
+    member_id: MemberId,
+    /// Its handle.
+    handle: String,
+    /// `active`, `away` or `busy`; `active` if it has not said.
+    status: PresenceStatus,
+    /// What it says that it does; null if nothing.
+    note: Option<String>,
+    /// The thread that it says it works on; null if none, or if you may not see it.
+    thread_id: Option<ThreadId>,
+    /// When it was last heard of.
+    seen_at: Time,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    online_columns: OnlineMember as p {
+        member_id,
+        handle = "m.handle",
+        status,
+        note,
+        thread_id = ("case when c.id is not null and ", visible!(c), " then p.thread_id end"),
+        seen_at,
+        lsn = "m.lsn",
+    }
+}
+
+/// Returns who is online, in the order in which members joined.
+///
+/// Whoever was heard of within the last 30 seconds is online. One page covers at most 2000 members, so it may
+/// be short or empty although there is more: continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListPresence {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMember>> {
+    own_workspace(cx, input.workspace_id)?;
+    let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&input.workspace_id], after)?;
+    let (sight, last, since) = (cx.caller().sight.params(), horizon.up_to(), online_since(cx.now()));
+    let params = sight.and(&[&input.workspace_id, &after, &limit, &last, &since]);
+    Ok(Page::within(horizon, cx.rows(LIST_ONLINE, &params)?, input.limit, |online: &OnlineMember| online.lsn))
+}
+
+const LIST_ONLINE: &str = concat!(
+    "select ",
+    online_columns!(),
+    " from members m
+     join presence p on p.member_id = m.id
+     left join threads t on t.id = p.thread_id
+     left join channels c on c.id = t.channel_id
+     where m.workspace_id = $5 and m.lsn > $6 and m.lsn <= $8 and m.deactivated_at is null and ",
+    online!(p, "$9"),
+    " order by m.lsn limit $7"
+);
+
+const HORIZON_OF_MEMBERS: &str =
+    "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+/// Keeps connected members online. Whoever was not has the status of who says nothing.
+fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
+    let now = cx.now();
+    let since = online_since(now);
+    let sql = match cx.engine() {
+        Engine::Sqlite => KEEP_SQLITE,
+        Engine::Postgres => KEEP_POSTGRES,
+    };
+    cx.execute_any(sql, &[&members, &now, &since])
+}
+
+/// The new values of the row `p` of a member that is there at `$2`, and was online if it was seen after `$3`.
+macro_rules! kept {
+    () => {
+        "seen_at = $2,
+         status = case when p.seen_at > $3 then p.status else 'active' end,
+         note = case when p.seen_at > $3 then p.note end,
+         thread_id = case when p.seen_at > $3 then p.thread_id end"
+    };
+}
+
+/// A row of each of the members `m` that may be online.
+macro_rules! added {
+    ($which:literal) => {
+        concat!(
+            "insert into presence as p (member_id, status, seen_at)
+             select m.id, 'active', $2 from members m join workspaces w on w.id = m.workspace_id
+             where w.state = 'live' and m.deactivated_at is null and m.id ",
+            $which
+        )
+    };
+}
+
+const KEEP_SQLITE: &str = concat!(
+    added!("in (select unhex(value) from json_each($1))"),
+    " on conflict (member_id) do update set ",
+    kept!()
+);
+
+/// A row that somebody changes at this moment is left out: its member says by itself that it is there.
+const KEEP_POSTGRES: &str = concat!(
+    "with free as materialized (
+        select f.member_id from presence f where f.member_id = any($1) for update skip locked),
+     kept as (update presence p set ",
+    kept!(),
+    " from free where free.member_id = p.member_id) ",
+    added!("= any($1)"),
+    " and not exists (select 1 from presence known where known.member_id = m.id)
+     order by m.id on conflict do nothing"
+);

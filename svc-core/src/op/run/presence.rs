@@ -1,0 +1,176 @@
+//! Presence: the members that are connected to this process, by a parked wait or an open subscription.
+//!
+//! Who waits cannot say meanwhile that it is there, so the process says so for it: at once when a member
+//! connects for whom it has not done so lately, and then with one statement per beat for all that are still
+//! connected. How is up to the feature that keeps presence. What could not be written is only logged, because the next beat writes it again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
+
+use super::Dispatch;
+use super::context::Write;
+use crate::id::{MemberId, WorkspaceId};
+use crate::limits::PRESENCE_BEAT;
+use crate::op::call::caller::Surface;
+use crate::sync::lock;
+use crate::time::Monotonic;
+
+/// The connected members of one process.
+#[derive(Default)]
+pub(crate) struct Presence {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    members: HashMap<MemberId, Member>,
+    /// Whether a statement is being run.
+    writing: bool,
+    /// Whether the next beat is due at some time.
+    beating: bool,
+}
+
+/// A member that is connected, or was lately.
+#[derive(Default)]
+struct Member {
+    connections: usize,
+    /// When it was last said that it is there.
+    said: Option<Monotonic>,
+}
+
+/// A connection of a member, which ends when this is dropped.
+#[must_use = "dropping it ends the connection"]
+pub(crate) struct Connection {
+    presence: Arc<Presence>,
+    member: MemberId,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(member) = lock(&self.presence.state).members.get_mut(&self.member) {
+            member.connections = member.connections.saturating_sub(1);
+        }
+    }
+}
+
+impl Presence {
+    /// Begins a connection of a member, which keeps it online.
+    pub fn connect(dispatch: &Arc<Dispatch>, member: MemberId) -> Connection {
+        let presence = Arc::clone(&dispatch.presence);
+        let mut state = lock(&presence.state);
+        let known = state.members.entry(member).or_default();
+        known.connections = known.connections.saturating_add(1);
+        let begins = !std::mem::replace(&mut state.beating, true);
+        drop(state);
+        if begins {
+            beat_later(dispatch);
+        }
+        say(dispatch, false);
+        Connection { presence, member }
+    }
+}
+
+impl State {
+    /// Takes the members of which it is to be said that they are there: `all` that are connected, or those
+    /// of which it was not said within a beat.
+    fn take_due(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
+        if self.writing {
+            return Vec::new();
+        }
+        let connected = self.members.iter_mut().filter(|(_, member)| member.connections > 0);
+        let due: Vec<Uuid> = connected
+            .filter(|(_, member)| all || member.is_silent(now))
+            .map(|(id, member)| {
+                member.said = Some(now);
+                id.uuid()
+            })
+            .collect();
+        self.writing = !due.is_empty();
+        due
+    }
+}
+
+impl Member {
+    /// Returns whether a beat has passed since it was last said that it is there.
+    fn is_silent(&self, now: Monotonic) -> bool {
+        self.said.is_none_or(|said| said.plus(PRESENCE_BEAT) <= now)
+    }
+}
+
+/// Says of members that they are there.
+fn say(dispatch: &Arc<Dispatch>, all: bool) {
+    let now = dispatch.clock.monotonic();
+    let members = lock(&dispatch.presence.state).take_due(now, all);
+    if members.is_empty() {
+        return;
+    }
+    let weak = Arc::downgrade(dispatch);
+    let keep = dispatch.table.keeps_online();
+    let run = move |cx: &mut Write<'_>| keep.map_or(Ok(()), |keep| keep(cx, &members));
+    dispatch.submit_change_as_instance(WorkspaceId::INSTANCE, Surface::System, run, move |outcome| {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, cause = ?error.cause(), "presence was not written");
+        }
+        let Some(dispatch) = weak.upgrade() else { return };
+        lock(&dispatch.presence.state).writing = false;
+        // Of those that came meanwhile.
+        say(&dispatch, false);
+    });
+}
+
+/// Lets a beat pass, and then says of all that are still connected that they are there.
+fn beat_later(dispatch: &Arc<Dispatch>) {
+    let weak = Arc::downgrade(dispatch);
+    dispatch.timers.after(PRESENCE_BEAT, move || {
+        let Some(dispatch) = weak.upgrade() else { return };
+        let now = dispatch.clock.monotonic();
+        let mut state = lock(&dispatch.presence.state);
+        state.members.retain(|_, member| member.connections > 0 || !member.is_silent(now));
+        state.beating = !state.members.is_empty();
+        let goes_on = state.beating;
+        drop(state);
+        if goes_on {
+            beat_later(&dispatch);
+            say(&dispatch, true);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn it_is_said_of_each_member_at_once_and_of_all_with_each_beat() {
+        let [one, other] = [1, 2].map(Uuid::from_u128);
+        let mut state = State::default();
+        let at = |secs| Monotonic::default().plus(Duration::from_secs(secs));
+        let connect = |state: &mut State, id: Uuid| {
+            state.members.entry(id.into()).or_default().connections += 1;
+        };
+        let written = |state: &mut State, secs, all| {
+            let due = state.take_due(at(secs), all);
+            state.writing = false;
+            due
+        };
+        connect(&mut state, one);
+        assert_eq!(written(&mut state, 1, false), [one]);
+        connect(&mut state, one);
+        assert_eq!(written(&mut state, 2, false), [Uuid::nil(); 0], "it was said a moment ago");
+        connect(&mut state, other);
+        assert_eq!(state.take_due(at(3), false), [other]);
+        assert_eq!(state.take_due(at(30), true), [Uuid::nil(); 0], "one statement at a time");
+        state.writing = false;
+        let mut all = written(&mut state, 4, true);
+        all.sort_unstable();
+        assert_eq!(all, [one, other]);
+        state.members.get_mut(&one.into()).unwrap().connections = 0;
+        assert_eq!(written(&mut state, 14, true), [other]);
+        connect(&mut state, one);
+        assert_eq!(written(&mut state, 14, false), [one]);
+    }
+}
