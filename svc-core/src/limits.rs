@@ -33,6 +33,20 @@ pub const REACTION_KINDS_MAX: i64 = 50;
 pub const REACTING_LISTED: i64 = 50;
 /// Characters of an emoji, its shortcode, or a name in its place.
 pub const EMOJI_MAX: usize = 64;
+/// Mentions of one message that count.
+pub const MENTIONS_MAX: usize = 50;
+/// Members whom a message may reach by the name of a group without `channel:admin`.
+pub const GROUP_MENTION_FREE: i64 = 15;
+/// Members who are told that an approval is requested.
+pub const HOLDERS_MAX: i64 = 1000;
+/// Characters of a message that an inbox shows.
+pub const PREVIEW_MAX: usize = 200;
+/// Unread items of an inbox that are counted.
+pub const UNREAD_COUNTED_MAX: i64 = 1000;
+/// Channels and threads that a member mutes.
+pub const MUTED_MAX: usize = 100;
+/// Items of an inbox that one call names.
+pub const MARKED_MAX: usize = 500;
 /// Messages that are pinned in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Pinned messages in a thread's context.

@@ -6,10 +6,13 @@
 
 pub(crate) mod places;
 pub(crate) mod presence;
+pub(crate) mod inbox;
+pub(crate) mod mentions;
 pub(crate) mod channels;
 pub(crate) mod scrub;
 pub(crate) mod shelves;
 pub(crate) mod messages;
+pub(crate) mod notifications;
 pub(crate) mod glossary;
 pub(crate) mod boot;
 pub(crate) mod memory;

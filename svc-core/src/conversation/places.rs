@@ -56,6 +56,34 @@ macro_rules! visible_at {
 }
 pub(crate) use visible_at;
 
+/// The condition that a member is in the channel row called `$c`; `$member` is the member's id.
+macro_rules! in_channel {
+    ($c:ident, $member:literal) => {
+        concat!(
+            "exists (select 1 from channel_members inside where inside.channel_id = ",
+            stringify!($c),
+            ".id and inside.member_id = ",
+            $member,
+            ")"
+        )
+    };
+}
+pub(crate) use in_channel;
+
+/// The condition that a member of the workspace sees the channel row called `$c`; `$member` is its id.
+macro_rules! seen_by {
+    ($c:ident, $member:literal) => {
+        concat!(
+            "(not ",
+            stringify!($c),
+            ".private or ",
+            $crate::conversation::places::in_channel!($c, $member),
+            ")"
+        )
+    };
+}
+pub(crate) use seen_by;
+
 /// Who sees the channel row called `$c`: the channel's id if it is private, otherwise the workspace's.
 macro_rules! audience {
     ($c:ident) => {

@@ -57,6 +57,7 @@ macro_rules! online {
         concat!("(", stringify!($p), ".seen_at > ", $since, ")")
     };
 }
+pub(crate) use online;
 
 /// Returns the time after which a member must have been heard of to be online.
 pub(crate) fn online_since(now: Time) -> Time {

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
+use crate::conversation::inbox::{self, Reason};
 use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -193,7 +194,9 @@ fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
         owner_id: thread.owner_id,
     };
     let place = thread.assignee_id.map_or(thread.place(), |holder| thread.place().about(holder));
-    cx.emit(place, &event)?;
+    let recorded = cx.emit(place, &event)?;
+    let owner: Vec<MemberId> = thread.owner_id.into_iter().collect();
+    inbox::notify_of_service(cx, &recorded, Reason::ClaimUnacknowledged, &owner)?;
     Ok(true)
 }
 

@@ -62,7 +62,8 @@ impl Event for MemberCreated {
 /// The token carries the named set `svc.agent.worker`, and the quotas of yours. Its `secret` is shown only
 /// once.
 ///
-/// Fails with 409 `handle-taken` if another member of the workspace has the handle; nothing is created then.
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if it is one of `all`,
+/// `channel`, `everyone` and `here`; nothing is created then.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
@@ -106,8 +107,21 @@ pub(crate) struct NewMember<'a> {
     pub surface: Option<Surface>,
 }
 
-/// Fails if another member of the workspace has the handle.
+/// The handles that no new member gets: in messages they mention several members, or look as if they did.
+const OF_GROUPS: [&str; 4] = ["all", "channel", "everyone", "here"];
+
+/// Fails if a handle mentions a group in messages, or looks as if it did.
+pub(crate) fn check_not_of_group(handle: &str) -> Result<()> {
+    if !OF_GROUPS.contains(&handle) {
+        return Ok(());
+    }
+    let detail = format!("the handle {handle} means several members in messages; choose another");
+    Err(Error::new(Code::HandleTaken, detail))
+}
+
+/// Fails if another member of the workspace has the handle, or if it is that of a group.
 pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
+    check_not_of_group(new.handle)?;
     match member_called(cx, new.workspace_id, new.handle)? {
         None => Ok(()),
         Some(_) => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::authority;
-use super::enrol::{MemberWithToken, NewMember, enrol, enrol_with_token};
+use super::enrol::{MemberWithToken, NewMember, check_not_of_group, enrol, enrol_with_token};
 use super::members::{AnyHandle, Member, MemberKind, member_called};
 use super::tokens::{self, Mint, MintedToken, Quotas, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
@@ -126,6 +126,8 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     if *names.admin == *names.agent {
         return Err(Error::new(Code::HandleTaken, "the administrator cannot have the first agent's handle"));
     }
+    check_not_of_group(&names.admin)?;
+    check_not_of_group(&names.agent)?;
     let workspace = create(cx, &names.workspace)?;
     let new = |handle, kind| NewMember {
         workspace_id: workspace.id,

@@ -17,8 +17,8 @@ macro_rules! by_area {
         $crate::house::areas::by_area! {
             @$($then)*:
             approvals apps audit budgets channels claims delegation events footprints glossary identity
-            land_gate members memory messages operator pauses pins portability presence reactions results
-            retention reviews sharing slots threads workspaces
+            land_gate members memory mentions messages notifications operator pauses pins portability presence
+            reactions results retention reviews sharing slots threads workspaces
         }
     };
     (@names: $($area:ident)*) => {

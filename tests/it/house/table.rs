@@ -27,6 +27,7 @@ const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_skills", "the most common 1000 alone"),
     ("list_slots", "1000 with a capacity and 1000 others at the most"),
     ("list_thread_dependencies", "a thread has 100 at the most"),
+    ("wait_for_mention", "the first 50 items alone"),
     ("set_thread_footprint", "a footprint has 100 items at the most"),
 ];
 

@@ -10,6 +10,7 @@ use super::load_visible;
 use super::privacy::check_may_remove;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
+use crate::conversation::inbox::{self, Reason, To};
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
@@ -214,5 +215,6 @@ pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id
     let (added_by, added_at) = (cx.caller().member, cx.now());
     cx.insert(&new_row!("insert into channel_members" {
         channel_id, member_id, added_by, added_at, lsn: added.lsn
-    }))
+    }))?;
+    inbox::notify(cx, &added, Reason::Added, None, To::Members(&[member_id]))
 }

@@ -10,13 +10,14 @@ use super::Message;
 use super::plaintext::{self, GivenMetadata, Metadata, Plaintext, is_of_record};
 use super::stored::{Saying, Stored, visible_message};
 use crate::Result;
+use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
-use crate::op::{Caller, DestroyPermit, Read, Write};
+use crate::op::{Caller, DestroyPermit, Read, Shared, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -41,6 +42,17 @@ pub(super) struct EarlierText {
     lsn: i64,
 }
 
+/// A message after an edit.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EditedMessage {
+    #[serde(flatten)]
+    message: Message,
+    /// The members that it mentions by their handles, without yourself.
+    mentioned: Vec<Mentioned>,
+    /// The mentions that reach nobody.
+    not_reached: Vec<NotReached>,
+}
+
 /// A message was edited by its author.
 ///
 /// The payload holds its new content, sealed under the message's key.
@@ -61,7 +73,8 @@ impl Event for MessageEdited {
 /// Changes a message of your own and returns it.
 ///
 /// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
-/// readable with `list_message_edits`.
+/// readable with `list_message_edits`. Members that the new text mentions and the old one did not are told,
+/// and what members were told whom only the old one mentions is taken back.
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
 /// unreadable, if it has the words of a review or of an approval gate, or if its channel is archived.
@@ -78,7 +91,16 @@ pub(super) struct EditMessage {
     metadata: Patch<GivenMetadata>,
 }
 
-pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Message> {
+/// Finds what the new text mentions, if there is one.
+pub(super) fn find_mentions(input: &EditMessage, _: &Shared, _: Time) -> Result<Option<Mentioning>> {
+    Ok(input.body.get().map(|body| Mentioning::of(body)))
+}
+
+pub(super) fn edit_message(
+    cx: &mut Write<'_>,
+    input: &EditMessage,
+    mentioning: &Option<Mentioning>,
+) -> Result<EditedMessage> {
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
@@ -91,22 +113,36 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Me
     if is_of_record(&before.metadata) {
         return Err(Error::wrong_state("the words of a review or of an approval gate cannot be edited"));
     }
-    let after = edited(before.clone(), input)?;
+    let after = applied(before.clone(), input)?;
     let marks = stored.marks(cx)?;
+    let reached =
+        |mentioning: &Mentioning| mentions::reached(cx, stored.channel_id, stored.author_id, mentioning);
+    let reached_before = reached(&Mentioning::of(&before.body))?;
+    let reached = match mentioning {
+        Some(mentioning) => reached(mentioning)?,
+        None => reached_before.clone(),
+    };
+    let edited = |stored: Stored, text: Plaintext, reached: Reached| EditedMessage {
+        message: stored.with(Saying::Plaintext(text), marks),
+        mentioned: reached.mentioned,
+        not_reached: reached.not_reached,
+    };
     if after == before {
-        return Ok(stored.with(Saying::Plaintext(before), marks));
+        return Ok(edited(stored, before, reached));
     }
     let edit = stored.edits.saturating_add(1);
     let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
     let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
-    let Recorded { lsn, content_hash, .. } = cx.emit(stored.place(), &event)?;
+    let recorded = cx.emit(stored.place(), &event)?;
+    let Recorded { lsn, content_hash, .. } = recorded;
+    mentions::retell(cx, &recorded, stored.id, &reached_before, &reached)?;
     let now = cx.now();
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes, &content_hash])?;
     stored.edits = edit;
     stored.edited_at = Some(now);
     stored.content_hash = Some(content_hash);
-    Ok(stored.with(Saying::Plaintext(after), marks))
+    Ok(edited(stored, after, reached))
 }
 
 const KEEP_EARLIER: &str = "
@@ -132,7 +168,7 @@ fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 }
 
 /// Applies the edit, with the metadata as it will be read.
-fn edited(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
+fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
         plaintext.body = body.to_string();
     }
@@ -222,12 +258,12 @@ mod tests {
     fn an_edit_changes_what_it_names() {
         let metadata = json!({"a": 1}).as_object().unwrap().clone();
         let before = Plaintext { body: "old".to_owned(), metadata: metadata.clone() };
-        assert!(edited(before.clone(), &wanted(json!({}))).unwrap() == before);
-        let body = edited(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
+        assert!(applied(before.clone(), &wanted(json!({}))).unwrap() == before);
+        let body = applied(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
         assert!(body == Plaintext { body: "new".to_owned(), metadata });
-        let cleared = edited(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
+        let cleared = applied(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
         assert!(cleared == Plaintext { body: "old".to_owned(), metadata: Metadata::new() });
-        let set = edited(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
+        let set = applied(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
         assert_eq!(Value::Object(set.metadata).to_string(), r#"{"b":0}"#, "as it is read later");
     }
 

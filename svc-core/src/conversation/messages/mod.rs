@@ -3,8 +3,8 @@
 //! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
 //! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
 //! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
-//! editing, withdrawing, the plaintext of events, reactions and pins have a file each. Mentions and search
-//! are other features.
+//! editing, withdrawing, the plaintext of events, reactions and pins have a file each. Whom words mention and
+//! what is in an inbox are other features.
 
 pub(crate) mod keys;
 mod plaintext;
@@ -18,9 +18,12 @@ mod prune;
 pub(crate) mod reactions;
 pub(crate) mod pins;
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::places::visible_place;
 use crate::Result;
@@ -29,8 +32,9 @@ use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
-use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, idempotent, prepared, read};
+use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::store::Engine;
 use crate::time::Time;
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{
@@ -42,6 +46,7 @@ use plaintext::Plaintext;
 pub(crate) use plaintext::{Metadata, reseal};
 pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
+pub(crate) use stored::not_pruned;
 use stored::{BY_ID, Saying, Stored, open_page, select_messages, visible_message};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
@@ -185,7 +190,7 @@ fn operations() -> Vec<Operation> {
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
-        idempotent("edit_message", edit::edit_message)
+        prepared("edit_message", Effect::Idempotent, edit::find_mentions, edit::edit_message)
             .title("Edit a message")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
@@ -315,6 +320,45 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
         Saying::Withdrawn | Saying::Unreadable => None,
     })
 }
+
+/// Returns the beginnings of the live messages among these of the caller's workspace, of at most `most`
+/// characters each.
+///
+/// The caller of this function has found out that who reads them may see them.
+pub(crate) fn beginnings(
+    cx: &Read<'_>,
+    messages: &[MessageId],
+    most: usize,
+) -> Result<HashMap<MessageId, String>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => SOME_SQLITE,
+        Engine::Postgres => SOME_POSTGRES,
+    };
+    let mut left: Vec<Uuid> = messages.iter().map(|message| message.uuid()).collect();
+    left.sort_unstable();
+    left.dedup();
+    let mut found = HashMap::new();
+    // A page of rows may end before the last message.
+    while !left.is_empty() {
+        let rows: Rows<Stored> = cx.rows(sql, &[&left, &cx.caller().workspace_id])?;
+        let rows = rows.into_vec();
+        let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
+        for row in rows {
+            let id = row.id;
+            if let Saying::Plaintext(Plaintext { body, .. }) = row.saying(cx)? {
+                found.insert(id, body.chars().take(most).collect());
+            }
+        }
+        left.retain(|id| *id > last);
+    }
+    Ok(found)
+}
+
+const SOME_SQLITE: &str = select_messages!(
+    "m.id in (select unhex(value) from json_each($1)) and m.workspace_id = $2 order by m.id"
+);
+
+const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
 
 const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 

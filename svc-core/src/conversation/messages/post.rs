@@ -13,6 +13,7 @@ use super::keys;
 use super::plaintext::{self, GivenMetadata, Metadata, Sealed};
 use super::stored::uri;
 use crate::Result;
+use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::entropy::Entropy;
 use crate::error::Error;
@@ -40,6 +41,10 @@ pub(crate) struct Posted {
     pub uri: String,
     /// The content hash of the event with its words, as `sha256:<hex>`; an edit changes it.
     pub content_hash: String,
+    /// The members that it mentions by their handles, without yourself.
+    pub mentioned: Vec<Mentioned>,
+    /// The mentions that reach nobody.
+    pub not_reached: Vec<NotReached>,
     /// The position of its posting in the workspace's log.
     pub lsn: i64,
 }
@@ -63,7 +68,11 @@ impl Event for MessagePosted {
 
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
-/// Only you can edit it; `delete_message` withdraws it.
+/// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
+/// which mentions reach nobody. `@channel` mentions those who are in the channel, `@here` those of them who
+/// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML mentions
+/// nobody, and of each message the first 50 mentions count. Only you can edit it; `delete_message` withdraws
+/// it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -87,6 +96,7 @@ pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
     sealed: Sealed,
+    mentioning: Mentioning,
 }
 
 impl SealedPost {
@@ -122,7 +132,7 @@ fn seal_words(
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, body, metadata)?;
-    Ok(SealedPost { message_id, key, sealed })
+    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(body) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {
@@ -151,7 +161,8 @@ pub(crate) fn post_sealed(
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
     // The event's own time, which never goes back: pruning finds by bisection what is old enough.
-    let Recorded { lsn, at: posted_at, content_hash, .. } = cx.emit(event_place, &event)?;
+    let recorded = cx.emit(event_place, &event)?;
+    let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
     let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;
@@ -168,6 +179,13 @@ pub(crate) fn post_sealed(
         wrapped,
         content_hash,
     }))?;
+    let reached = match author_id {
+        Some(_) => mentions::reached(cx, place.channel_id, author_id, &post.mentioning)?,
+        None => Reached::default(),
+    };
+    mentions::tell(cx, &recorded, id, &reached)?;
+    let Reached { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
-    Ok(Posted { id, author_id, posted_at, uri, content_hash: hash_text(&content_hash), lsn })
+    let content_hash = hash_text(&content_hash);
+    Ok(Posted { id, author_id, posted_at, uri, content_hash, mentioned, not_reached, lsn })
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ApprovalGrant, ThreadTransition, WorkspaceRead};
+use crate::conversation::inbox::{self, Reason, To};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places::{self, visible};
 use crate::coordination::lifecycle::transition::CLOSE;
@@ -21,7 +22,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{ChannelId, GateId, MemberId, MessageId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::identity::{sessions, workspaces};
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
@@ -257,8 +258,11 @@ fn request_approval(
         expires_at,
         message_id: sealed.post.message_id(),
     };
-    let lsn = cx.emit(thread.place().about(asker.member), &requested)?.lsn;
+    let recorded = cx.emit(thread.place().about(asker.member), &requested)?;
+    let lsn = recorded.lsn;
     let message_id = messages::post_sealed(cx, &place, Some(asker.member), &sealed.post)?.id;
+    let able = sessions::holders(cx, ApprovalGrant)?;
+    inbox::notify(cx, &recorded, Reason::ApprovalRequested, Some(message_id), To::Members(&able))?;
     let gate = ApprovalGate {
         id: sealed.id,
         workspace_id: thread.workspace_id,

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::conversation::inbox::{self, Reason, To};
 use crate::conversation::places;
 use crate::coordination::thread::visible_thread;
 use crate::error::Error;
@@ -175,7 +176,9 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     if count >= REVIEWERS_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWERS_MAX} listed reviewers")));
     }
-    let lsn = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?.lsn;
+    let recorded = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?;
+    inbox::notify(cx, &recorded, Reason::ReviewRequested, None, To::Members(&[member_id]))?;
+    let lsn = recorded.lsn;
     let (thread_id, added_by, added_at) = (thread.id, cx.caller().member, cx.now());
     cx.insert(&new_row!("insert into reviewers" { thread_id, member_id, added_by, added_at, lsn }))?;
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })

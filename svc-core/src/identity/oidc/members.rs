@@ -13,7 +13,7 @@ use super::handle;
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::enrol::{NewMember, enrol};
+use crate::identity::enrol::{NewMember, check_not_of_group, enrol};
 use crate::identity::members::{Member, MemberKind, load_member, member_called};
 use crate::identity::sessions::{NewSession, SessionOf, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
@@ -172,7 +172,7 @@ fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
 /// Returns the handle, with a number if it is taken.
 fn free(cx: &Write<'_>, handle: String) -> Result<String> {
     let workspace = cx.caller().workspace_id;
-    if member_called(cx, workspace, &handle)?.is_none() {
+    if check_not_of_group(&handle).is_ok() && member_called(cx, workspace, &handle)?.is_none() {
         return Ok(handle);
     }
     for number in 2..=NUMBERED {

@@ -11,6 +11,7 @@ mod sign_in;
 mod sign_out;
 mod first_admin;
 mod tidy;
+mod holders;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ use crate::identity::whoami::sets_held;
 use crate::op::{Feature, Frame, Read, Records, destructive, read, write};
 use crate::time::Time;
 use first_admin::mint_first_admin;
+pub(crate) use holders::holders;
 use sign_in::create_session;
 pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_in::{SessionOf, open_session};

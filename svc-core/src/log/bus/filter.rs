@@ -14,6 +14,8 @@ pub struct EventFilter {
     member_id: Option<MemberId>,
     /// Only those about the waiting member.
     own: bool,
+    /// No event by itself, but those that add something to the inbox of the waiting member.
+    inbox: bool,
     or: Vec<EventFilter>,
 }
 
@@ -47,6 +49,11 @@ impl EventFilter {
         Self { own: true, ..self }
     }
 
+    /// Selects what adds something to the inbox of the waiting member, and nothing else.
+    pub fn inbox() -> Self {
+        Self { inbox: true, own: true, ..Self::default() }
+    }
+
     /// Adds the events that `other` selects.
     #[must_use]
     pub fn or(mut self, other: EventFilter) -> Self {
@@ -64,6 +71,11 @@ impl EventFilter {
         }
     }
 
+    /// Returns whose inbox it waits for, once that is resolved; none if it selects events.
+    pub(super) fn inbox_of(&self) -> Option<MemberId> {
+        self.member_id.filter(|_| self.inbox)
+    }
+
     /// Returns whether it selects an event.
     pub(crate) fn matches(&self, kind: &str, subject: &Subject) -> bool {
         self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
@@ -72,6 +84,7 @@ impl EventFilter {
     fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
         // No event is about a caller that is not a member.
         !self.own
+            && !self.inbox
             && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
             && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
             && (self.thread_id.is_none() || self.thread_id == subject.thread_id)

@@ -1,15 +1,15 @@
 //! The bus: who waits for what, and how far each watched workspace's log has reached.
 //!
-//! One thread reads new events from the log and wakes the listeners whose filter matches. It carries none to
-//! them: a listener that wants the events themselves holds the workspace's tail, which the thread fills.
-//! A listener has read the log up to a position and passes it, so nothing that arrived between reading and
-//! listening is missed. Other processes' commits are polled at fixed times, however much this one commits.
-//! Deadlines are left to the timers.
+//! One thread reads new events from the log and wakes the listeners whose filter matches, and those who wait
+//! for an inbox to which one of the events added something. It carries none to them: a listener that wants the
+//! events themselves holds the workspace's tail, which the thread fills. A listener has read the log up to a
+//! position and passes it, so nothing that arrived between reading and listening is missed. Other processes'
+//! commits are polled at fixed times, however much this one commits. Deadlines are left to the timers.
 
 mod filter;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::monitor::Monitor;
 use crate::store::{Conn, Engine, Row};
 use crate::time::{Clock, Monotonic, Time};
 pub use filter::EventFilter;
-use watch::{Listener, Watch};
+use watch::{Listener, NewItem, Watch};
 pub(crate) use watch::{NewEvent, Wake};
 
 #[derive(Default)]
@@ -118,14 +118,10 @@ impl Bus {
         let mut state = self.state.lock();
         // A watch learns of every commit from its beginning on. Events from before that, after the listener
         // had read the log, are found by reading it once.
-        let watch = state.watches.entry(workspace).or_insert_with(|| Watch {
-            delivered: seen,
-            stale: true,
-            listeners: BTreeMap::new(),
-        });
+        let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(seen));
         watch.go_back(seen);
         let behind = watch.stale;
-        watch.listeners.insert(id, Listener { seen, filter, wake });
+        watch.insert(id, Listener { seen, filter, wake });
         drop(state);
         if behind {
             self.state.notify();
@@ -136,8 +132,8 @@ impl Bus {
     pub fn unlisten(&self, workspace: WorkspaceId, id: u64) {
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return };
-        let Some(listener) = watch.listeners.remove(&id) else { return };
-        if watch.listeners.is_empty() {
+        let Some(listener) = watch.remove(id) else { return };
+        if watch.is_empty() {
             state.watches.remove(&workspace);
         }
         self.listening.fetch_sub(1, Ordering::SeqCst);
@@ -262,33 +258,24 @@ impl Bus {
     }
 
     fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
-        let Some(after) = self.state.lock().watches.get_mut(&workspace).map(Watch::begin) else {
-            return Ok(());
-        };
-        let NewEvents { events, has_more, is_broken } =
-            self.new_events(conn, workspace, after).inspect_err(|_| {
-                if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
-                    watch.stale = true;
-                }
-            })?;
-        let mut woken: Vec<(Wake, Vec<NewEvent>)> = Vec::new();
+        let begun =
+            self.state.lock().watches.get_mut(&workspace).map(|watch| (watch.begin(), watch.has_inboxes()));
+        let Some((after, has_inboxes)) = begun else { return Ok(()) };
+        let read = self.new_events(conn, workspace, after).and_then(|new| {
+            let last = new.events.last().map(|(_, event)| event.lsn).filter(|_| has_inboxes);
+            let items = last.map_or(Ok(Vec::new()), |last| new_items(conn, workspace, after, last))?;
+            Ok((new, items))
+        });
+        let (NewEvents { events, has_more, is_broken }, items) = read.inspect_err(|_| {
+            if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
+                watch.stale = true;
+            }
+        })?;
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
-        if is_broken {
-            // Whoever follows the log must learn that it ends here.
-            woken.extend(watch.listeners.values().map(|listener| (Arc::clone(&listener.wake), Vec::new())));
-        }
-        for listener in watch.listeners.values_mut() {
-            let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
-            let matching: Vec<NewEvent> = new
-                .filter(|(kind, event)| listener.filter.matches(kind, &event.subject))
-                .map(|(_, event)| *event)
-                .collect();
-            if let Some(last) = matching.last() {
-                listener.seen = last.lsn;
-                woken.push((Arc::clone(&listener.wake), matching));
-            }
-        }
+        // Whoever follows the log must learn that it ends here.
+        let mut woken = if is_broken { watch.all() } else { Vec::new() };
+        woken.extend(watch.woken(&events, &items));
         watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
         drop(state);
         woken.iter().for_each(|(wake, matching)| wake(matching));
@@ -339,6 +326,16 @@ const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
     where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
     order by lsn limit $3";
+
+/// Returns whose inboxes have something new from the events after `after` up to `last`.
+fn new_items(conn: &Conn, workspace: WorkspaceId, after: i64, last: i64) -> Result<Vec<NewItem>> {
+    let mut rows = conn.query(NEW_ITEMS, &[&workspace, &after, &last])?;
+    rows.iter_mut().map(|row| Ok(NewItem { member_id: row.take()?, lsn: row.take()? })).collect()
+}
+
+const NEW_ITEMS: &str = "
+    select member_id, max(lsn) from inbox where workspace_id = $1 and lsn > $2 and lsn <= $3
+    group by member_id";
 
 #[cfg(test)]
 mod tests {

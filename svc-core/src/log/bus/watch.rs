@@ -3,10 +3,11 @@
 //! No announcement gets lost: one that comes while the log is read causes another read, and a listener that
 //! is behind moves the watch back to where it has read the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::EventFilter;
+use crate::id::MemberId;
 use crate::log::event::Subject;
 
 /// A new event's position and subject, as passed to listeners.
@@ -30,11 +31,92 @@ pub(super) struct Watch {
     pub delivered: i64,
     /// There may be events that have not been read from the log yet.
     pub stale: bool,
-    /// In the order in which they are woken.
-    pub listeners: BTreeMap<u64, Listener>,
+    /// Those that wait for events, in the order in which they are woken.
+    listeners: BTreeMap<u64, Listener>,
+    /// Those that wait for an inbox, which are found by its member.
+    of_inboxes: HashMap<MemberId, BTreeMap<u64, Listener>>,
+    /// Whose inbox each of these waits for.
+    inboxes: HashMap<u64, MemberId>,
 }
 
+/// What is new in an inbox, up to this position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NewItem {
+    pub member_id: MemberId,
+    pub lsn: i64,
+}
+
+/// A listener to wake, and with what.
+pub(super) type Woken = (Wake, Vec<NewEvent>);
+
 impl Watch {
+    /// A watch of a log that has been read up to `delivered`.
+    pub fn new(delivered: i64) -> Self {
+        let (listeners, of_inboxes, inboxes) = Default::default();
+        Self { delivered, stale: true, listeners, of_inboxes, inboxes }
+    }
+
+    pub fn insert(&mut self, id: u64, listener: Listener) {
+        match listener.filter.inbox_of() {
+            Some(member) => {
+                self.inboxes.insert(id, member);
+                self.of_inboxes.entry(member).or_default().insert(id, listener);
+            }
+            None => drop(self.listeners.insert(id, listener)),
+        }
+    }
+
+    pub fn remove(&mut self, id: u64) -> Option<Listener> {
+        let Some(member) = self.inboxes.remove(&id) else { return self.listeners.remove(&id) };
+        let of_member = self.of_inboxes.get_mut(&member)?;
+        let removed = of_member.remove(&id);
+        if of_member.is_empty() {
+            self.of_inboxes.remove(&member);
+        }
+        removed
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.listeners.is_empty() && self.inboxes.is_empty()
+    }
+
+    /// Whether somebody waits for an inbox.
+    pub fn has_inboxes(&self) -> bool {
+        !self.inboxes.is_empty()
+    }
+
+    /// Returns all listeners, to be woken with nothing.
+    pub fn all(&self) -> Vec<Woken> {
+        let of_inboxes = self.of_inboxes.values().flat_map(BTreeMap::values);
+        let all = self.listeners.values().chain(of_inboxes);
+        all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
+    }
+
+    /// Returns the listeners for which something is new among these events and items, with that.
+    pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<Woken> {
+        let mut woken = Vec::new();
+        for listener in self.listeners.values_mut() {
+            let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
+            let matching: Vec<NewEvent> = new
+                .filter(|(kind, event)| listener.filter.matches(kind, &event.subject))
+                .map(|(_, event)| *event)
+                .collect();
+            if let Some(last) = matching.last() {
+                listener.seen = last.lsn;
+                woken.push((Arc::clone(&listener.wake), matching));
+            }
+        }
+        for NewItem { member_id, lsn } in items {
+            let of_member = self.of_inboxes.get_mut(member_id).into_iter().flat_map(BTreeMap::values_mut);
+            for listener in of_member.filter(|listener| *lsn > listener.seen) {
+                listener.seen = *lsn;
+                let event = NewEvent { lsn: *lsn, subject: Subject::WORKSPACE };
+                woken.push((Arc::clone(&listener.wake), vec![event]));
+            }
+        }
+        woken
+    }
+
     /// Starts a read of the log from the returned position. It may miss whatever is announced from now on.
     pub fn begin(&mut self) -> i64 {
         self.stale = false;
@@ -75,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_announcement_during_a_read_causes_another_read() {
-        let mut watch = Watch { delivered: 5, stale: true, listeners: BTreeMap::new() };
+        let mut watch = Watch::new(5);
         let after = watch.begin();
         // The read has just begun, and does not see the new event.
         assert!(watch.announce(6));
@@ -92,5 +174,28 @@ mod tests {
         let after = watch.begin();
         watch.end(after, Some(7), true);
         assert_eq!((watch.delivered, watch.stale), (7, true));
+    }
+
+    #[test]
+    fn an_item_wakes_those_who_wait_for_its_inbox_and_nobody_else() {
+        let [one, other] = [1, 2].map(|id| MemberId::from(uuid::Uuid::from_u128(id)));
+        let listener = |member| Listener {
+            seen: 5,
+            filter: EventFilter::inbox().of(Some(member)),
+            wake: Arc::new(|_: &[NewEvent]| {}),
+        };
+        let mut watch = Watch::new(5);
+        for (id, member) in [(1, one), (2, other), (3, one)] {
+            watch.insert(id, listener(member));
+        }
+        let events = [("Any".to_owned(), NewEvent { lsn: 6, subject: Subject::WORKSPACE.about(one) })];
+        assert!(watch.woken(&events, &[]).is_empty(), "an event about a member is no item");
+        let item = |member_id, lsn| NewItem { member_id, lsn };
+        assert_eq!(watch.woken(&events, &[item(one, 6)]).len(), 2);
+        assert_eq!(watch.woken(&[], &[item(one, 6), item(other, 7)]).len(), 1, "each item counts once");
+        assert_eq!(watch.all().len(), 3);
+        let left = [1, 3, 2].map(|id| (watch.remove(id).is_some(), watch.has_inboxes()));
+        assert_eq!(left, [(true, true), (true, true), (true, false)]);
+        assert!(watch.is_empty() && watch.remove(2).is_none());
     }
 }

@@ -8,7 +8,7 @@ use super::credentials::{KnownCredential, anonymous};
 use super::{Dispatch, Done, Reply};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
-use crate::id::WorkspaceId;
+use crate::id::{MemberId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::cache::{Epochs, ReaderCache};
 use crate::op::call::caller::{Caller, Sight, Surface, Via, unauthenticated};
@@ -151,10 +151,18 @@ impl Call {
     }
 
     /// Rejects whoever is not the member itself, if the operation is a member's own affair.
+    ///
+    /// An input that names another member is rejected whether there is such a member or not.
     pub fn check_personal(&self) -> Result<()> {
-        match &self.work {
-            Work::Operation(operation, _) if operation.access().personal => {
-                self.entered()?.caller.check_personal()
+        let Work::Operation(operation, named) = &self.work else { return Ok(()) };
+        if !operation.access().personal {
+            return Ok(());
+        }
+        let caller = &self.entered()?.caller;
+        caller.check_personal()?;
+        match named.id::<MemberId>("member_id") {
+            Some(member) if caller.member != Some(member) => {
+                Err(Error::forbidden("`member_id` is another member, and this is that member's own affair"))
             }
             _ => Ok(()),
         }

@@ -383,14 +383,21 @@ impl Dispatch {
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, asks_otherwise, .. } = admission;
         let asked = operation.map(Arc::as_ref).filter(|_| !asks_otherwise);
-        let ids = (surface == Surface::Mcp).then(|| input.ids());
+        // Nobody reads in the trail what a member did with what is its own.
+        let personal = operation.filter(|operation| operation.access().personal);
+        let ids = (surface == Surface::Mcp && personal.is_none()).then(|| input.ids());
+        let path = match personal {
+            Some(operation) if surface != Surface::Mcp => operation.http().path.to_owned(),
+            _ => path,
+        };
         Call {
             dispatch: Arc::clone(self),
             access,
             client,
             needs: operation.map_or(Needs::AnyCredential, |operation| operation.access().needs),
             work: operation.map_or(Work::Unknown, |operation| {
-                Work::Operation(Arc::clone(operation), self.guarded(surface, input))
+                let guarded = self.guarded(surface, input, operation.access().personal);
+                Work::Operation(Arc::clone(operation), guarded)
             }),
             origin: Origin::of(asked, surface, &path, ids),
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
@@ -401,9 +408,9 @@ impl Dispatch {
         }
     }
 
-    /// Returns the part of a call that guards receive, which is empty if there are no guards.
-    fn guarded(&self, surface: Surface, input: &dyn Shown) -> hooks::GuardedCall {
-        if self.table.guards().is_empty() {
+    /// Returns the part of a call that guards receive, which is empty if nobody looks at it.
+    fn guarded(&self, surface: Surface, input: &dyn Shown, is_personal: bool) -> hooks::GuardedCall {
+        if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();
         }
         hooks::GuardedCall { surface, ids: input.ids() }

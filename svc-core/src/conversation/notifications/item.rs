@@ -1,0 +1,122 @@
+//! An item of an inbox, as its member reads it, and which items those are.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::conversation::inbox::{Reason, Reasons};
+use crate::conversation::messages::beginnings;
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
+use crate::limits::{PREVIEW_MAX, UNREAD_COUNTED_MAX};
+use crate::op::Read;
+use crate::page::Page;
+use crate::store::columns;
+use crate::time::Time;
+
+/// Something that concerns you.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct InboxItem {
+    /// The position in the workspace's log of the event by which you were told.
+    lsn: i64,
+    /// When that was.
+    at: Time,
+    /// Why you were told; of several reasons the strongest.
+    reason: Reason,
+    /// The channel.
+    channel_id: ChannelId,
+    /// The thread; null if it is about the channel.
+    thread_id: Option<ThreadId>,
+    /// The message; null if it is about none.
+    message_id: Option<MessageId>,
+    /// Who did it; null for the service itself.
+    actor_id: Option<MemberId>,
+    /// Whether you have read it.
+    read: bool,
+    /// The first 200 characters of the message as it reads now; null if it is about none, or if that cannot
+    /// be opened.
+    preview: Option<String>,
+}
+
+/// The row of an item.
+pub(super) struct StoredItem {
+    pub lsn: i64,
+    at: Time,
+    reasons: Reasons,
+    channel_id: ChannelId,
+    thread_id: Option<ThreadId>,
+    message_id: Option<MessageId>,
+    actor_id: Option<MemberId>,
+    read: bool,
+}
+
+columns! {
+    pub(super) item_columns: StoredItem as i {
+        lsn,
+        at,
+        reasons,
+        channel_id,
+        thread_id,
+        message_id,
+        actor_id,
+        read = "i.read_at is not null",
+    }
+}
+
+/// The items `i` of the member `$5` that the caller sees, of which a reason is in the set `$6`.
+macro_rules! seen_items {
+    () => {
+        concat!(
+            "from inbox i join channels c on c.id = i.channel_id
+             where i.member_id = $5 and (i.reasons & $6) <> 0 and ",
+            $crate::conversation::places::visible!(c),
+            " and (i.message_id is null or exists (
+                select 1 from messages m where m.id = i.message_id and ",
+            $crate::conversation::messages::not_pruned!(),
+            "))"
+        )
+    };
+}
+pub(super) use seen_items;
+
+/// Some of the items, and how many are unread.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct InboxPage {
+    #[serde(flatten)]
+    page: Page<InboxItem>,
+    /// How many items there are that you have not read, whatever the filters; at most 1000 are counted.
+    unread: i64,
+}
+
+/// Returns what the caller reads of the items on a page, and how many of all these reasons are unread.
+pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredItem>, reasons: i64) -> Result<InboxPage> {
+    let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
+    let mut beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
+    let page = page.try_map(|item| {
+        Ok(InboxItem {
+            lsn: item.lsn,
+            at: item.at,
+            reason: item.reasons.strongest()?,
+            channel_id: item.channel_id,
+            thread_id: item.thread_id,
+            message_id: item.message_id,
+            actor_id: item.actor_id,
+            read: item.read,
+            preview: item.message_id.and_then(|message| beginnings.remove(&message)),
+        })
+    })?;
+    Ok(InboxPage { page, unread: unread(cx, reasons)? })
+}
+
+/// Counts the unread items of the caller with a reason of the set, up to [`UNREAD_COUNTED_MAX`].
+pub(super) fn unread(cx: &Read<'_>, reasons: i64) -> Result<i64> {
+    let params = cx.caller().sight.params();
+    let counted: Option<(i64,)> =
+        cx.one(COUNT_UNREAD, &params.and(&[&cx.caller().member_id()?, &reasons, &UNREAD_COUNTED_MAX]))?;
+    Ok(counted.map_or(0, |(count,)| count))
+}
+
+const COUNT_UNREAD: &str = concat!(
+    "select count(*) from (select i.lsn ",
+    seen_items!(),
+    " and i.read_at is null order by i.lsn limit $7) unread"
+);

@@ -1,0 +1,126 @@
+//! Listing the inbox, or those of its items by which somebody spoke to its member.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::item::{InboxPage, StoredItem, item_columns, open_page, seen_items};
+use crate::Result;
+use crate::conversation::inbox::{Reason, Reasons};
+use crate::id::MemberId;
+use crate::op::Read;
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+
+/// Returns what concerns you, oldest first: who has spoken to you, what you were given, what is asked of you.
+///
+/// Each event is one item, and so is each message, for the strongest reason: `mention`, `reply`, `dm`,
+/// `group_mention`, and others. What you do yourself is none, and what you do not see any more is left out.
+/// Items go 30 days after you have read them, and after 90 days unread. One page covers at most 2000 items, so
+/// with a filter it may be short or empty although there is more: continue while `next_cursor` is not null.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListInbox {
+    /// Whose inbox: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    /// Only unread items, or only read ones.
+    unread: Option<bool>,
+    /// Only items for this reason, also if there is a stronger one.
+    reason: Option<Reason>,
+    /// The newest first. Default: the oldest.
+    newest_first: Option<bool>,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> {
+    let ListInbox { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
+    let all = Reasons::all();
+    list(cx, all, &Wanted { unread: *unread, reason: *reason, newest_first: *newest_first }, *cursor, *limit)
+}
+
+/// Returns the messages in which somebody has spoken to you, oldest first.
+///
+/// They are those items of your inbox with one of the reasons `mention`, `reply`, `dm` and `group_mention`.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListMentions {
+    /// Whose mentions: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    /// Only unread items, or only read ones.
+    unread: Option<bool>,
+    /// Only items for this reason, also if there is a stronger one.
+    reason: Option<Reason>,
+    /// The newest first. Default: the oldest.
+    newest_first: Option<bool>,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
+    let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
+    let spoken_to = Reasons::spoken_to();
+    let wanted = Wanted { unread: *unread, reason: *reason, newest_first: *newest_first };
+    list(cx, spoken_to, &wanted, *cursor, *limit)
+}
+
+/// The filters of a list.
+struct Wanted {
+    unread: Option<bool>,
+    reason: Option<Reason>,
+    newest_first: Option<bool>,
+}
+
+fn list(
+    cx: &Read<'_>,
+    reasons: i64,
+    wanted: &Wanted,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<InboxPage> {
+    let member = cx.caller().member_id()?;
+    let of_reason = wanted.reason.map_or(reasons, |reason| reasons & reason.bit());
+    let newest_first = wanted.newest_first.unwrap_or(false);
+    let (sql, horizon_sql, from) = match newest_first {
+        false => (OLDEST_FIRST, HORIZON_ABOVE, Cursor::after(cursor)),
+        true => (NEWEST_FIRST, HORIZON_BELOW, Cursor::before(cursor)),
+    };
+    let horizon = cx.horizon(horizon_sql, &[&member], from)?;
+    let last = if newest_first { horizon.down_to() } else { horizon.up_to() };
+    let (sight, rows) = (cx.caller().sight.params(), rows_to_read(limit));
+    let params = sight.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
+    let page = Page::within(horizon, cx.rows(sql, &params)?, limit, |item: &StoredItem| item.lsn);
+    open_page(cx, page, reasons)
+}
+
+const OLDEST_FIRST: &str = concat!(
+    "select ",
+    item_columns!(),
+    " ",
+    seen_items!(),
+    " and i.lsn > $7 and i.lsn <= $8 and (cast($9 as boolean) is null or (i.read_at is null) = $9)
+     order by i.lsn limit $10"
+);
+
+const NEWEST_FIRST: &str = concat!(
+    "select ",
+    item_columns!(),
+    " ",
+    seen_items!(),
+    " and i.lsn < $7 and i.lsn >= $8 and (cast($9 as boolean) is null or (i.read_at is null) = $9)
+     order by i.lsn desc limit $10"
+);
+
+const HORIZON_ABOVE: &str =
+    "select lsn from inbox where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+const HORIZON_BELOW: &str =
+    "select lsn from inbox where member_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3";

@@ -1,0 +1,72 @@
+//! Notifications: what concerns a member, as it reads that and marks it read, and which of it it wants.
+//!
+//! All of it is the member's own: no event tells of it, and nobody else reads it. Items are listed as far as
+//! the member sees their channels now, and say how their messages read now.
+
+mod item;
+mod list;
+mod mark;
+mod wait;
+pub(crate) mod preferences;
+
+use serde_json::json;
+
+use crate::capability::Capability::WorkspaceRead;
+use crate::error::Code;
+use crate::op::{Feature, Maker, Operation, Sample, idempotent, read, wait};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations("mentions", of_mentions()).operations("notifications", of_the_inbox()).sample(
+        Sample::new(
+            "mention",
+            "post_message",
+            |w| json!({"thread_id": w.id("thread"), "body": "is the lexer ready, @ada?"}),
+        )
+        .by(Maker::Agent),
+    )
+}
+
+fn of_mentions() -> Vec<Operation> {
+    vec![
+        read("list_mentions", list::list_mentions)
+            .title("List what you were told in words")
+            .get("/me/mentions")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"unread": true, "limit": 10})),
+        idempotent("mark_mentions_read", mark::mark_mentions_read)
+            .title("Mark mentions read")
+            .post("/me/mentions/read")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"up_to_lsn": 1})),
+        wait("wait_for_mention", wait::wait_for_mention)
+            .title("Wait until somebody speaks to you")
+            .get("/me/wait/mention")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"timeout_secs": 1})),
+    ]
+}
+
+fn of_the_inbox() -> Vec<Operation> {
+    vec![
+        read("list_inbox", list::list_inbox)
+            .title("List your inbox")
+            .get("/me/inbox")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"unread": true, "newest_first": true, "limit": 10})),
+        idempotent("mark_inbox_read", mark::mark_inbox_read)
+            .title("Mark your inbox read")
+            .post("/me/inbox/read")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"up_to_lsn": 1})),
+    ]
+}

@@ -1,0 +1,54 @@
+//! Waiting until somebody speaks to the caller.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::item::{InboxPage, StoredItem, item_columns, open_page, seen_items};
+use crate::Result;
+use crate::conversation::inbox::Reasons;
+use crate::id::MemberId;
+use crate::log::bus::EventFilter;
+use crate::op::{LongPoll, Poll, Read, WaitSecs};
+use crate::page::{Page, rows_to_read};
+
+/// Waits until somebody speaks to you, and returns what you have not read of that, oldest first.
+///
+/// If there is something unread, the call returns at once, and the first 50 items of it. It marks nothing as
+/// read: do that with `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}`
+/// when the time is over.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitForMention {
+    /// Whose mentions: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    timeout_secs: Option<WaitSecs>,
+}
+
+impl LongPoll for WaitForMention {
+    fn filter(&self) -> EventFilter {
+        EventFilter::inbox()
+    }
+
+    fn timeout(&self) -> Duration {
+        WaitSecs::timeout(self.timeout_secs)
+    }
+}
+
+pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<Poll<InboxPage>> {
+    let reasons = Reasons::spoken_to();
+    let (member, sight, rows) = (cx.caller().member_id()?, cx.caller().sight.params(), rows_to_read(None));
+    let found = cx.rows(UNREAD, &sight.and(&[&member, &reasons, &rows]))?;
+    let page = Page::of(found, None, |item: &StoredItem| item.lsn);
+    if page.items().is_empty() {
+        return Ok(Poll::Pending);
+    }
+    Ok(Poll::Ready(open_page(cx, page, reasons)?))
+}
+
+const UNREAD: &str =
+    concat!("select ", item_columns!(), " ", seen_items!(), " and i.read_at is null order by i.lsn limit $7");

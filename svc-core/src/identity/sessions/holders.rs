@@ -1,0 +1,27 @@
+//! Who may do something now: by a token of its own, or by a session that it has signed in with.
+
+use crate::Result;
+use crate::capability::{Capabilities, Capability};
+use crate::id::MemberId;
+use crate::limits::HOLDERS_MAX;
+use crate::op::Read;
+
+/// Returns the first active members of the caller's workspace who may do what a capability is for: they have
+/// a live credential that carries it.
+pub(crate) fn holders(cx: &Read<'_>, capability: Capability) -> Result<Vec<MemberId>> {
+    let wanted: Capabilities = std::iter::once(capability).collect();
+    let found: Vec<(MemberId,)> =
+        cx.query(HOLDERS, &[&cx.caller().workspace_id, &wanted, &cx.now(), &HOLDERS_MAX])?;
+    Ok(found.into_iter().map(|(id,)| id).collect())
+}
+
+const HOLDERS: &str = "
+    select m.id from members m where m.workspace_id = $1 and m.deactivated_at is null and (
+        exists (
+            select 1 from tokens t where t.member_id = m.id and t.grant_id is null
+            and (t.capabilities & $2) <> 0 and t.revoked_at is null
+            and (t.expires_at is null or t.expires_at > $3))
+        or exists (
+            select 1 from sessions s where s.member_id = m.id
+            and (s.capabilities & $2) <> 0 and s.ended_at is null and s.expires_at > $3))
+    order by m.lsn limit $4";

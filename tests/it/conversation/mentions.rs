@@ -1,0 +1,171 @@
+//! Mentions: whom a message reaches, what its author is told of that, and what an edit changes.
+
+use serde_json::{Value, json};
+use svc_tests::{World, on_both_engines, text};
+
+/// Posts a message and returns whom it mentions by name, by their ids, and what reaches nobody.
+fn post(world: &World, token: &str, thread: &str, body: &str) -> Value {
+    world.call(token, "post_message", json!({"thread_id": thread, "body": body})).output()
+}
+
+/// The members that an answer says are mentioned.
+fn mentioned(answer: &Value) -> Vec<String> {
+    answer["mentioned"].as_array().unwrap().iter().map(|entry| text(&entry["member_id"])).collect()
+}
+
+/// The unread items of a member: for which reason, and of which message.
+pub fn unread(world: &World, token: &str) -> Vec<(String, Value)> {
+    let page = world.call(token, "list_inbox", json!({"unread": true, "limit": 500})).output();
+    let items = page["items"].as_array().unwrap();
+    assert_eq!(page["unread"], items.len());
+    items.iter().map(|item| (text(&item["reason"]), item["message_id"].clone())).collect()
+}
+
+#[test]
+fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
+    on_both_engines(|world| {
+        let agent = &*world.people.agent;
+        let (bob, bob_token) = world.new_agent("bob");
+        let (gone, gone_token) = world.new_agent("gone");
+        let (hidden, _) = world.new_agent("hidden");
+        let thread = world.new_thread(&world.new_channel("words"), "Talk");
+        let before = world.lsn();
+        let answer = post(world, agent, &thread, "@Bob, @ada: @nobody `@gone`\n\n> @hidden said\n\n@bob!");
+        assert_eq!(mentioned(&answer), [bob.clone(), world.id("admin").to_string()]);
+        assert_eq!(answer["mentioned"][0]["online"], false);
+        assert_eq!(answer["not_reached"], json!([{"text": "@nobody", "why": "unknown"}]));
+        assert_eq!(world.kinds_after(before), ["MessagePosted"], "no event names whom it reaches");
+        let found = unread(world, &bob_token);
+        assert_eq!(found, [("mention".to_owned(), answer["id"].clone())]);
+        assert!(unread(world, &gone_token).is_empty());
+
+        // Who cannot see the channel is not reached, and who is gone is not.
+        let private = world.new_private_channel("closed");
+        world.admin("add_channel_member", json!({"channel_id": private, "member_id": world.id("agent")}));
+        let closed = world.new_thread(&private, "Closed");
+        world.database.execute(&format!(
+            "update members set deactivated_at = 1 where id = {}",
+            world.database.id(gone.parse::<uuid::Uuid>().unwrap())
+        ));
+        let answer = post(world, agent, &closed, "@hidden @gone @ada");
+        assert_eq!(mentioned(&answer), [world.id("admin").to_string()]);
+        assert_eq!(
+            answer["not_reached"],
+            json!([{"text": "@hidden", "why": "cannot_see"}, {"text": "@gone", "why": "inactive"}])
+        );
+        // Nobody is told of its own words.
+        let agents = text(&world.agent("whoami", json!({}))["handle"]);
+        let answer = post(world, agent, &thread, &format!("@{agents} notes"));
+        assert_eq!((mentioned(&answer).len(), &answer["not_reached"]), (0, &json!([])));
+        assert!(unread(world, agent).iter().all(|(_, message)| *message != answer["id"]));
+        let _ = hidden;
+    });
+}
+
+#[test]
+fn the_first_fifty_mentions_count() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.new_channel("many"), "Many");
+        let (bob, _) = world.new_agent("bob");
+        let body: String = (0..50).map(|number| format!("@m{number} ")).chain(["@bob".to_owned()]).collect();
+        let answer = post(world, &world.people.agent, &thread, &body);
+        assert!(mentioned(&answer).is_empty(), "{bob}");
+        let unreached = answer["not_reached"].as_array().unwrap();
+        assert_eq!(unreached.len(), 51);
+        assert_eq!(unreached[50], json!({"text": "@bob", "why": "too_many"}));
+    });
+}
+
+#[test]
+fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it() {
+    on_both_engines(|world| {
+        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let channel = world.new_channel("crowd");
+        let thread = world.new_thread(&channel, "Everybody");
+        let mut tokens = Vec::new();
+        let mut join = |number: usize| {
+            let (id, token) = world.new_agent(&format!("crowd-{number}"));
+            world.admin("add_channel_member", json!({"channel_id": channel, "member_id": id}));
+            tokens.push(token);
+        };
+        (0..15).for_each(&mut join);
+        let answer = post(world, agent, &thread, "@channel, the build is red");
+        assert_eq!((&answer["mentioned"], &answer["not_reached"]), (&json!([]), &json!([])));
+        join(15);
+        let refused = post(world, agent, &thread, "@channel, and again");
+        assert_eq!(refused["not_reached"], json!([{"text": "@channel", "why": "not_allowed"}]));
+        let allowed = post(world, admin, &thread, "@channel and @crowd-3, look");
+        assert_eq!(allowed["not_reached"], json!([]));
+        let spoken = |token: &str| -> Vec<(String, Value)> {
+            unread(world, token).into_iter().filter(|(reason, _)| reason != "added").collect()
+        };
+        let of = |reason: &str, answer: &Value| (reason.to_owned(), answer["id"].clone());
+        assert_eq!(spoken(&tokens[0]), [of("group_mention", &answer), of("group_mention", &allowed)]);
+        assert_eq!(spoken(&tokens[3]), [of("group_mention", &answer), of("mention", &allowed)]);
+        assert_eq!(spoken(&tokens[15]), [of("group_mention", &allowed)]);
+        assert!(
+            spoken(admin).iter().all(|(reason, _)| reason != "group_mention"),
+            "it is not in the channel"
+        );
+        // One is online, and it is told of that.
+        world.call(&tokens[4], "send_heartbeat", json!({"status": "active"})).output();
+        let here = post(world, agent, &thread, "@here and @crowd-4, look");
+        assert_eq!((&here["not_reached"], &here["mentioned"][0]["online"]), (&json!([]), &json!(true)));
+        let here = post(world, agent, &thread, "@here, look");
+        let heard: Vec<usize> = (0..tokens.len())
+            .filter(|number| spoken(&tokens[*number]).contains(&of("group_mention", &here)))
+            .collect();
+        assert_eq!(heard, [4]);
+    });
+}
+
+#[test]
+fn an_edit_reaches_newcomers_and_takes_back_what_it_removes() {
+    on_both_engines(|world| {
+        let (agent, channel) = (&*world.people.agent, world.new_channel("edited"));
+        let thread = world.new_thread(&channel, "Words");
+        let [(_, bob), (_, carol), (dan_id, dan)] =
+            ["bob", "carol", "dan"].map(|handle| world.new_agent(handle));
+        world.admin("add_channel_member", json!({"channel_id": channel, "member_id": dan_id}));
+        world.call(&dan, "mark_inbox_read", json!({"up_to_lsn": world.lsn()})).output();
+        let message = post(world, agent, &thread, "@bob and @channel")["id"].clone();
+        let edit = |body: &str| {
+            world.call(agent, "edit_message", json!({"message_id": message, "body": body})).output()
+        };
+        let reasons = |token: &str| -> Vec<String> {
+            unread(world, token).into_iter().map(|(reason, _)| reason).collect()
+        };
+        assert_eq!(
+            (reasons(&bob), reasons(&dan)),
+            (vec!["mention".to_owned()], vec!["group_mention".to_owned()])
+        );
+        let answer = edit("@carol and @channel and @nobody");
+        assert_eq!(answer["mentioned"].as_array().unwrap().len(), 1);
+        assert_eq!(answer["not_reached"][0]["why"], "unknown");
+        assert_eq!((reasons(&bob), reasons(&carol)), (vec![], vec!["mention".to_owned()]));
+        // A stronger reason makes the item a new one; what is read already stays read otherwise.
+        world.call(&dan, "mark_inbox_read", json!({"up_to_lsn": world.lsn()})).output();
+        edit("@carol and @channel, look");
+        assert!(reasons(&dan).is_empty());
+        edit("@carol, @dan and @channel, look");
+        assert_eq!(reasons(&dan), ["mention"]);
+        edit("@carol and @channel, look");
+        assert_eq!(reasons(&dan), ["group_mention"], "the weaker reason is left");
+        edit("@carol, look");
+        assert!(reasons(&dan).is_empty());
+        world.agent("delete_message", json!({"message_id": message}));
+        assert!(reasons(&carol).is_empty(), "withdrawing takes everything back");
+    });
+}
+
+#[test]
+fn no_new_member_is_called_like_a_group() {
+    on_both_engines(|world| {
+        for handle in ["channel", "HERE", "all", "everyone"] {
+            let input = json!({"workspace_id": world.id("workspace"), "handle": handle});
+            world.call(&world.people.admin, "create_agent", input).refused(409, "handle-taken");
+        }
+        let input = json!({"workspace_id": world.id("workspace"), "handle": "channels"});
+        world.call(&world.people.admin, "create_agent", input).output();
+    });
+}
