@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
-use crate::conversation::inbox::{self, Reason};
+use crate::conversation::inbox::{self, InboxReason};
 use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -196,7 +196,7 @@ fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     let place = thread.assignee_id.map_or(thread.place(), |holder| thread.place().about(holder));
     let recorded = cx.emit(place, &event)?;
     let owner: Vec<MemberId> = thread.owner_id.into_iter().collect();
-    inbox::notify_of_service(cx, &recorded, Reason::ClaimUnacknowledged, &owner)?;
+    inbox::notify_of_service(cx, &recorded, InboxReason::ClaimUnacknowledged, &owner)?;
     Ok(true)
 }
 

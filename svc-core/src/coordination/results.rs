@@ -16,7 +16,7 @@ use super::claims::{ClaimEnd, check_holder, end_claim};
 use super::workers;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places::visible;
 use crate::coordination::thread::visible_thread;
 use crate::error::{Code, Error};
@@ -270,7 +270,7 @@ fn set_thread_result(
     let recorded = cx.emit(thread.place().about(worker), &event)?;
     let lsn = recorded.lsn;
     let awaiting: Vec<MemberId> = thread.owner_id.into_iter().chain(thread.created_by).collect();
-    inbox::notify(cx, &recorded, Reason::Result, None, To::Members(&awaiting))?;
+    inbox::notify(cx, &recorded, InboxReason::Result, None, To::Members(&awaiting))?;
     let kind = &input.result_kind;
     cx.write_row(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add(cx, thread.id, lsn, worker)?;

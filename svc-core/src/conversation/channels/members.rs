@@ -10,7 +10,7 @@ use super::load_visible;
 use super::privacy::check_may_remove;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
@@ -216,5 +216,5 @@ pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id
     cx.insert(&new_row!("insert into channel_members" {
         channel_id, member_id, added_by, added_at, lsn: added.lsn
     }))?;
-    inbox::notify(cx, &added, Reason::Added, None, To::Members(&[member_id]))
+    inbox::notify(cx, &added, InboxReason::Added, None, To::Members(&[member_id]))
 }

@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
 
 named_enum! {
     /// Why something is in an inbox; the stronger of two reasons stands first.
-    pub(crate) enum Reason {
+    pub(crate) enum InboxReason {
         Mention = "mention",
         Reply = "reply",
         Dm = "dm",
@@ -49,7 +49,7 @@ named_enum! {
     }
 }
 
-impl Reason {
+impl InboxReason {
     /// The bit of the reason in the set of an item.
     pub fn bit(self) -> i64 {
         let place = Self::ALL.iter().position(|reason| *reason == self).unwrap_or_default();
@@ -64,18 +64,18 @@ pub(crate) struct Reasons(i64);
 impl Reasons {
     /// All that there are.
     pub fn all() -> i64 {
-        Reason::ALL.iter().fold(0, |set, reason| set | reason.bit())
+        InboxReason::ALL.iter().fold(0, |set, reason| set | reason.bit())
     }
 
     /// Those by which somebody was spoken to.
     pub fn spoken_to() -> i64 {
-        use Reason::{Dm, GroupMention, Mention, Reply};
-        [Mention, Reply, Dm, GroupMention].into_iter().map(Reason::bit).fold(0, |set, bit| set | bit)
+        use InboxReason::{Dm, GroupMention, Mention, Reply};
+        [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
 
     /// Returns the strongest.
-    pub fn strongest(self) -> Result<Reason> {
-        let found = Reason::ALL.iter().copied().find(|reason| self.0 & reason.bit() != 0);
+    pub fn strongest(self) -> Result<InboxReason> {
+        let found = InboxReason::ALL.iter().copied().find(|reason| self.0 & reason.bit() != 0);
         found.ok_or_else(|| Error::internal(format!("no reason has a bit of {}", self.0)))
     }
 }
@@ -105,7 +105,7 @@ pub(crate) enum To<'a> {
 pub(crate) fn notify(
     cx: &mut Write<'_>,
     because: &Recorded,
-    reason: Reason,
+    reason: InboxReason,
     message: Option<MessageId>,
     to: To<'_>,
 ) -> Result<()> {
@@ -117,7 +117,7 @@ pub(crate) fn notify(
 pub(crate) fn notify_of_service(
     cx: &mut Write<'_>,
     because: &Recorded,
-    reason: Reason,
+    reason: InboxReason,
     members: &[MemberId],
 ) -> Result<()> {
     add(cx, None, because, reason, None, To::Members(members))
@@ -127,7 +127,7 @@ fn add(
     cx: &mut Write<'_>,
     actor: Option<MemberId>,
     because: &Recorded,
-    reason: Reason,
+    reason: InboxReason,
     message: Option<MessageId>,
     to: To<'_>,
 ) -> Result<()> {
@@ -246,7 +246,7 @@ const GROUP_POSTGRES: [&str; 2] =
 pub(crate) fn take_back(
     cx: &mut Write<'_>,
     message: MessageId,
-    reason: Reason,
+    reason: InboxReason,
     members: Option<&[MemberId]>,
 ) -> Result<()> {
     let (others, is_all) = (!reason.bit(), members.is_none());
@@ -306,15 +306,18 @@ mod tests {
 
     #[test]
     fn the_strongest_reason_is_shown() {
-        let bits = |reasons: &[Reason]| Reasons(reasons.iter().map(|reason| reason.bit()).sum());
-        let strongest = |reasons: &[Reason]| bits(reasons).strongest().unwrap();
-        assert_eq!(strongest(&[Reason::GroupMention, Reason::Mention, Reason::Dm]), Reason::Mention);
-        assert_eq!(strongest(&[Reason::GroupMention, Reason::Reply]), Reason::Reply);
-        assert_eq!(strongest(&[Reason::ApprovalRequested]), Reason::ApprovalRequested);
+        let bits = |reasons: &[InboxReason]| Reasons(reasons.iter().map(|reason| reason.bit()).sum());
+        let strongest = |reasons: &[InboxReason]| bits(reasons).strongest().unwrap();
+        assert_eq!(
+            strongest(&[InboxReason::GroupMention, InboxReason::Mention, InboxReason::Dm]),
+            InboxReason::Mention
+        );
+        assert_eq!(strongest(&[InboxReason::GroupMention, InboxReason::Reply]), InboxReason::Reply);
+        assert_eq!(strongest(&[InboxReason::ApprovalRequested]), InboxReason::ApprovalRequested);
         assert!(Reasons(0).strongest().is_err());
         assert_eq!(Reasons::spoken_to(), 15);
-        assert_eq!(Reason::Mention.bit() | Reason::Dm.bit(), 5, "what comes from muted places");
+        assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
         let mut seen = std::collections::BTreeSet::new();
-        assert!(Reason::ALL.iter().all(|reason| seen.insert(reason.bit())), "each has a bit of its own");
+        assert!(InboxReason::ALL.iter().all(|reason| seen.insert(reason.bit())), "each has a bit of its own");
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::capability::Capability;
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places::{in_channel, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
@@ -238,7 +238,7 @@ pub(crate) fn tell(
 ) -> Result<()> {
     let members = reached.members();
     if !members.is_empty() {
-        inbox::notify(cx, because, Reason::Mention, Some(message), To::Members(&members))?;
+        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
     }
     tell_groups(cx, because, message, reached.groups.iter().copied())
 }
@@ -254,7 +254,7 @@ fn tell_groups(
             Group::Channel => To::ChannelMembers,
             Group::Here => To::OnlineInChannel,
         };
-        inbox::notify(cx, because, Reason::GroupMention, Some(message), to)?;
+        inbox::notify(cx, because, InboxReason::GroupMention, Some(message), to)?;
     }
     Ok(())
 }
@@ -272,13 +272,13 @@ pub(crate) fn retell(
     // Whoever does not see the channel now may have been told when it did.
     let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
     if !gone.is_empty() {
-        inbox::take_back(cx, message, Reason::Mention, Some(&gone))?;
+        inbox::take_back(cx, message, InboxReason::Mention, Some(&gone))?;
     }
     if !before.named_groups.is_empty() && after.named_groups.is_empty() {
-        inbox::take_back(cx, message, Reason::GroupMention, None)?;
+        inbox::take_back(cx, message, InboxReason::GroupMention, None)?;
     }
     if !new.is_empty() {
-        inbox::notify(cx, because, Reason::Mention, Some(message), To::Members(&new))?;
+        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&new))?;
     }
     tell_groups(cx, because, message, after.groups.difference(&before.named_groups).copied())
 }

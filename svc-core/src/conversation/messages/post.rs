@@ -70,9 +70,9 @@ impl Event for MessagePosted {
 ///
 /// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
 /// which mentions reach nobody. `@channel` mentions those who are in the channel, `@here` those of them who
-/// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML mentions
-/// nobody, and of each message the first 50 mentions count. Only you can edit it; `delete_message` withdraws
-/// it.
+/// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML
+/// mentions nobody, and of each message the first 50 mentions count. Only you can edit it; `delete_message`
+/// withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::conversation::inbox::{Reason, Reasons};
+use crate::conversation::inbox::{InboxReason, Reasons};
 use crate::conversation::messages::beginnings;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PREVIEW_MAX, UNREAD_COUNTED_MAX};
@@ -21,7 +21,7 @@ pub(super) struct InboxItem {
     /// When that was.
     at: Time,
     /// Why you were told; of several reasons the strongest.
-    reason: Reason,
+    reason: InboxReason,
     /// The channel.
     channel_id: ChannelId,
     /// The thread; null if it is about the channel.

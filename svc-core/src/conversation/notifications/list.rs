@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::item::{InboxPage, StoredItem, item_columns, open_page, seen_items};
 use crate::Result;
-use crate::conversation::inbox::{Reason, Reasons};
+use crate::conversation::inbox::{InboxReason, Reasons};
 use crate::id::MemberId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -14,8 +14,9 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 ///
 /// Each event is one item, and so is each message, for the strongest reason: `mention`, `reply`, `dm`,
 /// `group_mention`, and others. What you do yourself is none, and what you do not see any more is left out.
-/// Items go 30 days after you have read them, and after 90 days unread. One page covers at most 2000 items, so
-/// with a filter it may be short or empty although there is more: continue while `next_cursor` is not null.
+/// Items go 30 days after you have read them, and after 90 days unread. One page covers at most 2000 items,
+/// so with a filter it may be short or empty although there is more: continue while `next_cursor` is not
+/// null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -27,7 +28,7 @@ pub(super) struct ListInbox {
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items for this reason, also if there is a stronger one.
-    reason: Option<Reason>,
+    reason: Option<InboxReason>,
     /// The newest first. Default: the oldest.
     newest_first: Option<bool>,
     #[serde(default)]
@@ -56,7 +57,7 @@ pub(super) struct ListMentions {
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items for this reason, also if there is a stronger one.
-    reason: Option<Reason>,
+    reason: Option<InboxReason>,
     /// The newest first. Default: the oldest.
     newest_first: Option<bool>,
     #[serde(default)]
@@ -75,7 +76,7 @@ pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<Inbox
 /// The filters of a list.
 struct Wanted {
     unread: Option<bool>,
-    reason: Option<Reason>,
+    reason: Option<InboxReason>,
     newest_first: Option<bool>,
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::inbox::{Reason, mute_only};
+use crate::conversation::inbox::{InboxReason, mute_only};
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
@@ -59,7 +59,7 @@ fn operations() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct Rule {
     /// The reason.
-    reason: Reason,
+    reason: InboxReason,
     /// Whether they are mailed.
     mail: bool,
     /// Whether they are pushed.
@@ -68,8 +68,8 @@ struct Rule {
 
 impl Rule {
     /// The rule of a reason for which nothing was said.
-    fn default_of(reason: Reason) -> Self {
-        use Reason::{ApprovalRequested, Assigned, Dm, Mention, Reply, ReviewRequested};
+    fn default_of(reason: InboxReason) -> Self {
+        use InboxReason::{ApprovalRequested, Assigned, Dm, Mention, Reply, ReviewRequested};
         let leaves = matches!(reason, Mention | Dm | Reply | Assigned | ReviewRequested | ApprovalRequested);
         Self { reason, mail: leaves, push: leaves }
     }
@@ -204,7 +204,7 @@ struct Preferences {
 impl Default for Preferences {
     fn default() -> Self {
         Self {
-            rules: Reason::ALL.iter().copied().map(Rule::default_of).collect(),
+            rules: InboxReason::ALL.iter().copied().map(Rule::default_of).collect(),
             muted: Vec::new(),
             quiet_hours: None,
             digest: None,
@@ -251,7 +251,7 @@ struct SetNotificationPreferences {
     _member_id: Option<MemberId>,
     /// Which ways the notifications for some reasons take, each reason once. Of others those for a mention, a
     /// direct message, a reply, an assignment and a requested review or approval are mailed and pushed.
-    rules: Option<Items<Rule, { Reason::ALL.len() }>>,
+    rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
     /// The channels and threads of which you want to hear nothing but mentions of your handle and direct
     /// messages, and of these in the inbox only.
     muted: Option<Items<Uuid, MUTED_MAX>>,
@@ -307,8 +307,11 @@ fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
         return Err(Error::malformed("`rules`: a reason is named twice"));
     }
-    let of = |reason: Reason| given.iter().find(|rule| rule.reason == reason).cloned();
-    Ok(Reason::ALL.iter().map(|reason| of(*reason).unwrap_or_else(|| Rule::default_of(*reason))).collect())
+    let of = |reason: InboxReason| given.iter().find(|rule| rule.reason == reason).cloned();
+    Ok(InboxReason::ALL
+        .iter()
+        .map(|reason| of(*reason).unwrap_or_else(|| Rule::default_of(*reason)))
+        .collect())
 }
 
 /// Fails unless an id is that of a channel or a thread that the caller sees.

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
-use crate::conversation::inbox::{self, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
@@ -350,7 +350,7 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
     workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
     if reason == Reason::HandedOff {
-        inbox::notify(cx, &recorded, inbox::Reason::Assigned, None, To::Members(&[terms.holder]))?;
+        inbox::notify(cx, &recorded, InboxReason::Assigned, None, To::Members(&[terms.holder]))?;
     }
     let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
@@ -392,7 +392,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
         let recorded = cx.emit(thread.place().about(held.holder), &expired)?;
         let owner: Vec<MemberId> = thread.owner_id.into_iter().collect();
-        inbox::notify_of_service(cx, &recorded, inbox::Reason::ClaimExpired, &owner)?;
+        inbox::notify_of_service(cx, &recorded, InboxReason::ClaimExpired, &owner)?;
     }
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Priority, Title};
 use crate::Result;
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places;
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
 use crate::coordination::thread::{Thread, visible_thread};
@@ -141,7 +141,7 @@ pub(super) fn set_thread_owner(cx: &mut Write<'_>, input: &SetThreadOwner) -> Re
     cx.execute(1, SET_OWNER, &[&thread.id, &to])?;
     let recorded = cx.emit(thread.place(), &ThreadOwnerChanged { from, to })?;
     let owner: Vec<MemberId> = to.into_iter().collect();
-    inbox::notify(cx, &recorded, Reason::Owner, None, To::Members(&owner))?;
+    inbox::notify(cx, &recorded, InboxReason::Owner, None, To::Members(&owner))?;
     thread.owner_id = to;
     Ok(thread)
 }

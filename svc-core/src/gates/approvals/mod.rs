@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ApprovalGrant, ThreadTransition, WorkspaceRead};
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places::{self, visible};
 use crate::coordination::lifecycle::transition::CLOSE;
@@ -262,7 +262,7 @@ fn request_approval(
     let lsn = recorded.lsn;
     let message_id = messages::post_sealed(cx, &place, Some(asker.member), &sealed.post)?.id;
     let able = sessions::holders(cx, ApprovalGrant)?;
-    inbox::notify(cx, &recorded, Reason::ApprovalRequested, Some(message_id), To::Members(&able))?;
+    inbox::notify(cx, &recorded, InboxReason::ApprovalRequested, Some(message_id), To::Members(&able))?;
     let gate = ApprovalGate {
         id: sealed.id,
         workspace_id: thread.workspace_id,

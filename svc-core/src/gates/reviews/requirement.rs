@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::conversation::inbox::{self, Reason, To};
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places;
 use crate::coordination::thread::visible_thread;
 use crate::error::Error;
@@ -177,7 +177,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWERS_MAX} listed reviewers")));
     }
     let recorded = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?;
-    inbox::notify(cx, &recorded, Reason::ReviewRequested, None, To::Members(&[member_id]))?;
+    inbox::notify(cx, &recorded, InboxReason::ReviewRequested, None, To::Members(&[member_id]))?;
     let lsn = recorded.lsn;
     let (thread_id, added_by, added_at) = (thread.id, cx.caller().member, cx.now());
     cx.insert(&new_row!("insert into reviewers" { thread_id, member_id, added_by, added_at, lsn }))?;

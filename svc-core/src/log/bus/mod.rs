@@ -1,10 +1,11 @@
 //! The bus: who waits for what, and how far each watched workspace's log has reached.
 //!
 //! One thread reads new events from the log and wakes the listeners whose filter matches, and those who wait
-//! for an inbox to which one of the events added something. It carries none to them: a listener that wants the
-//! events themselves holds the workspace's tail, which the thread fills. A listener has read the log up to a
-//! position and passes it, so nothing that arrived between reading and listening is missed. Other processes'
-//! commits are polled at fixed times, however much this one commits. Deadlines are left to the timers.
+//! for an inbox to which one of the events added something. It carries none to them: a listener that wants
+//! the events themselves holds the workspace's tail, which the thread fills. A listener has read the log up
+//! to a position and passes it, so nothing that arrived between reading and listening is missed. Other
+//! processes' commits are polled at fixed times, however much this one commits. Deadlines are left to the
+//! timers.
 
 mod filter;
 mod watch;

@@ -271,8 +271,8 @@ impl Operation {
 
     /// Makes it the member's own affair.
     ///
-    /// A delegate and the service itself are rejected with 403 `forbidden`, before the input is looked at, and
-    /// so is an input whose `member_id` is another member's. Its audit rows name no ids.
+    /// A delegate and the service itself are rejected with 403 `forbidden`, before the input is looked at,
+    /// and so is an input whose `member_id` is another member's. Its audit rows name no ids.
     #[must_use]
     pub fn personal(mut self) -> Self {
         self.access.personal = true;
