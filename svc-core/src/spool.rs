@@ -73,8 +73,10 @@ impl Spool {
     /// Removes what comes after the first `len` bytes.
     pub fn truncate(&mut self, len: u64) -> Result<()> {
         self.flush()?;
-        self.file.set_len(len).map_err(|error| failed(&error))?;
-        self.written = self.written.min(len);
+        if len < self.written {
+            self.file.set_len(len).map_err(|error| failed(&error))?;
+            self.written = len;
+        }
         Ok(())
     }
 

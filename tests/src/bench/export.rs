@@ -14,9 +14,12 @@ use crate::database::TestDatabase;
 
 const FILL: Duration = Duration::from_secs(12);
 
-/// What the floor reads.
-const READ: [&str; 3] =
-    ["select * from events order by workspace_id, lsn", "select * from messages", "select * from audit"];
+/// What the floor reads, in the order in which an export has it.
+const READ: [&str; 3] = [
+    "select * from events order by workspace_id, lsn",
+    "select * from messages order by id",
+    "select * from audit order by workspace_id, seq",
+];
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);

@@ -41,7 +41,9 @@ impl Stage {
         let mut options = Options::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
         options.clock = clock;
-        options.settings.signer = Some(NoteSigner::new(&SIGNS));
+        let signer = NoteSigner::new(&SIGNS);
+        options.settings.known_keys = vec![signer.public()];
+        options.settings.signer = Some(signer);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         let service = Service::open(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");

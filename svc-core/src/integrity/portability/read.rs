@@ -15,8 +15,9 @@ use super::form::{Header, Manifest, TYPE};
 use crate::error::{Code, Error};
 use crate::json::Strict;
 
-/// Most bytes of one record, of the header, or of the manifest.
+/// Most bytes of one record, of the header, or of the manifest, but for what is buffered.
 const PART_MAX: usize = 16 << 20;
+const BUFFER: usize = 64 << 10;
 
 /// Why a file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -86,8 +87,9 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended
     let left = Cell::new(PART_MAX);
     let failed: RefCell<Option<Invalid>> = RefCell::default();
     let mut ended = Seen::default();
-    let bounded = Bounded { file: BufReader::with_capacity(64 << 10, file), left: &left };
-    let mut json = serde_json::Deserializer::from_reader(bounded);
+    // The buffer is outermost, because the parser reads it byte by byte.
+    let buffered = BufReader::with_capacity(BUFFER, Bounded { file, left: &left });
+    let mut json = serde_json::Deserializer::from_reader(buffered);
     let whole = Whole { parts: RefCell::new(parts), left: &left, failed: &failed, seen: &mut ended };
     let read = whole.deserialize(&mut json).and_then(|()| json.end());
     if let Some(invalid) = failed.take() {
