@@ -51,6 +51,7 @@
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
 //! | `conversation` | channels, messages, reactions and pins, who sees what, glossary, boots, memory |
+//! | | mentions, inboxes, notification preferences |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
@@ -76,6 +77,8 @@
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
 //! | pin | of a claim, the hash of the event that made it; of a channel, a message that is kept at hand |
 //! | boot | of a channel: the text that an agent reads when it arrives there |
+//! | mention | an `@` in the words of a message, and the handle or the group behind it |
+//! | inbox | what concerns one member: an item for each message, else for each event, with its reasons |
 //! | memory block | a text that members keep for each other and attach to threads |
 //! | gate | what must be settled before a thread may close; an approval gate asks a person |
 //! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |

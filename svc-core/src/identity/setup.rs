@@ -36,6 +36,7 @@ pub(crate) fn feature() -> Feature {
             .needs(&[OperatorGlobal])
             .rest_only()
             .created()
+            .refuses(&[Code::HandleTaken])
             .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
         ],
     );
@@ -48,6 +49,9 @@ pub(crate) fn feature() -> Feature {
 ///
 /// The token can do everything except operate the instance, and has the quotas of yours. Its `secret` is
 /// shown only once. You do not become a member of the new workspace.
+///
+/// Fails with 409 `handle-taken` if `admin_handle` is one of `all`, `channel`, `everyone` and `here`; nothing
+/// is created then.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
@@ -71,6 +75,7 @@ struct NewWorkspace {
 }
 
 fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWorkspace> {
+    check_not_of_group(&input.admin_handle)?;
     let workspace = create(cx, &input.name)?;
     let admin = NewMember {
         workspace_id: workspace.id,

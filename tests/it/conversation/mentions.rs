@@ -165,6 +165,8 @@ fn no_new_member_is_called_like_a_group() {
             let input = json!({"workspace_id": world.id("workspace"), "handle": handle});
             world.call(&world.people.admin, "create_agent", input).refused(409, "handle-taken");
         }
+        let input = json!({"name": "Another", "admin_handle": "here"});
+        world.call(&world.people.admin, "create_workspace", input).refused(409, "handle-taken");
         let input = json!({"workspace_id": world.id("workspace"), "handle": "channels"});
         world.call(&world.people.admin, "create_agent", input).output();
     });

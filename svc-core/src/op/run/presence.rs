@@ -2,7 +2,8 @@
 //!
 //! Who waits cannot say meanwhile that it is there, so the process says so for it: at once when a member
 //! connects for whom it has not done so lately, and then with one statement per beat for all that are still
-//! connected. How is up to the feature that keeps presence. What could not be written is only logged, because the next beat writes it again.
+//! connected. How is up to the feature that keeps presence. What could not be written is only logged, because
+//! the next beat writes it again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
