@@ -19,6 +19,7 @@ pub use call::input::{decode, decode_object};
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
+pub(crate) use declare::due::Due;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     check_file, destructive, destructive_in_steps, download, homed, idempotent, long_read, prepared, read,

@@ -19,6 +19,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ),
     ("svc-core/src/op/declare/chore.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/chore.rs", "op::run::settings", SIGNATURES),
+    ("svc-core/src/op/declare/due.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/functions.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/functions.rs", "op::run::settings", SIGNATURES),
     ("svc-core/src/op/declare/hooks.rs", "op::run::context", SIGNATURES),

@@ -6,6 +6,7 @@
 
 pub(super) mod part;
 pub(super) mod chore;
+pub(super) mod due;
 pub(super) mod job;
 pub(super) mod sample;
 pub(super) mod frame;

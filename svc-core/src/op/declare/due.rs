@@ -1,0 +1,99 @@
+//! Chores that settle what is due: things of workspaces that end at a time of their own.
+//!
+//! A round goes through what is due in the order of its ends, once, so that each has its turn whatever fails
+//! before it. Every read takes a thing that is due for ended before it is settled.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::Error;
+use crate::id::WorkspaceId;
+use crate::limits::REAP_TICK_SECS;
+use crate::op::declare::chore::{Chore, Round, Step, Who};
+use crate::op::run::context::Write;
+use crate::sync::lock;
+use crate::time::Time;
+
+/// Maximum number of things per step.
+const OF_ONE_STEP: i64 = 200;
+/// The lease on the chore: two rounds, after which another process takes over from one that has died.
+const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
+
+/// What is due, and how it is settled.
+pub(crate) struct Due {
+    /// Selects end, id and workspace of the first `$4` things that have ended by `$1` and come after the end
+    /// `$2` and the id `$3`, in that order.
+    pub next: &'static str,
+    /// Settles things of the caller's workspace, those of them that are still due.
+    pub settle: fn(&mut Write<'_>, &[Uuid]) -> Result<()>,
+}
+
+impl Due {
+    /// Returns the chore that settles them; its rounds are those of the reaper.
+    pub fn chore(self, name: &'static str) -> Chore {
+        let progress = Mutex::new(Progress::default());
+        Chore {
+            name,
+            every: |settings| settings.reap_tick,
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(move |round| {
+                let before = std::mem::take(&mut *lock(&progress));
+                match self.settle_some(name, round, before)? {
+                    Some(after) => {
+                        *lock(&progress) = after;
+                        Ok(Step::More)
+                    }
+                    None => Ok(Step::Done),
+                }
+            }),
+        }
+    }
+
+    /// Runs one step, and returns how far the round has come; none at its end.
+    ///
+    /// A workspace where it fails does not affect others, and is reported at the end.
+    fn settle_some(
+        &self,
+        name: &'static str,
+        round: &Round<'_>,
+        before: Progress,
+    ) -> Result<Option<Progress>> {
+        let Progress { last: (end, id), mut failed } = before;
+        let (next, settle) = (self.next, self.settle);
+        let due: Vec<(Time, Uuid, WorkspaceId)> =
+            round.read(move |cx| cx.query(next, &[&cx.now(), &end, &id, &OF_ONE_STEP]))?;
+        let Some((end, id, _)) = due.last().copied() else { return failed.map_or(Ok(None), Err) };
+        let Some(lead) = round.lead()? else { return Ok(None) };
+        let mut of_workspaces: BTreeMap<WorkspaceId, Vec<Uuid>> = BTreeMap::new();
+        for (_, thing, workspace) in due {
+            of_workspaces.entry(workspace).or_default().push(thing);
+        }
+        for (workspace, things) in of_workspaces {
+            if let Err(error) = lead.write(workspace, move |cx| settle(cx, &things)) {
+                let cause = error.cause();
+                tracing::warn!(%workspace, chore = name, %error, ?cause, "what is due was not settled");
+                failed = Some(error);
+            }
+        }
+        Ok(Some(Progress { last: (end, id), failed }))
+    }
+}
+
+/// How far a round has come.
+struct Progress {
+    /// The end and the id of the last thing that it has looked at.
+    last: (Time, Uuid),
+    /// What has failed in it.
+    failed: Option<Error>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { last: (Time::from_micros(i64::MIN), Uuid::nil()), failed: None }
+    }
+}
