@@ -139,9 +139,10 @@ codes! {
         "Remove another dependency of the cycle first, or do without the new dependency.";
     /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
     ///
-    /// Likewise a channel cannot become private while threads outside it wait for its threads.
+    /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
+    /// cannot refute one that others see who do not see it.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
-        "Keep the threads that wait for each other in one channel, or remove the dependency.";
+        "Keep what belongs together in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` names the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \

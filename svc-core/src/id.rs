@@ -75,6 +75,10 @@ ids! {
     ThreadId,
     /// A message's id.
     MessageId,
+    /// The id of a relation between two messages.
+    RelationId,
+    /// A vote's id.
+    VoteId,
     /// A memory block's id.
     BlockId,
     /// A review's id.

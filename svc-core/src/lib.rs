@@ -50,10 +50,11 @@
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
-//! | `conversation` | channels, messages, reactions and pins, who sees what, glossary, boots, memory |
-//! | | mentions, inboxes, notification preferences |
+//! | `conversation` | channels, messages, reactions and pins, who sees what, addresses, votes, glossary, |
+//! | | boots, memory, mentions, inboxes, notification preferences |
 //! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
-//! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals |
+//! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals, refutations; |
+//! | | what leads to a message |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!

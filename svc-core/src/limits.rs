@@ -27,6 +27,14 @@ pub const TITLE_MAX: usize = 200;
 pub const TOPIC_MAX: usize = 500;
 /// Characters of a message's body.
 pub const MESSAGE_MAX: usize = 100_000;
+/// Blocks of a message's content.
+pub const CONTENT_BLOCKS_MAX: usize = 64;
+/// Characters of an address.
+pub const URI_MAX: usize = 2000;
+/// Citations of a message.
+pub const CITATIONS_MAX: usize = 100;
+/// Characters of the name of a language.
+pub const LANGUAGE_MAX: usize = 50;
 /// Different emoji that one message has reactions with.
 pub const REACTION_KINDS_MAX: i64 = 50;
 /// Members that are listed for one emoji of a message.
@@ -47,6 +55,20 @@ pub const UNREAD_COUNTED_MAX: i64 = 1000;
 pub const MUTED_MAX: usize = 100;
 /// Items of an inbox that one call names.
 pub const MARKED_MAX: usize = 500;
+/// Relations that a message makes, apart from what its words cite.
+pub const RELATIONS_OF_MESSAGE_MAX: i64 = 100;
+/// Refutations that lead to a thread: each close looks through them.
+pub const REFUTATIONS_MAX: i64 = 1000;
+/// Votes of a thread.
+pub const VOTES_MAX: i64 = 1000;
+/// Options of a vote.
+pub const OPTIONS_MAX: usize = 20;
+/// The index of the last option that a vote can have.
+pub const OPTION_INDEX_MAX: i64 = 19;
+/// Characters of an option of a vote.
+pub const OPTION_MAX: usize = 200;
+/// Members that are listed for one option of a vote.
+pub const VOTERS_LISTED: i64 = 500;
 /// Messages that are pinned in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Pinned messages in a thread's context.

@@ -282,6 +282,21 @@ impl Position for i64 {
     }
 }
 
+/// A position in a log, and an id among what has the same one.
+impl Position for (i64, Uuid) {
+    const PATTERN: &'static str = "^[A-Za-z0-9_-]{32}$";
+
+    fn to_bytes(self) -> Vec<u8> {
+        let (lsn, id) = self;
+        [lsn.to_bytes(), id.into_bytes().to_vec()].concat()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (lsn, id) = bytes.split_first_chunk::<8>()?;
+        Some((i64::from_be_bytes(*lsn), Uuid::from_bytes(id.try_into().ok()?)))
+    }
+}
+
 /// A position in a list of what happened in all workspaces: by time, and by workspace and number there.
 impl Position for (Time, WorkspaceId, i64) {
     const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
@@ -463,6 +478,9 @@ mod tests {
             let at = (Time::from_micros(lsn), WorkspaceId::from(Uuid::from_bytes(workspace)), lsn >> 7);
             let ours = serde_json::to_value(Cursor(at)).unwrap();
             prop_assert_eq!(serde_json::from_value::<Cursor<_>>(ours).unwrap(), Cursor(at));
+            let among = (lsn, Uuid::from_bytes(workspace));
+            let ours = serde_json::to_value(Cursor(among)).unwrap();
+            prop_assert_eq!(serde_json::from_value::<Cursor<_>>(ours).unwrap(), Cursor(among));
             for text in [text, String::from_utf8_lossy(&bytes).into_owned()] {
                 if let Ok(cursor) = serde_json::from_value::<Cursor>(text.as_str().into()) {
                     prop_assert_eq!(serde_json::to_value(cursor).unwrap(), serde_json::Value::from(text));

@@ -179,7 +179,7 @@ pub const VARIABLES: &[Variable] = &[
         "Default lease of a claim, in seconds."),
     variable("SVC_CLAIM_REAP_TICK_SECS", Form::Number(limits::REAP_TICK_SECS, 0, 3600),
         "Seconds between two runs of the reaper, which ends lapsed claims and writes down which approval \
-        gates have expired; 0 turns it off."),
+        gates have expired and which votes are closed; 0 turns it off."),
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
     variable("SVC_DELIVERY_STABILITY_SECS", Form::Number(limits::DELIVERY_STABILITY_SECS, 0, 3600),

@@ -4,6 +4,7 @@
 //! Every feature with a place in the workspace finds it through [`places`]; what the caller may not see is
 //! not found. Tasks and their states belong to coordination.
 
+pub(crate) mod uris;
 pub(crate) mod places;
 pub(crate) mod presence;
 pub(crate) mod inbox;
@@ -13,6 +14,8 @@ pub(crate) mod scrub;
 pub(crate) mod shelves;
 pub(crate) mod messages;
 pub(crate) mod notifications;
+pub(crate) mod addresses;
+pub(crate) mod votes;
 pub(crate) mod glossary;
 pub(crate) mod boot;
 pub(crate) mod memory;

@@ -8,4 +8,6 @@ mod judges;
 pub(crate) mod reviews;
 pub(crate) mod land_gate;
 pub(crate) mod approvals;
+pub(crate) mod relations;
+pub(crate) mod backlinks;
 pub(crate) mod context;

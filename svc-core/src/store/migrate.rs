@@ -76,6 +76,8 @@ migrations! {
     47 "0047_memory",
     48 "0048_reactions",
     49 "0049_no_statistics",
+    50 "0050_relations",
+    51 "0051_votes",
     53 "0053_inbox",
     54 "0054_preferences",
     56 "0056_presence",

@@ -65,11 +65,11 @@ fn without_attribution(mut frame: Value) -> Value {
 }
 
 fn plaintext(body: &str, metadata: Value) -> Value {
-    json!({"withdrawn": false, "unreadable": false, "body": body, "metadata": metadata})
+    json!({"withdrawn": false, "unreadable": false, "body": body, "metadata": metadata, "content": []})
 }
 
 fn blank() -> Value {
-    json!({"withdrawn": true, "unreadable": false, "body": "", "metadata": {}})
+    json!({"withdrawn": true, "unreadable": false, "body": "", "metadata": {}, "content": []})
 }
 
 #[test]

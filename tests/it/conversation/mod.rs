@@ -1,8 +1,10 @@
 //! Channels, messages and what members keep for each other: who sees them, what is kept of them, and what a
 //! withdrawal leaves.
 
+mod addresses;
 mod boot;
 mod channels;
+mod content;
 mod glossary;
 mod in_events;
 mod inbox;
@@ -16,4 +18,5 @@ mod presence;
 mod reactions;
 pub mod sealed;
 mod unreadable;
+mod votes;
 pub mod withdraw;

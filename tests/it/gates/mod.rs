@@ -1,10 +1,12 @@
 //! What must be settled before a thread closes.
 
 mod approvals;
+mod backlinks;
 mod context;
 mod counting;
 mod delegates;
 mod land_gate;
+mod relations;
 mod reviews;
 mod story;
 

@@ -18,7 +18,7 @@ macro_rules! by_area {
             @$($then)*:
             approvals apps audit budgets channels claims delegation events footprints glossary identity
             land_gate members memory mentions messages notifications operator pauses pins portability presence
-            reactions results retention reviews sharing slots threads workspaces
+            reactions relations results retention reviews sharing slots threads votes workspaces
         }
     };
     (@names: $($area:ident)*) => {

@@ -203,11 +203,12 @@ fn every_table_that_names_messages_has_a_cleaner() {
         let sql = match world.engine() {
             Engine::Sqlite => {
                 "select m.name from sqlite_master m join pragma_table_info(m.name) c
-                 where m.type = 'table' and c.name = 'message_id' order by m.name"
+                 where m.type = 'table' and c.name in ('message_id', 'from_id') order by m.name"
             }
             Engine::Postgres => {
                 "select table_name::text from information_schema.columns
-                 where table_schema = current_schema() and column_name = 'message_id' order by table_name"
+                 where table_schema = current_schema() and column_name in ('message_id', 'from_id')
+                 order by table_name"
             }
         };
         let named: Vec<String> = world.database.rows(sql).iter().map(|row| text(&row[0])).collect();

@@ -50,10 +50,10 @@ impl Border {
         // Who reads the audit rows of the instance selects them by workspace and by member.
         let foreign = self.foreign.iter().filter(|_| operation.name() != "list_operator_audit");
         let all: Vec<_> = self.private.iter().chain(foreign).collect();
-        let kinds =
-            ["workspace", "member", "token", "channel", "thread", "message", "lease", "finding", "gate"];
+        let mut kinds =
+            "workspace member token channel thread message lease finding gate vote relation".split(' ');
         let meant = if field.starts_with("depends_on") { "thread" } else { field };
-        match kinds.into_iter().find(|kind| meant.contains(kind)) {
+        match kinds.find(|kind| meant.contains(kind)) {
             Some(kind) if way != Way::Core => {
                 all.into_iter().filter(|(what, _)| what.contains(kind)).collect()
             }
@@ -118,7 +118,22 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     let review = json!({"thread_id": thread, "verdict": "comment", "body": SECRET, "findings": [finding]});
     let review = call(agent, "submit_review", review);
     let gate = id(&call(agent, "request_approval", json!({"thread_id": thread, "question": SECRET})));
+    let question = json!({"thread_id": thread, "question": SECRET, "options": [SECRET, "another"]});
+    let vote = id(&call(agent, "create_vote", question));
+    call(agent, "cast_vote", json!({"vote_id": vote, "options": [0]}));
+    let content = json!([{"type": "text", "text": SECRET}]);
+    let objection = json!({"thread_id": thread, "body": SECRET, "content": content});
+    let objection = id(&call(agent, "post_message", objection));
+    let relation = json!({"message_id": objection, "target_message_id": message, "kind": "refutes"});
+    let relation = id(&call(agent, "relate_message", relation));
+    let public = world.id("message");
+    let leading_out = json!({"message_id": objection, "target_message_id": public, "kind": "cites"});
+    let leading_out = id(&call(agent, "relate_message", leading_out));
     vec![
+        ("private vote", vote),
+        ("private objection, a message", objection),
+        ("private relation", relation),
+        ("private relation that leads out", leading_out),
         ("private channel", channel),
         ("private thread", thread),
         ("private child", child),
@@ -146,6 +161,11 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
     let review = json!({"thread_id": thread, "verdict": "comment", "findings": [finding]});
     let review = call("submit_review", review);
     let gate = id(&call("request_approval", json!({"thread_id": thread, "question": SECRET})));
+    let vote = json!({"thread_id": thread, "question": SECRET, "options": ["yes", "no"]});
+    let vote = id(&call("create_vote", vote));
+    let objection = id(&call("post_message", json!({"thread_id": thread, "body": SECRET})));
+    let relation = json!({"message_id": objection, "target_message_id": message, "kind": "refutes"});
+    let relation = id(&call("relate_message", relation));
     vec![
         ("other workspace", text(&me["workspace_id"])),
         ("other member", text(&me["member_id"])),
@@ -155,6 +175,8 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
         ("other lease", text(&claim["claim_lease_id"])),
         ("other message", message),
         ("other gate", gate),
+        ("other vote", vote),
+        ("other relation", relation),
         ("other finding", id(&review["findings"][0])),
     ]
 }

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::members::{find_member, insert_member};
-use super::privacy::{check_decides_who_sees, check_not_waited_for_outside, check_waits_for_nothing_hidden};
+use super::privacy::{
+    check_decides_who_sees, check_not_waited_for_outside, check_refutes_nothing_outside,
+    check_waits_for_nothing_hidden,
+};
 use super::{Channel, load_visible};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, WorkspaceWrite};
@@ -94,7 +97,8 @@ impl Event for ChannelUnarchived {
 /// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
 /// 409 `wrong-state` if the channel is archived; 409 `not-visible-to-all`, naming up to 10 threads in
 /// `thread_ids`, if the channel would become private while threads of other, public channels wait for its
-/// threads, or public while its threads wait for threads of other, private channels.
+/// threads or are kept open by refutations in it, or public while its threads wait for threads of other,
+/// private channels.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
@@ -124,6 +128,7 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
     let newcomers = match (was_private, channel.private) {
         (false, true) => {
             check_not_waited_for_outside(cx, channel.id)?;
+            check_refutes_nothing_outside(cx, channel.id)?;
             newcomers(cx, &channel)?
         }
         (true, false) => {

@@ -34,6 +34,14 @@ pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) 
     refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
 }
 
+/// Fails if messages of the channel would be hidden while they keep threads elsewhere from closing.
+///
+/// Members who see those threads could not read why they stay open.
+pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let detail = "messages of this channel refute others in public ones: resolve those refutations first";
+    refuse_waiting(cx.query(REFUTE_OUTSIDE, &[&channel])?, detail)
+}
+
 fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
     if waiting.is_empty() {
         return Ok(());
@@ -63,6 +71,14 @@ const WAIT_OUTSIDE: &str = "
     join channels c on c.id = w.channel_id
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
+
+/// The first 10 threads of other, public channels that refutations by messages of this one lead to.
+const REFUTE_OUTSIDE: &str = "
+    select distinct t.id, t.lsn
+    from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
+    where r.from_channel_id = $1 and r.kind = 'refutes' and r.resolved_at is null and r.to_channel_id <> $1
+        and t.state <> 'archived' and not c.private
+    order by t.lsn limit 10";
 
 /// Fails if the caller may not remove `member`.
 ///

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Message;
-use super::plaintext::{self, GivenMetadata, Metadata, Plaintext, is_of_record};
-use super::stored::{Saying, Stored, visible_message};
+use super::citations;
+use super::content::{self, Block, GivenContent, Metadata};
+use super::plaintext::{self, GivenMetadata, Plaintext};
+use super::stored::{MessagePlace, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{check_not_archived, visible_channel};
@@ -38,6 +40,8 @@ pub(super) struct EarlierText {
     body: String,
     /// What was attached; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
+    /// The blocks beside the body; none once the message is withdrawn, or if unreadable.
+    content: Vec<Block>,
     /// The position, in the workspace's log, of the edit that replaced it.
     lsn: i64,
 }
@@ -77,7 +81,8 @@ impl Event for MessageEdited {
 /// and what members were told whom only the old one mentions is taken back.
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
-/// unreadable, if it has the words of a review or of an approval gate, or if its channel is archived.
+/// unreadable, if it has the words of a review, of an approval gate or of a vote, or if its channel is
+/// archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
@@ -89,6 +94,9 @@ pub(super) struct EditMessage {
     /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be set.
     #[serde(default)]
     metadata: Patch<GivenMetadata>,
+    /// Replaces all blocks beside the body; null removes them.
+    #[serde(default)]
+    content: Patch<GivenContent>,
 }
 
 /// Finds what the new text mentions, if there is one.
@@ -110,8 +118,9 @@ pub(super) fn edit_message(
     let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
         return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
     };
-    if is_of_record(&before.metadata) {
-        return Err(Error::wrong_state("the words of a review or of an approval gate cannot be edited"));
+    if before.is_of_record() {
+        let what = "the words of a review, of an approval gate or of a vote cannot be edited";
+        return Err(Error::wrong_state(what));
     }
     let after = applied(before.clone(), input)?;
     let marks = stored.marks(cx)?;
@@ -131,7 +140,7 @@ pub(super) fn edit_message(
         return Ok(edited(stored, before, reached));
     }
     let edit = stored.edits.saturating_add(1);
-    let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after.body, &after.metadata)?;
+    let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after)?;
     let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
     let recorded = cx.emit(stored.place(), &event)?;
     let Recorded { lsn, content_hash, .. } = recorded;
@@ -139,6 +148,7 @@ pub(super) fn edit_message(
     let now = cx.now();
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes, &content_hash])?;
+    citations::replace(cx, &MessagePlace::of(&stored), (lsn, now), [&before.metadata, &after.metadata])?;
     stored.edits = edit;
     stored.edited_at = Some(now);
     stored.content_hash = Some(content_hash);
@@ -178,6 +188,11 @@ fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> 
         Patch::Set(metadata) => {
             plaintext.metadata = canonical::form(&metadata.replacing(plaintext.metadata))?
         }
+    }
+    match &wanted.content {
+        Patch::Keep => {}
+        Patch::Clear => plaintext.content = Vec::new(),
+        Patch::Set(content) => plaintext.content = canonical::form(&content::given(Some(content)))?,
     }
     Ok(plaintext)
 }
@@ -227,14 +242,15 @@ impl StoredEdit {
             message.said(cx, self.edit, self.sealed.as_deref())?
         };
         let unreadable = saying.unreadable();
-        let plaintext = saying.plaintext();
+        let Plaintext { body, metadata, content } = saying.plaintext();
         Ok(EarlierText {
             message_id: message.id,
             edit: self.edit,
             written_at: self.written_at,
             unreadable,
-            body: plaintext.body,
-            metadata: plaintext.metadata,
+            body,
+            metadata,
+            content,
             lsn: self.lsn,
         })
     }
@@ -257,14 +273,23 @@ mod tests {
     #[test]
     fn an_edit_changes_what_it_names() {
         let metadata = json!({"a": 1}).as_object().unwrap().clone();
-        let before = Plaintext { body: "old".to_owned(), metadata: metadata.clone() };
+        let before = Plaintext::new("old", metadata.clone());
         assert!(applied(before.clone(), &wanted(json!({}))).unwrap() == before);
         let body = applied(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
-        assert!(body == Plaintext { body: "new".to_owned(), metadata });
+        assert!(body == Plaintext::new("new", metadata));
         let cleared = applied(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
-        assert!(cleared == Plaintext { body: "old".to_owned(), metadata: Metadata::new() });
+        assert!(cleared == Plaintext::new("old", Metadata::new()));
         let set = applied(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
-        assert_eq!(Value::Object(set.metadata).to_string(), r#"{"b":0}"#, "as it is read later");
+        assert_eq!(Value::Object(set.metadata.clone()).to_string(), r#"{"b":0}"#, "as it is read later");
+        let blocks = json!([{"type": "data", "data": {"a": 1.0}}]);
+        let with = applied(set.clone(), &wanted(json!({"content": blocks}))).unwrap();
+        assert!(with.metadata == set.metadata);
+        let read = serde_json::to_string(&with.content).unwrap();
+        assert_eq!(read, r#"[{"type":"data","data":{"a":1}}]"#, "as it is read later");
+        assert!(applied(with.clone(), &wanted(json!({"body": "old"}))).unwrap() == with);
+        for none in [json!(null), json!([])] {
+            assert!(applied(with.clone(), &wanted(json!({"content": none}))).unwrap() == set);
+        }
     }
 
     #[test]

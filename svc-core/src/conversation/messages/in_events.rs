@@ -15,9 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::content::{Block, Metadata};
 use super::edit::MessageEdited;
 use super::keys::{Wrapped, old_key};
-use super::plaintext::{self, Metadata};
+use super::plaintext::{self, Plaintext};
 use super::post::MessagePosted;
 use super::stored::{Saying, not_pruned};
 use crate::error::{Error, Result};
@@ -63,6 +64,8 @@ struct EventMessage {
     body: String,
     /// What was attached; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
+    /// The blocks beside the body; none once the message is withdrawn, or if unreadable.
+    content: Vec<Block>,
 }
 
 /// Adds the plaintext of messages to a page of events that the caller may see.
@@ -200,11 +203,11 @@ fn said(cx: &Read<'_>, spoken: &Spoken<'_>, keys: &HashMap<MessageId, KeyRow>) -
         None => Saying::Unreadable,
     };
     let (withdrawn, unreadable) = (matches!(saying, Saying::Withdrawn), saying.unreadable());
-    let plaintext = saying.plaintext();
-    Ok(EventMessage { withdrawn, unreadable, body: plaintext.body, metadata: plaintext.metadata })
+    let Plaintext { body, metadata, content } = saying.plaintext();
+    Ok(EventMessage { withdrawn, unreadable, body, metadata, content })
 }
 
-fn open(cx: &Read<'_>, spoken: &Spoken<'_>, row: &KeyRow) -> Result<Result<plaintext::Plaintext, Unopened>> {
+fn open(cx: &Read<'_>, spoken: &Spoken<'_>, row: &KeyRow) -> Result<Result<Plaintext, Unopened>> {
     let key = row.key(cx)?;
     Ok(key.and_then(|key| {
         let sealed = STANDARD.decode(spoken.sealed).map_err(|_| Unopened)?;

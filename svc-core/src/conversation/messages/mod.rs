@@ -3,13 +3,15 @@
 //! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
 //! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
 //! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
-//! editing, withdrawing, the plaintext of events, reactions and pins have a file each. Whom words mention and
-//! what is in an inbox are other features.
+//! editing, withdrawing, the plaintext of events, citations, reactions and pins have a file each. Whom words
+//! mention and what is in an inbox are other features.
 
 pub(crate) mod keys;
+mod content;
 mod plaintext;
 mod marks;
 mod stored;
+mod citations;
 mod edit;
 mod post;
 mod in_events;
@@ -36,6 +38,9 @@ use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, 
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
+pub(crate) use citations::{Cited, FoundMessage, find_cited};
+use content::Block;
+pub(crate) use content::{Metadata, OwnBlock};
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{
     are_purged, content_keys, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
@@ -43,11 +48,11 @@ pub(crate) use in_events::{
 pub(crate) use keys::wrap_imported;
 use marks::ReactionCount;
 use plaintext::Plaintext;
-pub(crate) use plaintext::{Metadata, reseal};
-pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post};
+pub(crate) use plaintext::reseal;
+pub(crate) use post::{SealedPost, post_sealed, seal_block, seal_in_job, seal_post};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
-pub(crate) use stored::not_pruned;
 use stored::{BY_ID, Saying, Stored, open_page, select_messages, visible_message};
+pub(crate) use stored::{MessagePlace, located, not_pruned, uri};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
 
@@ -80,6 +85,8 @@ struct Message {
     body: String,
     /// What else the author attached; empty once withdrawn, or if unreadable.
     metadata: Metadata,
+    /// The blocks beside the body; none once withdrawn, or if unreadable.
+    content: Vec<Block>,
     /// The reactions to it, those that came first before others; none once withdrawn.
     reactions: Vec<ReactionCount>,
     /// Whether it is pinned in its channel.
@@ -106,6 +113,8 @@ pub(crate) struct ContextMessage {
     pub unreadable: bool,
     /// What it says; blank if unreadable.
     pub body: String,
+    /// The blocks beside the body; none if unreadable.
+    content: Vec<Block>,
 }
 
 pub(crate) fn feature() -> Feature {
@@ -177,7 +186,8 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::WrongState])
             .example(|w| {
                 json!({"thread_id": w.id("thread"), "body": "The build is green again.",
-                       "metadata": {"commit": "0f3c9a1"}})
+                       "metadata": {"commit": "0f3c9a1"},
+                       "content": [{"type": "code", "text": "test result: ok", "language": "text"}]})
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
@@ -281,7 +291,7 @@ pub(crate) fn live_messages(
     Page::of(rows, limit, |row: &Stored| row.lsn).try_filter_map(|row| {
         let saying = row.saying(cx)?;
         let (is_live, unreadable) = (!row.withdrawn, saying.unreadable());
-        let Plaintext { body, metadata } = saying.plaintext();
+        let Plaintext { body, metadata, .. } = saying.plaintext();
         let Stored { id, author_id, posted_at, edited_at, .. } = row;
         let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };
         Ok((is_live && !plaintext::is_notice(&live.metadata)).then_some(live))
@@ -296,13 +306,15 @@ pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> R
     let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit])?;
     let newest_first = rows.into_vec().into_iter().map(|row| {
         let saying = row.saying(cx)?;
-        let (unreadable, body) = (saying.unreadable(), saying.plaintext().body);
+        let unreadable = saying.unreadable();
+        let Plaintext { body, content, .. } = saying.plaintext();
         Ok(ContextMessage {
             id: row.id,
             author_id: row.author_id,
             posted_at: row.posted_at,
             unreadable,
             body,
+            content,
         })
     });
     newest_first.rev().collect()
@@ -316,7 +328,7 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
     Ok(match stored.saying(cx)? {
-        Saying::Plaintext(Plaintext { body, metadata }) => Some((body, metadata)),
+        Saying::Plaintext(Plaintext { body, metadata, .. }) => Some((body, metadata)),
         Saying::Withdrawn | Saying::Unreadable => None,
     })
 }
@@ -359,6 +371,20 @@ const SOME_SQLITE: &str = select_messages!(
 );
 
 const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
+
+/// Returns the block that the service made of a message whose words belong to a record, such as a vote.
+///
+/// Returns none once it is withdrawn, or if it cannot be opened. The caller of this function has loaded what
+/// the message is part of.
+pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let Some(stored) = found else { return Ok(None) };
+    let blocks = stored.saying(cx)?.plaintext().content;
+    Ok(blocks.into_iter().find_map(|block| match block {
+        Block::Own(block) => Some(block),
+        Block::Given(_) => None,
+    }))
+}
 
 const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 

@@ -1,4 +1,4 @@
-//! The plaintext of a message: one canonical JSON text of body and metadata.
+//! The plaintext of a message: one canonical JSON text of body, content and metadata.
 //!
 //! This file defines the form and the limits of the text, which part of it is reserved for the service, and
 //! how it is sealed and opened. It does not use the database.
@@ -10,22 +10,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
+use super::content::{Block, Metadata};
 use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
 use crate::id::MessageId;
-use crate::limits::JSON_MAX_BYTES;
+use crate::limits::{CITATIONS_MAX, JSON_MAX_BYTES};
 use crate::log::canonical;
 use crate::log::seal::{MessageKey, Sealer, Unopened};
 
 /// The field under which the content is sealed; part of the associated data.
 const FIELD: &str = "words";
-
-/// A message's metadata: any JSON object.
-pub(crate) type Metadata = Map<String, Value>;
 
 /// The member of metadata that marks a message as a notice of the service. Callers cannot set or remove it.
 const NOTICE: &str = "notice";
@@ -36,12 +34,6 @@ const OF_RECORD: [&str; 2] = ["approval", "review"];
 /// Whether a message with this metadata is a notice of the service.
 pub(super) fn is_notice(metadata: &Metadata) -> bool {
     metadata.contains_key(NOTICE)
-}
-
-/// Whether a message with this metadata belongs to a record, so that its author cannot edit it.
-pub(super) fn is_of_record(metadata: &Metadata) -> bool {
-    let notice = metadata.get(NOTICE).and_then(Value::as_str);
-    notice.is_some_and(|notice| OF_RECORD.contains(&notice))
 }
 
 /// Metadata from a caller, without what is reserved for the service.
@@ -86,7 +78,7 @@ impl JsonSchema for GivenMetadata {
             "type": "object",
             "properties": {
                 "artifacts": {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-                "citations": {"type": "array", "items": {
+                "citations": {"type": "array", "maxItems": CITATIONS_MAX, "items": {
                     "type": "object",
                     "properties": {
                         "uri": {"type": "string", "pattern": "\\S"},
@@ -110,6 +102,23 @@ impl JsonSchema for GivenMetadata {
 pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
+    /// Texts that were sealed before there was content have none.
+    #[serde(default)]
+    pub content: Vec<Block>,
+}
+
+impl Plaintext {
+    /// Returns words without content.
+    pub fn new(body: &str, metadata: Metadata) -> Self {
+        Self { body: body.to_owned(), metadata, content: Vec::new() }
+    }
+
+    /// Whether the words belong to a record, so that their author cannot edit them.
+    pub fn is_of_record(&self) -> bool {
+        let notice = self.metadata.get(NOTICE).and_then(Value::as_str);
+        let asks = self.content.iter().any(|block| matches!(block, Block::Own(_)));
+        asks || notice.is_some_and(|notice| OF_RECORD.contains(&notice))
+    }
 }
 
 /// Sealed content, as the row and as the event carry it.
@@ -118,16 +127,17 @@ pub(super) struct Sealed {
     pub base64: String,
 }
 
-/// Seals the content as edit number `edit` of a message. Fails if the metadata is malformed or too large.
+/// Seals the words as edit number `edit` of a message.
+///
+/// Fails if the metadata is malformed, or too large with the content.
 pub(super) fn seal(
     sealer: &Sealer,
     key: &MessageKey,
     message: MessageId,
     edit: i64,
-    body: &str,
-    metadata: &Metadata,
+    words: &Plaintext,
 ) -> Result<Sealed> {
-    let text = canonical_text(body, metadata)?;
+    let text = canonical_text(words)?;
     let bytes = sealer.seal(key, message, FIELD, edit, text.as_bytes())?;
     let base64 = STANDARD.encode(&bytes);
     Ok(Sealed { bytes, base64 })
@@ -165,18 +175,29 @@ pub(crate) fn reseal(
     sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)
 }
 
-/// Returns the canonical text of the content, after checking its limits.
-fn canonical_text(body: &str, metadata: &Metadata) -> Result<String> {
+/// Returns the canonical text of the words, after checking their limits.
+fn canonical_text(words: &Plaintext) -> Result<String> {
+    let Plaintext { body, metadata, content } = words;
     check_known_members(metadata)?;
     let metadata = canonical::to_string(metadata)?;
-    if metadata.len() > JSON_MAX_BYTES {
-        return Err(Error::malformed(format!(
-            "`metadata`: {} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}",
-            metadata.len()
-        )));
+    check_size("metadata", metadata.len())?;
+    let body = canonical::to_string(body)?;
+    if content.is_empty() {
+        return Ok(format!("{{\"body\":{body},\"metadata\":{metadata}}}"));
     }
-    let body = canonical::to_string(&body)?;
-    Ok(format!("{{\"body\":{body},\"metadata\":{metadata}}}"))
+    let content = canonical::to_string(content)?;
+    check_size("content", metadata.len().saturating_add(content.len()))?;
+    Ok(format!("{{\"body\":{body},\"content\":{content},\"metadata\":{metadata}}}"))
+}
+
+fn check_size(field: &str, bytes: usize) -> Result<()> {
+    if bytes <= JSON_MAX_BYTES {
+        return Ok(());
+    }
+    let with = if field == "content" { " with the metadata" } else { "" };
+    Err(Error::malformed(format!(
+        "`{field}`: {bytes} bytes as canonical JSON{with}, expected at most {JSON_MAX_BYTES}"
+    )))
 }
 
 /// Checks the members that the service itself reads; all others are up to the caller.
@@ -190,12 +211,13 @@ fn check_known_members(metadata: &Metadata) -> Result<()> {
         }
     }
     if let Some(citations) = metadata.get("citations") {
-        let fits = citations.as_array().is_some_and(|citations| citations.iter().all(is_citation));
-        if !fits {
-            return Err(Error::malformed(
-                "`metadata.citations`: expected a list of {\"uri\", \"content_hash\"}, with a uri that is \
-                 not empty and a hash of the form sha256:<64 hex digits>",
-            ));
+        let list = citations.as_array().filter(|list| list.len() <= CITATIONS_MAX);
+        if !list.is_some_and(|list| list.iter().all(is_citation)) {
+            return Err(Error::malformed(format!(
+                "`metadata.citations`: expected a list of at most {CITATIONS_MAX} {{\"uri\", \
+                 \"content_hash\"}}, with a uri that is not empty and has no other hash, and a hash of the \
+                 form sha256:<64 hex digits>"
+            )));
         }
     }
     Ok(())
@@ -208,8 +230,15 @@ fn is_sha(value: &Value) -> bool {
 
 fn is_citation(value: &Value) -> bool {
     let text = |name| value.get(name).and_then(Value::as_str);
-    text("uri").is_some_and(|uri| !uri.trim().is_empty())
-        && text("content_hash").is_some_and(|hash| parse_hash(hash).is_some())
+    let hash = text("content_hash").and_then(parse_hash);
+    let fits = |uri: &str| !uri.trim().is_empty() && cites_no_other(uri, hash);
+    hash.is_some() && text("uri").is_some_and(fits)
+}
+
+/// Whether the fragment of an address, if it is a hash at all, is this one.
+fn cites_no_other(uri: &str, hash: Option<[u8; 32]>) -> bool {
+    let fragment = uri.split_once('#').map(|(_, fragment)| fragment);
+    fragment.is_none_or(|fragment| !fragment.starts_with("sha256:") || parse_hash(fragment) == hash)
 }
 
 #[cfg(test)]
@@ -227,15 +256,16 @@ mod tests {
     #[test]
     fn plaintexts_are_canonical_and_open_again() {
         let metadata = object(json!({"z": 1, "a": {"ö": [true, null]}}));
-        let text = canonical_text("say \"hi\"\n", &metadata).unwrap();
+        let words = Plaintext::new("say \"hi\"\n", metadata);
+        let text = canonical_text(&words).unwrap();
         let parsed: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), text);
 
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
-        let sealed = seal(&sealer, &key, id, 2, "say \"hi\"\n", &metadata).unwrap();
+        let sealed = seal(&sealer, &key, id, 2, &words).unwrap();
         let plaintext = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
-        assert!(plaintext == Plaintext { body: "say \"hi\"\n".to_owned(), metadata });
+        assert!(plaintext == words);
         assert!(open(&sealer, &key, id, 1, &sealed.bytes).is_err());
         assert_eq!(STANDARD.decode(&sealed.base64).unwrap(), sealed.bytes);
         assert!(!sealed.bytes.windows(3).any(|part| part == b"say"));
@@ -245,7 +275,7 @@ mod tests {
     fn a_plaintext_with_more_members_opens() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
-        let text = json!({"body": "b", "content": [{"type": "text"}], "metadata": {}}).to_string();
+        let text = json!({"body": "b", "metadata": {}, "more": [{"type": "text"}]}).to_string();
         let sealed = sealer.seal(&key, id, FIELD, 0, text.as_bytes()).unwrap();
         assert_eq!(open(&sealer, &key, id, 0, &sealed).ok().unwrap().body, "b");
         let sealed = sealer.seal(&key, id, FIELD, 0, b"no JSON").unwrap();
@@ -276,15 +306,53 @@ mod tests {
             json!({"citations": [{"uri": "", "content_hash": format!("sha256:{}", "0".repeat(64))}]}),
             json!({"citations": [{"uri": "svc:event/1", "content_hash": "sha256:12"}]}),
             json!({"citations": [{"uri": "svc:event/1"}]}),
+            json!({"citations": [{"uri": format!("svc:event/1#sha256:{}", "1".repeat(64)),
+                                  "content_hash": format!("sha256:{}", "0".repeat(64))}]}),
+            json!({"citations": vec![json!({"uri": "svc:event/1",
+                                            "content_hash": format!("sha256:{}", "0".repeat(64))}); 101]}),
         ] {
-            let error = canonical_text("b", &object(refused)).unwrap_err();
+            let error = canonical_text(&Plaintext::new("b", object(refused))).unwrap_err();
             assert_eq!(error.code().status(), 400);
         }
         let fine = json!({
             "artifacts": ["ab".repeat(32)],
-            "citations": [{"uri": "svc:event/1", "content_hash": format!("sha256:{}", "0".repeat(64))}],
+            "citations": [
+                {"uri": "svc:event/1", "content_hash": format!("sha256:{}", "0".repeat(64))},
+                {"uri": format!("svc:event/1#sha256:{}", "A".repeat(64)),
+                 "content_hash": format!("sha256:{}", "a".repeat(64))},
+                {"uri": "https://example.org/#section", "content_hash": format!("sha256:{}", "a".repeat(64))},
+            ],
             "anything": {"else": 1.5},
         });
-        assert!(canonical_text("b", &object(fine)).is_ok());
+        assert!(canonical_text(&Plaintext::new("b", object(fine))).is_ok());
+    }
+
+    #[test]
+    fn content_is_canonical_and_counts_with_the_metadata() {
+        let words = |content: Value, metadata: Value| Plaintext {
+            content: serde_json::from_value(content).unwrap(),
+            ..Plaintext::new("b", object(metadata))
+        };
+        let small = words(json!([{"type": "code", "text": "1\n2", "language": "text"}]), json!({"a": 1}));
+        let text = canonical_text(&small).unwrap();
+        let parsed: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), text);
+        assert!(serde_json::from_str::<Plaintext>(&text).is_ok_and(|read| read == small));
+        let data = |length: usize| json!([{"type": "data", "data": {"a": "x".repeat(length)}}]);
+        let around = canonical_text(&words(data(0), json!({}))).unwrap().len()
+            - canonical_text(&words(json!([]), json!({}))).unwrap().len()
+            - ",\"content\":".len();
+        let fits = |content: usize, metadata: usize| {
+            let metadata = json!({"a": "x".repeat(metadata)});
+            canonical_text(&words(data(content), metadata)).is_ok()
+        };
+        let room = JSON_MAX_BYTES - around - "{\"a\":\"\"}".len();
+        for (content, metadata, wanted) in
+            [(room, 0, true), (room + 1, 0, false), (room - 1, 1, true), (room - 1, 2, false)]
+        {
+            assert_eq!(fits(content, metadata), wanted, "{content} {metadata}");
+        }
+        let huge = words(json!([{"type": "data", "data": {"n": 9_007_199_254_740_993_u64}}]), json!({}));
+        assert!(canonical_text(&huge).is_err());
     }
 }

@@ -9,9 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::citations;
+use super::content::{self, Block, GivenContent, Metadata, OwnBlock};
 use super::keys;
-use super::plaintext::{self, GivenMetadata, Metadata, Sealed};
-use super::stored::uri;
+use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
+use super::stored::{MessagePlace, uri};
 use crate::Result;
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{ThreadPlace, visible_place};
@@ -84,11 +86,17 @@ pub(super) struct PostMessage {
     body: Prose<1, MESSAGE_MAX>,
     /// Any JSON object for programs, at most 256 KiB.
     ///
-    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of {uri, content_hash};
-    /// `notice` is reserved for the service and rejected. Numbers from 2^53 on are rejected too: send them as
-    /// strings.
+    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of at most 100 {uri,
+    /// content_hash}. A citation whose uri has another hash is rejected; one of a message that you see is a
+    /// relation `cites` to it. `notice` is reserved for the service and rejected. Numbers from 2^53 on are
+    /// rejected too: send them as strings.
     #[serde(default)]
     metadata: Option<GivenMetadata>,
+    /// At most 64 blocks beside the body, by `type`: text, code, resource_link, data or artifact.
+    ///
+    /// They and the metadata have at most 256 KiB together.
+    #[serde(default)]
+    content: Option<GivenContent>,
 }
 
 /// A message that is ready to be posted: it has an id, and its content is sealed under its own key.
@@ -108,44 +116,56 @@ impl SealedPost {
 
 /// Seals a message before the queue. `metadata` must be an object.
 pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
-    seal_words(&shared.entropy, &shared.sealer, now, body, members_of(metadata)?)
+    let words = Plaintext::new(body, members_of(metadata)?);
+    seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
 
 /// Seals a message in the transaction that posts it, for words that are not known before.
 ///
 /// `metadata` must be an object.
 pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
-    seal_words(cx.entropy(), cx.sealer(), cx.now(), body, members_of(metadata)?)
+    let words = Plaintext::new(body, members_of(metadata)?);
+    seal_words(cx.entropy(), cx.sealer(), cx.now(), &words)
 }
 
-fn members_of(metadata: &Value) -> Result<&Metadata> {
-    metadata.as_object().ok_or_else(|| Error::malformed("`metadata`: expected an object"))
+/// Seals a message with a block of the service's own before the queue.
+pub(crate) fn seal_block(shared: &Shared, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
+    let content = vec![Block::Own(block)];
+    let words = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
+    seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
 
-fn seal_words(
-    entropy: &Entropy,
-    sealer: &Sealer,
-    now: Time,
-    body: &str,
-    metadata: &Metadata,
-) -> Result<SealedPost> {
+fn members_of(metadata: &Value) -> Result<Metadata> {
+    metadata.as_object().cloned().ok_or_else(|| Error::malformed("`metadata`: expected an object"))
+}
+
+fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) -> Result<SealedPost> {
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
-    let sealed = plaintext::seal(sealer, &key, message_id, 0, body, metadata)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(body) })
+    let sealed = plaintext::seal(sealer, &key, message_id, 0, words)?;
+    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.body) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {
-    let nothing = GivenMetadata::default();
-    let metadata = input.metadata.as_ref().unwrap_or(&nothing);
-    seal_words(&shared.entropy, &shared.sealer, now, &input.body, metadata)
+    let metadata = input.metadata.as_deref().cloned().unwrap_or_default();
+    let words = Plaintext {
+        content: content::given(input.content.as_ref()),
+        ..Plaintext::new(&input.body, metadata)
+    };
+    seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
 
 pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
     let place = visible_place(cx, input.thread_id)?;
     place.check_not_archived()?;
     let author = cx.caller().member;
-    post_sealed(cx, &place, author, post)
+    let posted = post_sealed(cx, &place, author, post)?;
+    if let Some(metadata) = &input.metadata {
+        let ThreadPlace { channel_id, thread_id, .. } = place;
+        let at = MessagePlace { id: posted.id, channel_id, thread_id, author_id: author, withdrawn: false };
+        citations::record(cx, &at, (posted.lsn, posted.posted_at), metadata)?;
+    }
+    Ok(posted)
 }
 
 /// Posts a sealed message of a member, or of the service itself.

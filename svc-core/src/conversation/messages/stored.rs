@@ -108,6 +108,28 @@ pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
     Ok(stored)
 }
 
+/// Where a message is, whose it is, and whether it says nothing any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessagePlace {
+    pub id: MessageId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub author_id: Option<MemberId>,
+    pub withdrawn: bool,
+}
+
+impl MessagePlace {
+    pub(super) fn of(stored: &Stored) -> Self {
+        let Stored { id, channel_id, thread_id, author_id, withdrawn, .. } = *stored;
+        Self { id, channel_id, thread_id, author_id, withdrawn }
+    }
+}
+
+/// Returns where a message is that the caller may see.
+pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
+    visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
+}
+
 /// Selects messages that were not pruned. Rows of those that were may still be there.
 macro_rules! select_messages {
     ($rest:literal) => {
@@ -222,6 +244,7 @@ impl Stored {
             unreadable,
             body: plaintext.body,
             metadata: plaintext.metadata,
+            content: plaintext.content,
             reactions: marks.reactions,
             pinned: marks.pinned,
             content_hash: self.content_hash.as_ref().map(hash_text),
@@ -250,7 +273,7 @@ pub(super) fn open_page(cx: &Read<'_>, page: Page<Stored>) -> Result<Page<Messag
 const URI_BYTES: usize = 180;
 
 /// A message's address. The authority is always the workspace's id, never its handle.
-pub(super) fn uri(
+pub(crate) fn uri(
     workspace: WorkspaceId,
     channel: ChannelId,
     thread: ThreadId,

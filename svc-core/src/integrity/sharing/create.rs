@@ -8,10 +8,11 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::artifacts::{self, ArtifactSha};
+use super::artifacts;
 use super::{ShareTicket, ShareTicketIssued};
 use crate::conversation::places::visible_channel;
 use crate::error::{Error, Result};
+use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId, WorkspaceId};
 use crate::identity::tokens::{expiry, new_secret_of};
 use crate::identity::workspaces::own_workspace;

@@ -20,6 +20,7 @@ use crate::capability::Capability::TokenAdmin;
 use crate::capability::Right;
 use crate::conversation::places::visible;
 use crate::error::Error;
+use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::ends::MemberDeactivated;
 use crate::identity::workspaces::own_workspace;
@@ -28,7 +29,6 @@ use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destr
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
-use artifacts::ArtifactSha;
 
 /// A share ticket, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -11,13 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::artifacts::{self, ArtifactSha, SharedArtifact};
+use super::artifacts::{self, SharedArtifact};
 use super::{ShareTicket, load_ticket};
 use crate::conversation::messages::{LiveMessage, live_messages};
 use crate::conversation::places::channel_visible_to;
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::coordination::{results, views};
 use crate::error::{Code, Error, Result};
+use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, MemberId, MessageId, ShareTicketId, ThreadId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::limits::SHARE_PAGE_MAX;

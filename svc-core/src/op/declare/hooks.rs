@@ -61,12 +61,12 @@ pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> 
 /// For a table whose rows outlive the words of a message.
 pub(crate) const KEEP: Clean = |_, _, _| Ok(());
 
-/// What becomes of the rows of a table that name a message when that is purged.
+/// What becomes of the rows of a table that name a message when that is withdrawn, and when it is purged.
 pub(in crate::op) struct Cleaner {
     pub table: &'static str,
-    pub run: Clean,
-    /// Whether it is called when the message is withdrawn too.
-    pub at_withdrawal: bool,
+    /// None if they stay.
+    pub at_withdrawal: Option<Clean>,
+    pub at_purge: Clean,
 }
 
 /// What must hold before a thread may make a move.

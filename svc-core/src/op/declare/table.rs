@@ -85,14 +85,21 @@ impl Feature {
     /// Adds what becomes of the rows of a table that name messages, when these are purged.
     #[must_use]
     pub(crate) fn cleaner(mut self, table: &'static str, run: Clean) -> Self {
-        self.cleaners.push(Cleaner { table, run, at_withdrawal: false });
+        self.cleaners.push(Cleaner { table, at_withdrawal: None, at_purge: run });
         self
     }
 
     /// Adds what becomes of the rows of a table that name messages, when these are withdrawn or purged.
     #[must_use]
-    pub(crate) fn cleaner_at_withdrawal(mut self, table: &'static str, run: Clean) -> Self {
-        self.cleaners.push(Cleaner { table, run, at_withdrawal: true });
+    pub(crate) fn cleaner_at_withdrawal(self, table: &'static str, run: Clean) -> Self {
+        self.cleaners(table, run, run)
+    }
+
+    /// Adds what becomes of the rows of a table that name messages, when these are withdrawn and when they
+    /// are purged.
+    #[must_use]
+    pub(crate) fn cleaners(mut self, table: &'static str, at_withdrawal: Clean, at_purge: Clean) -> Self {
+        self.cleaners.push(Cleaner { table, at_withdrawal: Some(at_withdrawal), at_purge });
         self
     }
 

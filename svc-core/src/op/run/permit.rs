@@ -43,7 +43,7 @@ impl<'a> Write<'a> {
 
     /// Removes what the tables of all features have of messages whose rows are about to go.
     pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-        self.table().cleaners().try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
+        self.table().cleaners().try_for_each(|cleaner| (cleaner.at_purge)(self, permit, messages))
     }
 
     /// Removes what the tables of all features have of messages that are withdrawn, and may not keep.
@@ -52,8 +52,8 @@ impl<'a> Write<'a> {
         permit: &DestroyPermit<'_>,
         messages: &[MessageId],
     ) -> Result<()> {
-        let mut cleaners = self.table().cleaners().filter(|cleaner| cleaner.at_withdrawal);
-        cleaners.try_for_each(|cleaner| (cleaner.run)(self, permit, messages))
+        let mut cleaners = self.table().cleaners().filter_map(|cleaner| cleaner.at_withdrawal);
+        cleaners.try_for_each(|clean| clean(self, permit, messages))
     }
 }
 

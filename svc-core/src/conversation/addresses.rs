@@ -1,0 +1,218 @@
+//! Resolving an address: what it names, and whether the text that it cites still stands.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::messages::{self, Cited, FoundMessage, uri};
+use crate::conversation::places::{ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_place};
+use crate::conversation::uris::{Address, Named};
+use crate::error::{Code, Error};
+use crate::hash::hash_text;
+use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
+use crate::identity::workspaces::own_workspace;
+use crate::op::{Feature, Read, read};
+use crate::store::columns;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "messages",
+        vec![
+            read("resolve_uri", resolve_uri)
+                .title("Find what an address names")
+                .get("/resolve")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    let thread = w.id("thread");
+                    json!({"uri": format!("svc://threads/{}", thread.as_str().unwrap_or_default())})
+                }),
+        ],
+    )
+}
+
+/// What an address names.
+#[derive(Serialize, JsonSchema)]
+struct Resolved {
+    /// Its address in full, without a fragment.
+    uri: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    kind: AddressKind,
+    /// The ids of what it is and of where that is; those that it does not have are absent.
+    ids: AddressIds,
+    /// The hash by which it is cited, as `sha256:<hex>`; null for what has none.
+    content_hash: Option<String>,
+    /// What became of the text that the fragment cites: `none` without a fragment.
+    cited: Cited,
+    /// The number of the cited text, as in `list_message_edits`; only if another has superseded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edit: Option<i64>,
+}
+
+/// What an address can name.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum AddressKind {
+    Workspace,
+    Channel,
+    Thread,
+    Message,
+    Event,
+    Boot,
+}
+
+/// The ids of what an address names.
+#[derive(Serialize, JsonSchema)]
+struct AddressIds {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel_id: Option<ChannelId>,
+    /// The thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<ThreadId>,
+    /// The message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<MessageId>,
+    /// The position of the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lsn: Option<i64>,
+}
+
+impl AddressIds {
+    fn of(workspace_id: WorkspaceId, channel_id: Option<ChannelId>) -> Self {
+        Self { workspace_id, channel_id, thread_id: None, message_id: None, lsn: None }
+    }
+}
+
+/// Returns what an address names, and whether the text that its fragment cites is still what is said.
+///
+/// It may be a room URI of any level, `svc:event/` with a position, or a form such as `svc://threads/{id}`,
+/// with or without `#sha256:` and a hash. An address whose parts do not belong together names nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ResolveUri {
+    /// The address.
+    uri: Address,
+}
+
+fn resolve_uri(cx: &Read<'_>, input: &ResolveUri) -> Result<Resolved> {
+    let Address { named, hash } = input.uri;
+    resolved(cx, named, hash).map_err(|error| match error.code() {
+        Code::NotFound => nothing(),
+        _ => error,
+    })
+}
+
+fn nothing() -> Error {
+    Error::not_found("object with this address")
+}
+
+fn resolved(cx: &Read<'_>, named: Named, hash: Option<[u8; 32]>) -> Result<Resolved> {
+    let here = cx.caller().workspace_id;
+    match named {
+        Named::Workspace(id) => {
+            own_workspace(cx, id)?;
+            Ok(plain(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
+        }
+        Named::Channel(workspace, id) => {
+            check_belongs(workspace.is_none_or(|workspace| workspace == here))?;
+            let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
+            let uri = format!("svc://{workspace_id}/channels/{id}");
+            Ok(plain(uri, AddressKind::Channel, AddressIds::of(workspace_id, Some(id)), hash))
+        }
+        Named::Thread(within, id) => {
+            let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_place(cx, id)?;
+            check_belongs(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
+            let uri = format!("svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}");
+            let ids =
+                AddressIds { thread_id: Some(thread_id), ..AddressIds::of(workspace_id, Some(channel_id)) };
+            Ok(plain(uri, AddressKind::Thread, ids, hash))
+        }
+        Named::Message(workspace, channel_id, thread_id, id) => {
+            let found = messages::find_cited(cx, id, hash)?;
+            let place = (here, found.place.channel_id, found.place.thread_id);
+            check_belongs((workspace, channel_id, thread_id) == place)?;
+            Ok(of_message(here, &found))
+        }
+        Named::Event(lsn) => of_event(cx, lsn, hash),
+        Named::Boot(id) => {
+            let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
+            Ok(plain(
+                format!("svc://boots/{id}"),
+                AddressKind::Boot,
+                AddressIds::of(workspace_id, Some(id)),
+                hash,
+            ))
+        }
+        // The service keeps no artifacts so far.
+        Named::Artifact(_) => Err(nothing()),
+    }
+}
+
+fn check_belongs(belongs: bool) -> Result<()> {
+    if belongs { Ok(()) } else { Err(nothing()) }
+}
+
+/// Returns what has no hash, so that whoever cites one is mistaken.
+fn plain(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
+    let cited = if hash.is_some() { Cited::Mismatch } else { Cited::None };
+    Resolved { uri, kind, ids, content_hash: None, cited, edit: None }
+}
+
+fn of_message(workspace: WorkspaceId, found: &FoundMessage) -> Resolved {
+    let FoundMessage { place, content_hash, cited, edit } = *found;
+    let ids = AddressIds {
+        thread_id: Some(place.thread_id),
+        message_id: Some(place.id),
+        ..AddressIds::of(workspace, Some(place.channel_id))
+    };
+    Resolved {
+        uri: uri(workspace, place.channel_id, place.thread_id, place.id),
+        kind: AddressKind::Message,
+        ids,
+        content_hash: content_hash.as_ref().map(hash_text),
+        cited,
+        edit,
+    }
+}
+
+/// An event that the caller may see.
+struct Found {
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    content_hash: [u8; 32],
+}
+
+columns! { found_columns: Found as e { channel_id, thread_id, content_hash } }
+
+fn of_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Resolved> {
+    let workspace = cx.caller().workspace_id;
+    let found: Option<Found> = cx.one(EVENT, &cx.caller().sight.params().and(&[&workspace, &lsn]))?;
+    let Found { channel_id, thread_id, content_hash } = found.ok_or_else(nothing)?;
+    let cited = match hash {
+        None => Cited::None,
+        Some(hash) if hash == content_hash => Cited::Current,
+        Some(_) => Cited::Mismatch,
+    };
+    Ok(Resolved {
+        uri: format!("svc:event/{lsn}"),
+        kind: AddressKind::Event,
+        ids: AddressIds { thread_id, lsn: Some(lsn), ..AddressIds::of(workspace, channel_id) },
+        content_hash: Some(hash_text(&content_hash)),
+        cited,
+        edit: None,
+    })
+}
+
+const EVENT: &str = concat!(
+    "select ",
+    found_columns!(),
+    " from events e left join channels c on c.id = e.channel_id
+     where e.workspace_id = $5 and e.lsn = $6
+        and e.lsn >= (select h.floor from heads h where h.workspace_id = $5) and ",
+    visible_at!("e.channel_id", c)
+);

@@ -1,0 +1,222 @@
+//! Citations: which messages the words of a message cite, and whether a cited text is still what is said.
+//!
+//! What a message cites stands in its metadata, by address and hash. Those of messages that its author sees
+//! are relations of the kind `cites`, which follow the words: they have no events, an edit replaces them, and
+//! they go with the message.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::content::Metadata;
+use super::stored::{MessagePlace, Stored, not_pruned, visible_message};
+use crate::Result;
+use crate::conversation::places::visible;
+use crate::conversation::uris::{Address, Named};
+use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
+use crate::limits::PAGE_SCAN_MAX;
+use crate::op::{Read, Write};
+use crate::store::{Engine, columns, new_row};
+use crate::time::Time;
+
+/// A message where an address says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CitedMessage {
+    id: MessageId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+}
+
+columns! { cited_columns: CitedMessage as m { id, channel_id, thread_id } }
+
+/// Returns the messages of a workspace that metadata cites.
+fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessage> {
+    let citations = metadata.get("citations").and_then(Value::as_array).into_iter().flatten();
+    let uris = citations.filter_map(|citation| citation.get("uri")?.as_str());
+    let named = uris.filter_map(|uri| match Address::parse(uri)?.named {
+        Named::Message(at, channel_id, thread_id, id) if at == workspace => {
+            Some(CitedMessage { id, channel_id, thread_id })
+        }
+        _ => None,
+    });
+    named.collect()
+}
+
+/// Records what a new message cites, whose event is at `lsn`.
+///
+/// A message that cites none costs nothing.
+pub(super) fn record(
+    cx: &mut Write<'_>,
+    from: &MessagePlace,
+    (lsn, at): (i64, Time),
+    metadata: &Metadata,
+) -> Result<()> {
+    let cited = cited_in(metadata, cx.caller().workspace_id);
+    add(cx, from, (lsn, at), cited)
+}
+
+/// Records what a message cites after an edit, whose event is at `lsn`.
+pub(super) fn replace(
+    cx: &mut Write<'_>,
+    from: &MessagePlace,
+    (lsn, at): (i64, Time),
+    [before, after]: [&Metadata; 2],
+) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
+    if before == cited {
+        return Ok(());
+    }
+    let recorded: Vec<(MessageId, bool)> = cx.query(RECORDED, &[&from.id])?;
+    for (to, derived) in recorded {
+        let is_cited = cited.iter().any(|message| message.id == to);
+        cited.retain(|message| message.id != to);
+        if derived && !is_cited {
+            cx.execute(1, REMOVE, &[&from.id, &to])?;
+        }
+    }
+    add(cx, from, (lsn, at), cited)
+}
+
+const RECORDED: &str = "select to_id, derived from relations where from_id = $1 and kind = 'cites'";
+
+const REMOVE: &str = "delete from relations where from_id = $1 and to_id = $2 and kind = 'cites' and derived";
+
+fn add(
+    cx: &mut Write<'_>,
+    from: &MessagePlace,
+    (lsn, made_at): (i64, Time),
+    mut cited: BTreeSet<CitedMessage>,
+) -> Result<()> {
+    cited.retain(|message| message.id != from.id);
+    if cited.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = cited.iter().map(|message| message.id.uuid()).collect();
+    let sql = match cx.engine() {
+        Engine::Sqlite => VISIBLE_SQLITE,
+        Engine::Postgres => VISIBLE_POSTGRES,
+    };
+    let workspace_id = cx.caller().workspace_id;
+    let sight = cx.caller().sight.params();
+    let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace_id, &ids]))?;
+    for to in found.into_iter().filter(|message| cited.contains(message)) {
+        let id: RelationId = cx.new_id()?;
+        cx.insert(&new_row!("insert into relations" {
+            id, workspace_id, kind: "cites", from_id: from.id, from_thread_id: from.thread_id,
+            from_channel_id: from.channel_id, to_id: to.id, to_thread_id: to.thread_id,
+            to_channel_id: to.channel_id, derived: true, made_by: from.author_id, made_at, lsn
+        }))?;
+    }
+    Ok(())
+}
+
+macro_rules! select_visible {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            cited_columns!(),
+            " from messages m join channels c on c.id = m.channel_id
+              where m.workspace_id = $5 and m.withdrawn_at is null and ",
+            not_pruned!(),
+            " and ",
+            visible!(c),
+            " and m.id ",
+            $which
+        )
+    };
+}
+
+const VISIBLE_SQLITE: &str = select_visible!("in (select unhex(value) from json_each($6))");
+
+const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
+
+/// What a cited text is today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cited {
+    /// The address cites no text.
+    None,
+    /// It is what is said.
+    Current,
+    /// The message has been edited since.
+    Superseded,
+    /// It was said in a message that is withdrawn.
+    Withdrawn,
+    /// It was never said there, or so long ago that it is not known any more.
+    Mismatch,
+}
+
+/// A message that an address names.
+pub(crate) struct FoundMessage {
+    pub place: MessagePlace,
+    pub content_hash: Option<[u8; 32]>,
+    pub cited: Cited,
+    /// The number of the cited text, if another one has superseded it.
+    pub edit: Option<i64>,
+}
+
+/// Returns a message that the caller may see, and what its text with this hash is today.
+pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<FoundMessage> {
+    let stored = visible_message(cx, id)?;
+    let (place, content_hash) = (MessagePlace::of(&stored), stored.content_hash);
+    let found = |cited, edit| Ok(FoundMessage { place, content_hash, cited, edit });
+    let Some(hash) = hash else { return found(Cited::None, None) };
+    let is_last = content_hash == Some(hash);
+    let number = if is_last { Some(stored.edits) } else { number_of(cx, &stored, hash)? };
+    match number {
+        None => found(Cited::Mismatch, None),
+        Some(_) if stored.withdrawn => found(Cited::Withdrawn, None),
+        Some(number) if number == stored.edits => found(Cited::Current, None),
+        Some(number) => found(Cited::Superseded, Some(number)),
+    }
+}
+
+/// Returns the number of the message's text whose event has this hash, among the last 2000.
+fn number_of(cx: &Read<'_>, stored: &Stored, hash: [u8; 32]) -> Result<Option<i64>> {
+    let found: Option<(Option<i64>,)> =
+        cx.one(NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
+    Ok(found.and_then(|(number,)| number))
+}
+
+/// The event of an edit replaced the text before it; that of the posting wrote the first one.
+const NUMBER: &str = "
+    select max(t.number) from (
+        select cast(0 as bigint) as number, cast($4 as bigint) as lsn
+        union all
+        select * from (
+            select x.edit + 1, x.lsn from message_edits x where x.message_id = $1
+            order by x.edit desc limit $5
+        ) edited
+    ) t join events e on e.workspace_id = $2 and e.lsn = t.lsn
+    where e.content_hash = $3";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn citations_of_messages_of_the_workspace_are_found_once() {
+        let [w, c, t, m] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let message = format!("svc://{w}/channels/{c}/threads/{t}/messages/{m}");
+        let hash = format!("sha256:{}", "0f".repeat(32));
+        let citing = |uris: &[&str]| {
+            let citations: Vec<Value> =
+                uris.iter().map(|uri| json!({"uri": uri, "content_hash": hash})).collect();
+            json!({"citations": citations}).as_object().unwrap().clone()
+        };
+        let here = WorkspaceId::from(w);
+        let with_hash = format!("{message}#{hash}");
+        let others = ["svc:event/1", "https://example.org", &format!("svc://{c}")];
+        let uris = [&[message.as_str(), &with_hash], &others[..]].concat();
+        let cited = CitedMessage { id: m.into(), channel_id: c.into(), thread_id: t.into() };
+        assert_eq!(cited_in(&citing(&uris), here), BTreeSet::from([cited]));
+        assert_eq!(cited_in(&citing(&uris), WorkspaceId::from(c)), BTreeSet::new());
+        assert_eq!(cited_in(&Metadata::new(), here), BTreeSet::new());
+    }
+}

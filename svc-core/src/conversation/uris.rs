@@ -1,0 +1,183 @@
+//! The addresses of the service: what a URI names.
+//!
+//! There are room URIs of every level, whose authority is always a workspace's id; events by their position;
+//! and the short forms by which MCP names resources. A fragment may cite the words by their hash. This file
+//! only reads what is written: whether there is such a thing, and who sees it, is asked elsewhere.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use uuid::Uuid;
+
+use crate::hash::{ArtifactSha, parse_hash};
+use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
+use crate::limits::URI_MAX;
+
+/// What an address names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Workspace(WorkspaceId),
+    /// A channel, with its workspace if the address has that.
+    Channel(Option<WorkspaceId>, ChannelId),
+    /// A thread, with its workspace and channel if the address has them.
+    Thread(Option<(WorkspaceId, ChannelId)>, ThreadId),
+    Message(WorkspaceId, ChannelId, ThreadId, MessageId),
+    /// The event at a position of the caller's workspace.
+    Event(i64),
+    Boot(ChannelId),
+    Artifact(ArtifactSha),
+}
+
+/// An address, with the hash that its fragment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub named: Named,
+    pub hash: Option<[u8; 32]>,
+}
+
+const ROOM: &str = "svc://";
+const EVENT: &str = "svc:event/";
+
+impl Address {
+    /// Reads an address; none if it is malformed, or no address of the service.
+    pub fn parse(uri: &str) -> Option<Self> {
+        let (named, hash) = match uri.split_once('#') {
+            Some((named, fragment)) => (named, Some(parse_hash(fragment)?)),
+            None => (uri, None),
+        };
+        Some(Self { named: named_by(named)?, hash })
+    }
+}
+
+fn named_by(uri: &str) -> Option<Named> {
+    if let Some(lsn) = uri.strip_prefix(EVENT) {
+        let is_plain = lsn.bytes().all(|digit| digit.is_ascii_digit()) && !lsn.starts_with('0');
+        return lsn.parse().ok().filter(|_| is_plain).map(Named::Event);
+    }
+    let segments: Vec<&str> = uri.strip_prefix(ROOM)?.split('/').collect();
+    Some(match segments.as_slice() {
+        ["workspaces", id] => Named::Workspace(uuid(id)?.into()),
+        ["channels", id] => Named::Channel(None, uuid(id)?.into()),
+        ["threads", id] => Named::Thread(None, uuid(id)?.into()),
+        ["boots", id] => Named::Boot(uuid(id)?.into()),
+        ["artifacts", sha] => Named::Artifact(ArtifactSha::parse(sha)?),
+        [workspace] => Named::Workspace(uuid(workspace)?.into()),
+        [workspace, "channels", channel] => {
+            Named::Channel(Some(uuid(workspace)?.into()), uuid(channel)?.into())
+        }
+        [workspace, "channels", channel, "threads", thread] => {
+            Named::Thread(Some((uuid(workspace)?.into(), uuid(channel)?.into())), uuid(thread)?.into())
+        }
+        [workspace, "channels", channel, "threads", thread, "messages", message] => Named::Message(
+            uuid(workspace)?.into(),
+            uuid(channel)?.into(),
+            uuid(thread)?.into(),
+            uuid(message)?.into(),
+        ),
+        _ => return None,
+    })
+}
+
+/// Length of an id in an address.
+const ID_LEN: usize = 36;
+
+/// Reads an id with its hyphens, and in no other form.
+fn uuid(text: &str) -> Option<Uuid> {
+    Uuid::try_parse(text).ok().filter(|_| text.len() == ID_LEN)
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom(
+                "expected an address of the service, such as \
+                 svc://<workspace id>/channels/<id>/threads/<id>, with ids and no handles, and \
+                 no fragment but #sha256:<64 hex digits>",
+            )
+        })
+    }
+}
+
+impl JsonSchema for Address {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": URI_MAX, "pattern": "^svc:(//|event/)"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id<T: From<Uuid>>(number: u128) -> T {
+        Uuid::from_u128(number).into()
+    }
+
+    #[test]
+    fn an_address_names_one_thing() {
+        let [w, c, t, m] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let (sha, hash) = ("ab".repeat(32), format!("sha256:{}", "0f".repeat(32)));
+        let cases = [
+            (format!("svc://{w}"), Named::Workspace(id(1))),
+            (format!("svc://{w}/channels/{c}"), Named::Channel(Some(id(1)), id(2))),
+            (format!("svc://{w}/channels/{c}/threads/{t}"), Named::Thread(Some((id(1), id(2))), id(3))),
+            (
+                format!("svc://{w}/channels/{c}/threads/{t}/messages/{m}"),
+                Named::Message(id(1), id(2), id(3), id(4)),
+            ),
+            ("svc:event/17".to_owned(), Named::Event(17)),
+            (format!("svc://workspaces/{w}"), Named::Workspace(id(1))),
+            (format!("svc://channels/{c}"), Named::Channel(None, id(2))),
+            (format!("svc://threads/{t}"), Named::Thread(None, id(3))),
+            (format!("svc://boots/{c}"), Named::Boot(id(2))),
+            (format!("svc://artifacts/{sha}"), Named::Artifact(ArtifactSha::parse(&sha).unwrap())),
+        ];
+        for (uri, named) in cases {
+            assert_eq!(Address::parse(&uri), Some(Address { named, hash: None }), "{uri}");
+            let cited = Address::parse(&format!("{uri}#{hash}"));
+            assert_eq!(cited, Some(Address { named, hash: Some([0x0f; 32]) }), "{uri}");
+            for more in ["/", "?a=b", "#", "#sha256:", "#sha256:0f", "#other", " ", "/channels/"] {
+                assert_eq!(Address::parse(&format!("{uri}{more}")), None, "{uri}{more}");
+            }
+        }
+        let simple = w.simple();
+        for uri in [
+            String::new(),
+            "svc:".to_owned(),
+            "svc://".to_owned(),
+            "svc://acme".to_owned(),
+            format!("svc://acme/channels/{c}"),
+            format!("svc://{simple}"),
+            format!("svc://{{{w}}}"),
+            format!("svc://{w}/threads/{t}"),
+            format!("svc://{w}/channels/{c}/messages/{m}"),
+            format!("svc://messages/{m}"),
+            format!("svc://artifacts/{}", sha.to_uppercase()),
+            "svc:event/".to_owned(),
+            "svc:event/0".to_owned(),
+            "svc:event/+1".to_owned(),
+            "svc:event/99999999999999999999".to_owned(),
+            format!("https://{w}/channels/{c}"),
+        ] {
+            assert_eq!(Address::parse(&uri), None, "{uri}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_address_or_none(text in any::<String>(), rest in "[a-z0-9/#:-]{0,80}") {
+            for uri in [text, format!("svc:{rest}"), format!("svc://{rest}")] {
+                let _ = Address::parse(&uri);
+            }
+        }
+    }
+}

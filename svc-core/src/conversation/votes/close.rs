@@ -1,0 +1,182 @@
+//! The end of a vote: by its creator, by its time, or with its question.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Stored, Vote, visible_vote, vote_columns};
+use crate::Result;
+use crate::capability::Capability::ChannelAdmin;
+use crate::error::Error;
+use crate::id::{MemberId, MessageId, VoteId};
+use crate::identity::workspaces::is_live;
+use crate::log::event::Event;
+use crate::op::{Caller, Chore, DestroyPermit, Due, Read, Write};
+use crate::store::Engine;
+use crate::time::Time;
+
+/// Why a vote was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    /// A member closed it.
+    Closed,
+    /// Its time was over.
+    Due,
+    /// Its question was withdrawn.
+    Withdrawn,
+}
+
+/// A vote was closed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct VoteClosed {
+    /// The vote.
+    vote_id: VoteId,
+    /// How many members have chosen each option, by index.
+    tally: Vec<i64>,
+    /// How many members have chosen something.
+    ballots: i64,
+    /// Who closed it; null if it closed by itself.
+    closed_by: Option<MemberId>,
+    /// Why it was closed.
+    reason: Reason,
+}
+
+impl Event for VoteClosed {
+    const KIND: &'static str = "VoteClosed";
+}
+
+/// Closes a vote and returns it. A closed one stays as it is.
+///
+/// Fails with 403 `forbidden` if you have not opened it and lack `channel:admin`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CloseVote {
+    /// The vote.
+    vote_id: VoteId,
+}
+
+pub(super) fn close_vote(cx: &mut Write<'_>, input: &CloseVote) -> Result<Vote> {
+    let mut stored = visible_vote(cx, input.vote_id)?;
+    check_may_close(cx.caller(), stored.created_by)?;
+    if stored.closed(cx.now()).is_none() {
+        (stored.closed_at, stored.closed_by) = close(cx, &stored, Reason::Closed)?;
+    }
+    stored.open(cx)
+}
+
+/// Fails unless the caller opened the vote or has `channel:admin`.
+fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
+    if caller.member == Some(created_by) || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    Err(Error::forbidden("only who opened a vote or a member with channel:admin closes it"))
+}
+
+/// Closes an open vote, for this reason unless its time is over. Returns when, and who did.
+fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
+    let due = vote.closes_at.filter(|end| *end <= cx.now());
+    let closed_at = Some(due.unwrap_or(cx.now()));
+    let reason = if due.is_some() { Reason::Due } else { reason };
+    let closed_by = cx.caller().member.filter(|_| reason != Reason::Due);
+    let (tally, ballots) = tally(cx, vote)?;
+    let event = VoteClosed { vote_id: vote.id, tally, ballots, closed_by, reason };
+    cx.emit(vote.subject(), &event)?;
+    cx.execute(1, CLOSE, &[&vote.id, &closed_at, &closed_by])?;
+    Ok((closed_at, closed_by))
+}
+
+const CLOSE: &str = "update votes set closed_at = $2, closed_by = $3 where id = $1 and closed_at is null";
+
+/// Returns how many members have chosen each option, and how many have chosen something.
+fn tally(cx: &Read<'_>, vote: &Stored) -> Result<(Vec<i64>, i64)> {
+    let mut tally = vec![0; usize::try_from(vote.options).unwrap_or_default()];
+    for (choice, votes) in cx.query::<(i64, i64)>(TALLY, &[&vote.id])? {
+        if let Some(option) = usize::try_from(choice).ok().and_then(|choice| tally.get_mut(choice)) {
+            *option = votes;
+        }
+    }
+    let (ballots,) = cx.one(BALLOTS, &[&vote.id])?.unwrap_or_default();
+    Ok((tally, ballots))
+}
+
+const TALLY: &str = "select choice, count(*) from ballots where vote_id = $1 group by choice";
+
+const BALLOTS: &str = "select count(distinct member_id) from ballots where vote_id = $1";
+
+/// Returns the chore that closes votes whose time is over.
+pub(super) fn chore() -> Chore {
+    Due { next: DUE, settle: close_due }.chore("votes")
+}
+
+/// By the index of open votes that close by themselves.
+const DUE: &str = concat!(
+    "select v.closes_at, v.id, v.workspace_id from votes v
+     where v.closed_at is null and v.closes_at is not null and v.closes_at <= $1
+        and (v.closes_at, v.id) > ($2, $3) and ",
+    is_live!("v.workspace_id"),
+    " order by v.closes_at, v.id limit $4"
+);
+
+/// Closes those of the votes of the caller's workspace that are open and whose time is over.
+fn close_due(cx: &mut Write<'_>, votes: &[Uuid]) -> Result<()> {
+    for id in votes {
+        let due: Option<Stored> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
+        if let Some(vote) = due {
+            close(cx, &vote, Reason::Due)?;
+        }
+    }
+    Ok(())
+}
+
+const OVER: &str = concat!(
+    "select ",
+    vote_columns!(),
+    " from votes v
+     where v.id = $1 and v.workspace_id = $2
+        and v.closed_at is null and v.closes_at is not null and v.closes_at <= $3"
+);
+
+/// Closes the votes whose questions are withdrawn.
+pub(super) fn close_withdrawn(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    messages: &[MessageId],
+) -> Result<()> {
+    let ids: Vec<Uuid> = messages.iter().map(|id| id.uuid()).collect();
+    let sql = match cx.engine() {
+        Engine::Sqlite => OPEN_SQLITE,
+        Engine::Postgres => OPEN_POSTGRES,
+    };
+    let open: Vec<Stored> = cx.query(sql, &[&ids])?;
+    open.iter().try_for_each(|vote| close(cx, vote, Reason::Withdrawn).map(drop))
+}
+
+macro_rules! select_open {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            vote_columns!(),
+            " from votes v where v.closed_at is null and v.message_id ",
+            $which
+        )
+    };
+}
+
+const OPEN_SQLITE: &str = select_open!("in (select unhex(value) from json_each($1)) order by v.lsn");
+
+const OPEN_POSTGRES: &str = select_open!("= any($1) order by v.lsn");
+
+/// Removes the votes whose questions' rows go, and their ballots. Those that are open are closed before.
+pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    close_withdrawn(cx, permit, messages)?;
+    messages.iter().try_for_each(|id| {
+        cx.execute_any(REMOVE_BALLOTS, &[id])?;
+        cx.execute_any(REMOVE, &[id])
+    })
+}
+
+const REMOVE_BALLOTS: &str =
+    "delete from ballots where vote_id in (select v.id from votes v where v.message_id = $1)";
+
+const REMOVE: &str = "delete from votes where message_id = $1";

@@ -1,0 +1,426 @@
+//! Votes: a question to those who see a thread, with options to choose from.
+//!
+//! The question is a message of the thread, with a block of its own: question and options are words, and
+//! sealed like others. Who chose what is no secret. A vote whose time is over is closed at once, although the
+//! event comes later. A vote is in this file, and so is its opening; `ballot` has what is chosen, `close` how
+//! it ends.
+
+mod ballot;
+mod close;
+
+use std::collections::BTreeSet;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
+use crate::conversation::messages::{self, OwnBlock, SealedPost, not_pruned};
+use crate::conversation::places::{visible_channel, visible_place};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
+use crate::limits::{OPTION_MAX, OPTIONS_MAX, QUESTION_MAX, VOTERS_LISTED, VOTES_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{
+    Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
+};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::text::{Items, Prose, Text};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("votes", operations())
+        .events(vec![
+            EventKind::of::<VoteOpened>(),
+            EventKind::of::<ballot::BallotCast>(),
+            EventKind::of::<close::VoteClosed>(),
+        ])
+        .chore(close::chore())
+        .cleaners("votes", close::close_withdrawn, close::remove)
+        .sample(Sample::new("vote", "create_vote", |w| {
+            json!({"thread_id": w.id("thread"), "question": "Which parser generator?",
+                   "options": ["lalrpop", "none"]})
+        }))
+        .records(vec![
+            Records::table("votes", "lsn id")
+                .after("messages")
+                .after("members")
+                .ids("id workspace_id channel_id thread_id message_id created_by closed_by")
+                .ints("options lsn")
+                .bools("multiple")
+                .times("closes_at closed_at"),
+            Records::table("ballots", "vote_id choice member_id")
+                .through("vote_id", "votes")
+                .ids("vote_id member_id")
+                .ints("choice lsn"),
+        ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        prepared("create_vote", Effect::Write, seal_question, create_vote)
+            .title("Open a vote")
+            .post("/threads/{thread_id}/votes")
+            .needs(&[WorkspaceWrite])
+            .created()
+            .refuses(&[Code::WrongState])
+            .example(|w| {
+                json!({"thread_id": w.id("thread"), "question": "When do we ship?",
+                       "options": ["today", "tomorrow", "next week"], "multiple": true})
+            }),
+        read("list_votes", list_votes)
+            .title("List the votes of a thread")
+            .get("/threads/{thread_id}/votes")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+        read("get_vote", get_vote)
+            .title("Read a vote")
+            .get("/votes/{vote_id}")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"vote_id": w.id("vote")})),
+        idempotent("cast_vote", ballot::cast_vote)
+            .title("Cast your ballot")
+            .put("/votes/{vote_id}/ballot")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"vote_id": w.id("vote"), "options": [0]})),
+        idempotent("close_vote", close::close_vote)
+            .title("Close a vote")
+            .post("/votes/{vote_id}/close")
+            .needs(&[WorkspaceWrite])
+            .refuses(&[Code::Forbidden])
+            .example(|w| json!({"vote_id": w.id("vote")})),
+    ]
+}
+
+/// A member opened a vote.
+#[derive(Serialize, JsonSchema)]
+struct VoteOpened {
+    /// The vote.
+    vote_id: VoteId,
+    /// The message with the question.
+    message_id: MessageId,
+    /// How many options there are.
+    options: i64,
+    /// Whether a member may choose several.
+    multiple: bool,
+    /// When it closes by itself; null for never.
+    closes_at: Option<Time>,
+}
+
+impl Event for VoteOpened {
+    const KIND: &'static str = "VoteOpened";
+}
+
+/// An option of a vote.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct VoteOption {
+    /// What can be chosen; blank once the message is withdrawn, or if it cannot be opened.
+    text: String,
+    /// How many members have chosen it.
+    votes: i64,
+    /// Those members, in the order in which they did: the first 500.
+    voter_ids: Vec<MemberId>,
+}
+
+/// A vote.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Vote {
+    /// The vote's id.
+    id: VoteId,
+    /// The thread.
+    thread_id: ThreadId,
+    /// The message of the thread with the question.
+    message_id: MessageId,
+    /// What is asked; blank once the message is withdrawn, or if it cannot be opened.
+    question: String,
+    /// What can be chosen, in the order of the indexes from 0.
+    options: Vec<VoteOption>,
+    /// Whether a member may choose several.
+    multiple: bool,
+    /// When it closes by itself; null for never.
+    closes_at: Option<Time>,
+    /// When it was closed; null while it is open.
+    closed_at: Option<Time>,
+    /// Who closed it; null while it is open, and if it closed by itself.
+    closed_by: Option<MemberId>,
+    /// Who opened it.
+    created_by: MemberId,
+    /// The position of its opening in the workspace's log.
+    lsn: i64,
+}
+
+/// A vote's row.
+struct Stored {
+    id: VoteId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    message_id: MessageId,
+    options: i64,
+    multiple: bool,
+    closes_at: Option<Time>,
+    closed_at: Option<Time>,
+    closed_by: Option<MemberId>,
+    created_by: MemberId,
+    lsn: i64,
+}
+
+columns! {
+    pub(super) vote_columns: Stored as v {
+        id,
+        channel_id,
+        thread_id,
+        message_id,
+        options,
+        multiple,
+        closes_at,
+        closed_at,
+        closed_by,
+        created_by,
+        lsn,
+    }
+}
+
+impl Stored {
+    /// The place of the vote's events, about who opened it.
+    fn subject(&self) -> Subject {
+        Subject::thread(self.channel_id, self.thread_id).about(self.created_by)
+    }
+
+    /// Returns when it closed; none if it is open.
+    fn closed(&self, now: Time) -> Option<Time> {
+        self.closed_at.or(self.closes_at.filter(|end| *end <= now))
+    }
+
+    /// Returns the vote as it is now, with its words and its ballots.
+    fn open(self, cx: &Read<'_>) -> Result<Vote> {
+        let words = messages::own_block(cx, self.message_id)?;
+        let closed_at = self.closed(cx.now());
+        let number = usize::try_from(self.options).unwrap_or_default();
+        let (question, mut texts) = match words {
+            Some(OwnBlock::Vote { question, options, .. }) => (question, options),
+            None => (String::new(), Vec::new()),
+        };
+        texts.resize(number, String::new());
+        let option = |text| VoteOption { text, votes: 0, voter_ids: Vec::new() };
+        let mut options: Vec<VoteOption> = texts.into_iter().map(option).collect();
+        for ballot::Chosen { choice, member_id, votes } in ballot::of_vote(cx, self.id, VOTERS_LISTED)? {
+            if let Some(option) = usize::try_from(choice).ok().and_then(|choice| options.get_mut(choice)) {
+                option.votes = votes;
+                option.voter_ids.push(member_id);
+            }
+        }
+        Ok(Vote {
+            id: self.id,
+            thread_id: self.thread_id,
+            message_id: self.message_id,
+            question,
+            options,
+            multiple: self.multiple,
+            closes_at: self.closes_at,
+            closed_at,
+            closed_by: self.closed_by,
+            created_by: self.created_by,
+            lsn: self.lsn,
+        })
+    }
+}
+
+/// Two to twenty texts, no two of which are the same.
+#[derive(Clone, Debug)]
+struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
+
+/// A choice needs two.
+const OPTIONS_MIN: usize = 2;
+
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let options = Items::<Text<1, OPTION_MAX>, OPTIONS_MAX>::deserialize(deserializer)?;
+        let distinct: BTreeSet<&str> = options.iter().map(|option| option.trim()).collect();
+        if options.len() < OPTIONS_MIN {
+            return Err(de::Error::custom(format!("expected {OPTIONS_MIN} to {OPTIONS_MAX} options")));
+        }
+        if distinct.len() < options.len() {
+            return Err(de::Error::custom("expected options of which no two are the same"));
+        }
+        Ok(Self(options))
+    }
+}
+
+impl JsonSchema for Options {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "VoteOptions".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let option = Text::<1, OPTION_MAX>::json_schema(generator);
+        json_schema!({
+            "type": "array", "items": option, "minItems": OPTIONS_MIN, "maxItems": OPTIONS_MAX,
+            "uniqueItems": true,
+        })
+    }
+}
+
+/// Opens a vote in a thread and returns it.
+///
+/// The question is posted as a message of yours with a `vote` block, which cannot be edited. Withdrawing it
+/// closes the vote.
+///
+/// Fails with 409 `wrong-state` if the channel is archived, or if the thread has 1000 votes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateVote {
+    /// The thread.
+    thread_id: ThreadId,
+    /// What is asked.
+    question: Prose<1, QUESTION_MAX>,
+    /// What can be chosen: 2 to 20 different texts.
+    options: Options,
+    /// Whether a member may choose several. Default: false.
+    #[serde(default)]
+    multiple: bool,
+    /// When it closes by itself: in the future. Default: never.
+    closes_at: Option<Time>,
+}
+
+/// A question that is sealed.
+struct SealedQuestion {
+    id: VoteId,
+    post: SealedPost,
+}
+
+fn seal_question(input: &CreateVote, shared: &Shared, now: Time) -> Result<SealedQuestion> {
+    let id = shared.entropy.id(now)?;
+    let Options(options) = &input.options;
+    let (question, options) = (input.question.to_string(), options.iter().map(|it| it.to_string()).collect());
+    let block = OwnBlock::Vote { vote_id: id, question, options };
+    Ok(SealedQuestion { id, post: messages::seal_block(shared, now, &input.question, block)? })
+}
+
+fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) -> Result<Vote> {
+    let place = visible_place(cx, input.thread_id)?;
+    let created_by = cx.caller().member_id()?;
+    if input.closes_at.is_some_and(|end| end <= cx.now()) {
+        return Err(Error::malformed("`closes_at`: expected a time in the future"));
+    }
+    place.check_not_archived()?;
+    let (votes,): (i64,) = cx.one(COUNT, &[&place.thread_id])?.unwrap_or_default();
+    if votes >= VOTES_MAX {
+        return Err(Error::wrong_state(format!("a thread has at most {VOTES_MAX} votes")));
+    }
+    let Options(options) = &input.options;
+    let mut stored = Stored {
+        id: sealed.id,
+        channel_id: place.channel_id,
+        thread_id: place.thread_id,
+        message_id: sealed.post.message_id(),
+        options: i64::try_from(options.len()).unwrap_or(i64::MAX),
+        multiple: input.multiple,
+        closes_at: input.closes_at,
+        closed_at: None,
+        closed_by: None,
+        created_by,
+        lsn: 0,
+    };
+    let event = VoteOpened {
+        vote_id: stored.id,
+        message_id: stored.message_id,
+        options: stored.options,
+        multiple: stored.multiple,
+        closes_at: stored.closes_at,
+    };
+    stored.lsn = cx.emit(stored.subject(), &event)?.lsn;
+    messages::post_sealed(cx, &place, Some(created_by), &sealed.post)?;
+    let Stored { id, channel_id, thread_id, message_id, options, multiple, closes_at, lsn, .. } = stored;
+    let workspace_id = place.workspace_id;
+    cx.insert(&new_row!("insert into votes" {
+        id, workspace_id, channel_id, thread_id, message_id, options, multiple, created_by, closes_at, lsn
+    }))?;
+    stored.open(cx)
+}
+
+const COUNT: &str = "select count(*) from votes where thread_id = $1";
+
+/// Returns a vote, with who has chosen what.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetVote {
+    /// The vote.
+    vote_id: VoteId,
+}
+
+fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
+    visible_vote(cx, input.vote_id)?.open(cx)
+}
+
+/// Loads the vote, if the caller may see its channel.
+fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<Stored> {
+    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let stored = found.ok_or_else(|| Error::not_found("vote"))?;
+    visible_channel(cx, stored.channel_id).map_err(|error| match error.code() {
+        Code::NotFound => Error::not_found("vote"),
+        _ => error,
+    })?;
+    Ok(stored)
+}
+
+/// Selects votes whose questions were not pruned.
+macro_rules! select_votes {
+    ($rest:literal) => {
+        concat!(
+            "select ",
+            vote_columns!(),
+            " from votes v join messages m on m.id = v.message_id where ",
+            not_pruned!(),
+            " and ",
+            $rest
+        )
+    };
+}
+
+const BY_ID: &str = select_votes!("v.id = $1 and v.workspace_id = $2");
+
+/// Returns the votes of a thread, in the order in which they were opened.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListVotes {
+    /// The thread.
+    thread_id: ThreadId,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
+    let place = visible_place(cx, input.thread_id)?;
+    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let page =
+        Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &Stored| row.lsn);
+    page.try_fill(|vote: &Vote| vote.lsn, |row| row.open(cx))
+}
+
+const LIST: &str = select_votes!("v.thread_id = $1 and v.lsn > $2 order by v.lsn limit $3");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_two_to_twenty_different_texts() {
+        let read = |options: &[&str]| serde_json::from_value::<Options>(json!(options));
+        let many: Vec<String> = (0..=OPTIONS_MAX).map(|number| number.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        for good in [&["a", "b"][..], &["a", "A"], &many[1..]] {
+            assert!(read(good).is_ok(), "{good:?}");
+        }
+        for bad in [&[][..], &["a"], &["a", "b", "a"], &["a", " a"], &["a", ""], &many] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Backlinks: what leads to a message, in one list: relations of other messages, its pin, reactions, and the
+//! vote that it asks for.
+//!
+//! Mentions are none: they are words of the message itself. What comes from a message that the reader may not
+//! see is left out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::messages::{self, not_pruned};
+use crate::conversation::places::visible;
+use crate::error::Error;
+use crate::gates::relations::RelationKind;
+use crate::id::{MemberId, MessageId, RelationId, ThreadId, VoteId};
+use crate::op::{Feature, Read, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "messages",
+        vec![
+            read("list_message_backlinks", list_message_backlinks)
+                .title("List what leads to a message")
+                .get("/messages/{message_id}/backlinks")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
+        ],
+    )
+}
+
+/// Something that leads to a message.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Backlink {
+    /// Another message has a relation to it.
+    Relation {
+        /// The position in the workspace's log at which it was made.
+        lsn: i64,
+        /// The relation.
+        relation_id: RelationId,
+        /// What the other message is to it.
+        kind: RelationKind,
+        /// The other message.
+        from_id: MessageId,
+        /// The thread of that message.
+        from_thread_id: ThreadId,
+        /// Whether the relation follows from what that message cites.
+        derived: bool,
+        /// Who made it; null for the service itself.
+        made_by: Option<MemberId>,
+        /// When it was made.
+        made_at: Time,
+    },
+    /// It is pinned in its channel.
+    Pin {
+        /// The position of its pinning in the workspace's log.
+        lsn: i64,
+        /// Who pinned it; null for the service itself.
+        pinned_by: Option<MemberId>,
+        /// When it was pinned.
+        pinned_at: Time,
+    },
+    /// A member reacts to it.
+    Reaction {
+        /// The position of the reaction in the workspace's log.
+        lsn: i64,
+        /// The emoji, or a name of the workspace's own.
+        emoji: String,
+        /// Who reacts.
+        member_id: MemberId,
+    },
+    /// It asks the question of a vote.
+    Vote {
+        /// The position of the vote's opening in the workspace's log.
+        lsn: i64,
+        /// The vote.
+        vote_id: VoteId,
+        /// Who opened it.
+        created_by: MemberId,
+    },
+}
+
+/// A row of the list. What a type does not have is null.
+struct Stored {
+    name: String,
+    lsn: i64,
+    id: Option<Uuid>,
+    member_id: Option<MemberId>,
+    at: Option<Time>,
+    emoji: Option<String>,
+    kind: Option<RelationKind>,
+    from_id: Option<MessageId>,
+    from_thread_id: Option<ThreadId>,
+    derived: Option<bool>,
+}
+
+columns! {
+    stored_columns: Stored as b {
+        name, lsn, id, member_id, at, emoji, kind, from_id, from_thread_id, derived
+    }
+}
+
+impl Stored {
+    fn backlink(self) -> Result<Backlink> {
+        let lsn = self.lsn;
+        let made: Option<Backlink> = match self.name.as_str() {
+            "relation" => self.relation(),
+            "pin" => self.at.map(|pinned_at| Backlink::Pin { lsn, pinned_by: self.member_id, pinned_at }),
+            "reaction" => self.emoji.zip(self.member_id).map(|(emoji, member_id)| Backlink::Reaction {
+                lsn,
+                emoji,
+                member_id,
+            }),
+            _ => self.id.zip(self.member_id).map(|(id, created_by)| Backlink::Vote {
+                lsn,
+                vote_id: id.into(),
+                created_by,
+            }),
+        };
+        made.ok_or_else(|| Error::internal("a backlink lacks a column"))
+    }
+
+    fn relation(self) -> Option<Backlink> {
+        Some(Backlink::Relation {
+            lsn: self.lsn,
+            relation_id: self.id?.into(),
+            kind: self.kind?,
+            from_id: self.from_id?,
+            from_thread_id: self.from_thread_id?,
+            derived: self.derived?,
+            made_by: self.member_id,
+            made_at: self.at?,
+        })
+    }
+}
+
+/// Returns what leads to a message, in the order in which it came: relations of other messages to it, its
+/// pin, the reactions to it, and the vote that it asks for.
+///
+/// What comes from messages that you may not see is left out, so a page may be short or empty although there
+/// is more: continue while `next_cursor` is not null. A withdrawn message keeps its relations.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListMessageBacklinks {
+    /// The message.
+    message_id: MessageId,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result<Page<Backlink>> {
+    let message = messages::located(cx, input.message_id)?.id;
+    let after = Cursor::after(input.cursor);
+    let horizon = cx.horizon(HORIZON, &[&message], after)?;
+    let (last, rows, sight) = (horizon.up_to(), rows_to_read(input.limit), cx.caller().sight.params());
+    let found = cx.rows(LIST, &sight.and(&[&message, &after, &last, &rows]))?;
+    Page::within(horizon, found, input.limit, |row: &Stored| row.lsn).try_map(Stored::backlink)
+}
+
+/// Only relations are left out.
+const HORIZON: &str =
+    "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+const LIST: &str = concat!(
+    "select ",
+    stored_columns!(),
+    " from (
+        select 'relation' as name, r.lsn as lsn, r.id as id, r.made_by as member_id, r.made_at as at,
+            cast(null as text) as emoji, r.kind as kind, r.from_id as from_id,
+            r.from_thread_id as from_thread_id, r.derived as derived
+        from relations r join channels c on c.id = r.from_channel_id join messages m on m.id = r.from_id
+        where r.to_id = $5 and ",
+    not_pruned!(),
+    " and ",
+    visible!(c),
+    "
+        union all
+        select 'pin', p.lsn, cast(null as uuid), p.pinned_by, p.at, cast(null as text), cast(null as text),
+            cast(null as uuid), cast(null as uuid), cast(null as boolean)
+        from pins p where p.message_id = $5
+        union all
+        select 'reaction', x.lsn, cast(null as uuid), x.member_id, cast(null as bigint), x.emoji,
+            cast(null as text), cast(null as uuid), cast(null as uuid), cast(null as boolean)
+        from reactions x where x.message_id = $5
+        union all
+        select 'vote', v.lsn, v.id, v.created_by, cast(null as bigint), cast(null as text),
+            cast(null as text), cast(null as uuid), cast(null as uuid), cast(null as boolean)
+        from votes v where v.message_id = $5
+     ) b where b.lsn > $6 and b.lsn <= $7 order by b.lsn limit $8"
+);

@@ -1,0 +1,63 @@
+//! The relations of a message, in both directions.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::{Relation, is_kept, relation_columns, unresolved};
+use crate::Result;
+use crate::conversation::messages::{self, not_pruned};
+use crate::conversation::places::visible;
+use crate::coordination::workers::worked_on;
+use crate::id::MessageId;
+use crate::op::Read;
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+
+/// Returns the relations of a message to others and of others to it, in the order in which they were made.
+///
+/// Those of messages that you may not see are left out, so a page may be short or empty although there is
+/// more: continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListMessageRelations {
+    /// The message.
+    message_id: MessageId,
+    #[serde(default)]
+    cursor: Option<Cursor<(i64, Uuid)>>,
+    #[serde(default)]
+    limit: Option<Limit>,
+}
+
+pub(super) fn list_message_relations(
+    cx: &Read<'_>,
+    input: &ListMessageRelations,
+) -> Result<Page<Relation, (i64, Uuid)>> {
+    let message = messages::located(cx, input.message_id)?.id;
+    let (lsn, id) = input.cursor.map_or((0, Uuid::nil()), |cursor| cursor.0);
+    let horizon = cx.horizon(HORIZON, &[&message], lsn.saturating_sub(1))?;
+    let (last, rows, sight) = (horizon.up_to(), rows_to_read(input.limit), cx.caller().sight.params());
+    let found = cx.rows(LIST, &sight.and(&[&message, &lsn, &id, &last, &rows]))?;
+    let horizon = Horizon(horizon.0.map(|lsn| (lsn, Uuid::max())));
+    Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
+}
+
+/// Those that lead from a message are few.
+const HORIZON: &str =
+    "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+const LIST: &str = concat!(
+    "select ",
+    relation_columns!(),
+    " from (
+        select f.*, f.to_id as other_id, f.to_channel_id as other_channel_id
+        from relations f where f.from_id = $5 and f.lsn >= $6 and f.lsn <= $8
+        union all
+        select t.*, t.from_id, t.from_channel_id
+        from relations t where t.to_id = $5 and t.lsn >= $6 and t.lsn <= $8
+     ) r join channels c on c.id = r.other_channel_id
+     where (r.lsn, r.id) > ($6, $7) and ",
+    is_kept!("other_id"),
+    " and ",
+    visible!(c),
+    " order by r.lsn, r.id limit $9"
+);

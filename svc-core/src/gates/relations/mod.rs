@@ -1,0 +1,518 @@
+//! Relations between messages: that one supports another, refutes it, cites it, supersedes it, replies to it
+//! or duplicates it.
+//!
+//! A member relates its own messages to any that it sees. A refutation keeps the thread of its target from
+//! closing until it is resolved, so everybody who sees the target can read it. What the words of a message
+//! cite are relations too, which last as long as the words. Relations go when the message that makes them is
+//! withdrawn, and those to a withdrawn message have no force. Nobody learns here of a message that it may not
+//! see. `list` has those of a message, and `resolve`
+//! what keeps a thread open.
+
+mod list;
+mod resolve;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ChannelAdmin, MessagePost, ThreadTransition, WorkspaceRead};
+use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::messages::{self, MessagePlace, not_pruned};
+use crate::conversation::places::{ChannelPlace, check_not_archived, visible_channel};
+use crate::coordination::lifecycle::transition::CLOSE;
+use crate::coordination::workers::worked_on;
+use crate::error::{Code, Error};
+use crate::gates::judges::Judge;
+use crate::id::{ChannelId, MemberId, MessageId, RelationId, ThreadId};
+use crate::limits::{REFUTATIONS_MAX, RELATIONS_OF_MESSAGE_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::op::{
+    Caller, Condition, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive,
+    idempotent, read, write,
+};
+use crate::store::{columns, named_enum, new_row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("relations", operations())
+        .events(vec![
+            EventKind::of::<MessageRelated>(),
+            EventKind::of::<RelationRemoved>(),
+            EventKind::of::<resolve::RelationResolved>(),
+        ])
+        .condition(Condition { name: "refutes", action: CLOSE, unmet: resolve::open_refutations })
+        .cleaners("relations", remove_from, remove_of)
+        .sample(Sample::new(
+            "disputed_thread",
+            "create_thread",
+            |w| json!({"channel_id": w.id("channel"), "title": "Choose the spooler"}),
+        ))
+        .sample(Sample::new(
+            "disputed_message",
+            "post_message",
+            |w| json!({"thread_id": w.id("disputed_thread"), "body": "the old spooler is never full"}),
+        ))
+        .sample(Sample::new(
+            "objection",
+            "post_message",
+            |w| json!({"thread_id": w.id("disputed_thread"), "body": "it was full on Monday"}),
+        ))
+        .sample(Sample::new("relation", "relate_message", |w| {
+            json!({"message_id": w.id("objection"), "target_message_id": w.id("disputed_message"),
+                   "kind": "refutes"})
+        }))
+        .records(vec![
+Records::table("relations", "lsn id").after("messages").after("members")
+    .ids("id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id to_channel_id made_by \
+          resolved_by resolved_actor_id")
+    .texts("kind").bools("derived").times("made_at resolved_at").ints("lsn"),
+])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        write("relate_message", relate_message)
+            .title("Relate a message to another")
+            .post("/messages/{message_id}/relations")
+            .needs(&[MessagePost])
+            .created()
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
+            .example(|w| {
+                json!({"message_id": w.id("objection"), "target_message_id": w.id("message"),
+                       "kind": "supports"})
+            }),
+        read("list_message_relations", list::list_message_relations)
+            .title("List the relations of a message")
+            .get("/messages/{message_id}/relations")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
+        idempotent("resolve_relation", resolve::resolve_relation)
+            .title("Resolve a refutation")
+            .post("/relations/{relation_id}/resolve")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::Forbidden, Code::WrongState])
+            .example(|w| json!({"relation_id": w.id("relation")})),
+        destructive("remove_relation", remove_relation)
+            .title("Remove a relation")
+            .delete("/relations/{relation_id}")
+            .needs(&[MessagePost])
+            .refuses(&[Code::Forbidden, Code::WrongState])
+            .example(|w| json!({"relation_id": w.id("relation")})),
+    ]
+}
+
+named_enum! {
+    /// What a message is to another one. A refutation keeps the thread of the other from closing until it is
+    /// resolved.
+    pub(super) enum RelationKind {
+        Supports = "supports",
+        Refutes = "refutes",
+        Cites = "cites",
+        Supersedes = "supersedes",
+        RepliesTo = "replies_to",
+        Duplicates = "duplicates",
+    }
+}
+
+/// A message was related to another one.
+///
+/// The event is in the thread of the target, or in that of the message that makes the relation if not all who
+/// see the target see that.
+#[derive(Serialize, JsonSchema)]
+struct MessageRelated {
+    /// The relation.
+    relation_id: RelationId,
+    /// The message that makes the relation.
+    from_id: MessageId,
+    /// The message that it leads to; null if not all who see the event see that.
+    to_id: Option<MessageId>,
+    /// What the one is to the other.
+    kind: RelationKind,
+    /// Who made it.
+    member_id: MemberId,
+}
+
+impl Event for MessageRelated {
+    const KIND: &'static str = "MessageRelated";
+}
+
+/// A relation between two messages was removed.
+#[derive(Serialize, JsonSchema)]
+struct RelationRemoved {
+    /// The relation.
+    relation_id: RelationId,
+    /// The message that made the relation.
+    from_id: MessageId,
+    /// The message that it led to; null if not all who see the event see that.
+    to_id: Option<MessageId>,
+    /// What the one was to the other.
+    kind: RelationKind,
+    /// Who removed it; null for the service itself.
+    member_id: Option<MemberId>,
+}
+
+impl Event for RelationRemoved {
+    const KIND: &'static str = "RelationRemoved";
+}
+
+/// A relation between two messages.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Relation {
+    /// The relation's id.
+    id: RelationId,
+    /// What the one message is to the other.
+    kind: RelationKind,
+    /// The message that makes the relation.
+    from_id: MessageId,
+    /// The thread of that message.
+    from_thread_id: ThreadId,
+    /// The message that it leads to.
+    to_id: MessageId,
+    /// The thread of that message.
+    to_thread_id: ThreadId,
+    /// Whether it follows from what the message cites, and lasts as long as it does.
+    derived: bool,
+    /// Whether it keeps the thread of the target from closing: a refutation that is not resolved, of a
+    /// message that is not withdrawn.
+    open: bool,
+    /// Whether the message that it leads to is withdrawn, so that it has no force.
+    target_withdrawn: bool,
+    /// Who made it; null for the service itself.
+    made_by: Option<MemberId>,
+    /// When it was made.
+    made_at: Time,
+    /// Who resolved it, if it refutes; null while nobody has.
+    ///
+    /// It is open all the same if whoever resolved it, and had not made it, has worked on the thread since.
+    resolved_by: Option<MemberId>,
+    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_actor_id: Option<MemberId>,
+    /// When it was resolved.
+    resolved_at: Option<Time>,
+    /// The position in the workspace's log at which it was made.
+    lsn: i64,
+    /// The channel of the message that makes it.
+    #[serde(skip)]
+    from_channel_id: ChannelId,
+    /// The channel of the message that it leads to.
+    #[serde(skip)]
+    to_channel_id: ChannelId,
+    /// Whether it refutes, and no resolution counts.
+    #[serde(skip)]
+    unresolved: bool,
+}
+
+/// The condition that relation `r` is a refutation without a resolution that counts.
+macro_rules! unresolved {
+    () => {
+        concat!(
+            "(r.kind = 'refutes' and (r.resolved_at is null or ",
+            worked_on!(
+                "r.to_thread_id",
+                "nullif(r.resolved_by, r.made_by), nullif(r.resolved_actor_id, r.made_by)"
+            ),
+            "))"
+        )
+    };
+}
+use unresolved;
+
+columns! {
+    pub(super) relation_columns: Relation as r {
+        id,
+        kind,
+        from_id,
+        from_thread_id,
+        to_id,
+        to_thread_id,
+        derived,
+        target_withdrawn: bool = (
+            "exists (select 1 from messages w where w.id = r.to_id and w.withdrawn_at is not null)"
+        ),
+        made_by,
+        made_at,
+        resolved_by,
+        resolved_actor_id = "nullif(r.resolved_actor_id, r.resolved_by)",
+        resolved_at,
+        lsn,
+        from_channel_id,
+        to_channel_id,
+        unresolved: bool = (unresolved!()),
+    }
+    make { open: unresolved && !target_withdrawn }
+}
+
+/// The condition that the message which column `$id` of relation `r` names was not pruned.
+macro_rules! is_kept {
+    ($id:literal) => {
+        concat!("exists (select 1 from messages m where m.id = r.", $id, " and ", not_pruned!(), ")")
+    };
+}
+use is_kept;
+
+/// Relates a message of your own to another one that you see, and returns the relation.
+///
+/// The same relation again is the one that is there. A refutation keeps the thread of its target from closing
+/// until `resolve_relation` has resolved it, and the author of the target is told. A relation goes when your
+/// message is withdrawn, and has no force once the other one is.
+///
+/// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
+/// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;
+/// 409 `not-visible-to-all` if it refutes one that others see who do not see your message.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RelateMessage {
+    /// Your message.
+    message_id: MessageId,
+    /// The message that it is about: another one.
+    target_message_id: MessageId,
+    /// What your message is to the other one.
+    kind: RelationKind,
+}
+
+fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation> {
+    let from = messages::located(cx, input.message_id)?;
+    let to = messages::located(cx, input.target_message_id)?;
+    let by = Judge::of(cx.caller())?;
+    if from.author_id != Some(by.member) {
+        return Err(Error::forbidden("only the author of a message relates it to another"));
+    }
+    if from.id == to.id {
+        return Err(Error::malformed("`target_message_id`: expected another message"));
+    }
+    if let Some(found) = cx.one(EDGE, &[&from.id, &to.id, &input.kind])? {
+        return Ok(found);
+    }
+    let ends = Ends::of(cx, from.channel_id, to.channel_id)?;
+    check_may_be_related(cx, &from, &to, &ends, input.kind)?;
+    let relation = Relation {
+        id: cx.new_id()?,
+        kind: input.kind,
+        from_id: from.id,
+        from_thread_id: from.thread_id,
+        to_id: to.id,
+        to_thread_id: to.thread_id,
+        derived: false,
+        open: input.kind == RelationKind::Refutes,
+        target_withdrawn: false,
+        made_by: Some(by.member),
+        made_at: cx.now(),
+        resolved_by: None,
+        resolved_actor_id: None,
+        resolved_at: None,
+        lsn: 0,
+        from_channel_id: from.channel_id,
+        to_channel_id: to.channel_id,
+        unresolved: input.kind == RelationKind::Refutes,
+    };
+    let event = MessageRelated {
+        relation_id: relation.id,
+        from_id: from.id,
+        to_id: ends.shown(to.id),
+        kind: relation.kind,
+        member_id: by.member,
+    };
+    let recorded = cx.emit(ends.subject(&relation), &event)?;
+    let relation = Relation { lsn: recorded.lsn, ..relation };
+    insert(cx, &relation)?;
+    if let (RelationKind::Refutes, Some(author)) = (relation.kind, to.author_id) {
+        inbox::notify(cx, &recorded, InboxReason::Refuted, Some(from.id), To::Members(&[author]))?;
+    }
+    Ok(relation)
+}
+
+const EDGE: &str = concat!(
+    "select ",
+    relation_columns!(),
+    " from relations r where r.from_id = $1 and r.to_id = $2 and r.kind = $3"
+);
+
+fn insert(cx: &mut Write<'_>, relation: &Relation) -> Result<()> {
+    let Relation { from_thread_id, from_channel_id, to_thread_id, to_channel_id, .. } = *relation;
+    let workspace_id = cx.caller().workspace_id;
+    cx.insert(&new_row!("insert into relations" {
+        id: relation.id, workspace_id, kind: relation.kind, from_id: relation.from_id, from_thread_id,
+        from_channel_id, to_id: relation.to_id, to_thread_id, to_channel_id, derived: relation.derived,
+        made_by: relation.made_by, made_at: relation.made_at, lsn: relation.lsn
+    }))
+}
+
+fn check_may_be_related(
+    cx: &Read<'_>,
+    from: &MessagePlace,
+    to: &MessagePlace,
+    ends: &Ends,
+    kind: RelationKind,
+) -> Result<()> {
+    if from.withdrawn || to.withdrawn {
+        return Err(Error::wrong_state("a withdrawn message has no new relations"));
+    }
+    check_not_archived(&ends.from)?;
+    check_not_archived(&ends.to)?;
+    let (of_message,): (i64,) = cx.one(COUNT_FROM, &[&from.id])?.unwrap_or_default();
+    if of_message >= RELATIONS_OF_MESSAGE_MAX {
+        let most = RELATIONS_OF_MESSAGE_MAX;
+        return Err(Error::wrong_state(format!("the message has {most} relations, the maximum")));
+    }
+    if kind != RelationKind::Refutes {
+        return Ok(());
+    }
+    if !ends.source_is_seen_with_target() {
+        let detail = "not all who see the message could read what refutes it: refute it in its own channel, \
+                      or in a public one";
+        return Err(Error::new(Code::NotVisibleToAll, detail));
+    }
+    let (of_thread,): (i64,) = cx.one(COUNT_REFUTING, &[&to.thread_id])?.unwrap_or_default();
+    if of_thread >= REFUTATIONS_MAX {
+        let most = REFUTATIONS_MAX;
+        return Err(Error::wrong_state(format!("{most} refutations lead to the thread, the maximum")));
+    }
+    Ok(())
+}
+
+const COUNT_FROM: &str = "select count(*) from relations where from_id = $1 and not derived";
+
+const COUNT_REFUTING: &str = "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
+
+/// The channels of the two messages of a relation, both of which the caller sees.
+struct Ends {
+    from: ChannelPlace,
+    to: ChannelPlace,
+}
+
+impl Ends {
+    fn of(cx: &Read<'_>, from: ChannelId, to: ChannelId) -> Result<Self> {
+        Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
+    }
+
+    /// Whether all who see the target see the message that leads to it.
+    fn source_is_seen_with_target(&self) -> bool {
+        !self.from.private || self.from.id == self.to.id
+    }
+
+    /// The place of the relation's events: nobody learns there of a message that it may not see.
+    fn subject(&self, relation: &Relation) -> Subject {
+        if self.source_is_seen_with_target() {
+            Subject::thread(relation.to_channel_id, relation.to_thread_id)
+        } else {
+            Subject::thread(relation.from_channel_id, relation.from_thread_id)
+        }
+    }
+
+    /// Returns the target for an event of the relation; none if not all who see the event see it.
+    fn shown(&self, to: MessageId) -> Option<MessageId> {
+        (self.source_is_seen_with_target() || !self.to.private).then_some(to)
+    }
+}
+
+/// Loads the relation, if the caller sees both of its messages.
+fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, Ends)> {
+    let found: Option<Relation> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let relation = found.ok_or_else(|| Error::not_found("relation"))?;
+    let ends = Ends::of(cx, relation.from_channel_id, relation.to_channel_id);
+    let ends = ends.map_err(|error| match error.code() {
+        Code::NotFound => Error::not_found("relation"),
+        _ => error,
+    })?;
+    Ok((relation, ends))
+}
+
+const BY_ID: &str = concat!(
+    "select ",
+    relation_columns!(),
+    " from relations r where r.id = $1 and r.workspace_id = $2 and ",
+    is_kept!("from_id"),
+    " and ",
+    is_kept!("to_id")
+);
+
+/// Removes a relation between two messages and returns what it was.
+///
+/// Fails with 403 `forbidden` if you have not made it and lack `channel:admin`; 409 `wrong-state` if it
+/// follows from what the message cites.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoveRelation {
+    /// The relation.
+    relation_id: RelationId,
+}
+
+fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Result<Relation> {
+    let (relation, ends) = visible_relation(cx, input.relation_id)?;
+    check_may_remove(cx.caller(), relation.made_by)?;
+    if relation.derived {
+        let what = "the relation follows from what the message cites: edit the message";
+        return Err(Error::wrong_state(what));
+    }
+    let event = RelationRemoved {
+        relation_id: relation.id,
+        from_id: relation.from_id,
+        to_id: ends.shown(relation.to_id),
+        kind: relation.kind,
+        member_id: cx.caller().member,
+    };
+    cx.emit(ends.subject(&relation), &event)?;
+    cx.execute(1, DELETE, &[&relation.id])?;
+    Ok(relation)
+}
+
+const DELETE: &str = "delete from relations where id = $1";
+
+/// Fails unless the caller made the relation or has `channel:admin`.
+fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
+    let made = made_by.is_some() && made_by == caller.member;
+    if made || caller.capabilities.has(ChannelAdmin) {
+        return Ok(());
+    }
+    Err(Error::forbidden("only its maker or a member with channel:admin removes a relation"))
+}
+
+/// Removes the relations that withdrawn messages make. Those to them stay, without force.
+fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
+}
+
+/// Removes the relations from and to messages whose rows go.
+fn remove_of(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    remove_from(cx, permit, messages)?;
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_TO, &[id]))
+}
+
+const DELETE_FROM: &str = "delete from relations where from_id = $1";
+
+const DELETE_TO: &str = "delete from relations where to_id = $1";
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::id::WorkspaceId;
+
+    #[test]
+    fn an_event_shows_no_message_that_its_readers_may_not_see() {
+        let channel = |n: u128, private| ChannelPlace {
+            id: Uuid::from_u128(n).into(),
+            workspace_id: WorkspaceId::INSTANCE,
+            archived: false,
+            private,
+        };
+        let target = MessageId::from(Uuid::from_u128(9));
+        // Of which channel the event is, whether it shows the target, and whether a refutation may be made.
+        for (from, to, in_target, shown) in [
+            (channel(1, false), channel(1, false), true, true),
+            (channel(1, false), channel(2, false), true, true),
+            (channel(1, false), channel(2, true), true, true),
+            (channel(1, true), channel(1, true), true, true),
+            (channel(1, true), channel(2, false), false, true),
+            (channel(1, true), channel(2, true), false, false),
+        ] {
+            let ends = Ends { from, to };
+            assert_eq!(ends.source_is_seen_with_target(), in_target);
+            assert_eq!(ends.shown(target).is_some(), shown);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Resolving a refutation, and what is open of a thread.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Relation, RelationKind, is_kept, unresolved, visible_relation};
+use crate::Result;
+use crate::conversation::messages::not_pruned;
+use crate::coordination::thread::visible_thread;
+use crate::coordination::workers::{self, worked_on};
+use crate::error::Error;
+use crate::gates::judges::Judge;
+use crate::id::{MemberId, MessageId, RelationId, ThreadId};
+use crate::identity::members;
+use crate::limits::REASON_IDS_MAX;
+use crate::log::event::Event;
+use crate::op::{Read, Unmet, Write};
+
+/// A refutation was resolved: it no longer keeps the thread of its target from closing.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RelationResolved {
+    /// The relation.
+    relation_id: RelationId,
+    /// The message that refutes.
+    from_id: MessageId,
+    /// The message that it refutes; null if not all who see the event see that.
+    to_id: Option<MessageId>,
+    /// What the one is to the other: `refutes`.
+    kind: RelationKind,
+    /// Who resolved it.
+    member_id: MemberId,
+}
+
+impl Event for RelationResolved {
+    const KIND: &'static str = "RelationResolved";
+}
+
+/// Resolves a refutation and returns it. It no longer keeps the thread of its target from closing.
+///
+/// Whoever made it may, and so may members with the skill `review` who have not worked on that thread. A
+/// resolution of theirs does not count once they have. Resolving it again changes nothing.
+///
+/// Fails with 403 `forbidden` if you are neither; 409 `wrong-state` if the relation is no refutation, or if
+/// the thread of its target is archived.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResolveRelation {
+    /// The relation.
+    relation_id: RelationId,
+}
+
+pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> Result<Relation> {
+    let (relation, ends) = visible_relation(cx, input.relation_id)?;
+    let by = Judge::of(cx.caller())?;
+    check_may_resolve(cx, &relation, by)?;
+    if relation.kind != RelationKind::Refutes {
+        return Err(Error::wrong_state("only a refutation is resolved"));
+    }
+    visible_thread(cx, relation.to_thread_id)?.check_not_archived()?;
+    if !relation.unresolved {
+        return Ok(relation);
+    }
+    let event = RelationResolved {
+        relation_id: relation.id,
+        from_id: relation.from_id,
+        to_id: ends.shown(relation.to_id),
+        kind: relation.kind,
+        member_id: by.member,
+    };
+    cx.emit(ends.subject(&relation), &event)?;
+    let now = cx.now();
+    cx.execute(1, RESOLVE, &[&relation.id, &by.member, &by.actor, &now])?;
+    Ok(Relation {
+        open: false,
+        unresolved: false,
+        resolved_by: Some(by.member),
+        resolved_actor_id: by.delegate(),
+        resolved_at: Some(now),
+        ..relation
+    })
+}
+
+const RESOLVE: &str =
+    "update relations set resolved_by = $2, resolved_actor_id = $3, resolved_at = $4 where id = $1";
+
+/// Fails unless the caller made the relation, or is a reviewer by skill who has not worked on the thread.
+fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()> {
+    let workers = workers::of(cx, relation.to_thread_id)?;
+    let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));
+    if relation.made_by == Some(by.member) && !by_worker {
+        return Ok(());
+    }
+    if by.people().iter().any(|member| workers.contains(member)) {
+        return Err(Error::forbidden("whoever has worked on a thread resolves no refutation about it"));
+    }
+    if members::holders(cx, members::REVIEW)?.contains(&by.member) {
+        return Ok(());
+    }
+    Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))
+}
+
+/// A thread does not close while a refutation of one of its messages is open.
+pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+    let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
+    let detail = match found.first() {
+        None => return Ok(Vec::new()),
+        Some((_, 1)) => "a refutation of one of its messages is not resolved".to_owned(),
+        Some((_, count)) => format!("{count} refutations of its messages are not resolved"),
+    };
+    Ok(vec![Unmet { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
+}
+
+/// By the index of refutations, of which a thread has a limited number.
+const OPEN: &str = concat!(
+    "select o.id, count(*) over () from (
+        select r.id, r.lsn from relations r where r.to_thread_id = $1 and ",
+    unresolved!(),
+    " and exists (select 1 from messages t where t.id = r.to_id and t.withdrawn_at is null) and ",
+    is_kept!("to_id"),
+    " and ",
+    is_kept!("from_id"),
+    ") o order by o.lsn limit $2"
+);
