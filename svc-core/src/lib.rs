@@ -50,9 +50,10 @@
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
-//! | `conversation` | channels, messages, reactions and pins, who sees what, addresses, votes, glossary, |
-//! | | boots, memory, mentions, inboxes, notification preferences |
-//! | `coordination` | threads, dependencies, the queue, claims, freezing, budgets, results, the reaper |
+//! | `conversation` | channels, presence, messages, reactions and pins, follows, who sees what, addresses, |
+//! | | votes, glossary, boots, memory, mentions, inboxes, notification preferences |
+//! | `coordination` | threads, direct messages, dependencies, the queue, claims, freezing, budgets, |
+//! | | results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals, refutations; |
 //! | | what leads to a message |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
@@ -80,6 +81,7 @@
 //! | boot | of a channel: the text that an agent reads when it arrives there |
 //! | mention | an `@` in the words of a message, and the handle or the group behind it |
 //! | inbox | what concerns one member: an item for each message, else for each event, with its reasons |
+//! | direct message | a private channel for talk, which belongs to a set of members and has no tasks |
 //! | memory block | a text that members keep for each other and attach to threads |
 //! | gate | what must be settled before a thread may close; an approval gate asks a person |
 //! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |

@@ -267,6 +267,14 @@ pub const PRESENCE_BEAT: Duration = Duration::from_secs(10);
 pub const PRESENCE_TTL: Duration = Duration::from_secs(30);
 /// Characters of what a member says about its presence.
 pub const PRESENCE_NOTE_MAX: usize = 200;
+/// Members that one opens a direct message with.
+pub const DM_OTHERS_MAX: usize = 10;
+/// Messages of a direct message that are counted as unread.
+pub const DM_UNREAD_MAX: i64 = 100;
+/// Threads, channels and members that one member follows.
+pub const FOLLOWS_MAX: i64 = 500;
+/// Messages that are counted as unread where one follows.
+pub const UNREAD_OF_FOLLOW_MAX: i64 = 100;
 /// Characters of what an agent reads on arrival in a channel.
 pub const BOOT_MAX: usize = 20_000;
 /// Characters of the description of a memory block.

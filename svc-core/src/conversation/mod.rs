@@ -13,6 +13,7 @@ pub(crate) mod channels;
 pub(crate) mod scrub;
 pub(crate) mod shelves;
 pub(crate) mod messages;
+pub(crate) mod follows;
 pub(crate) mod notifications;
 pub(crate) mod addresses;
 pub(crate) mod votes;

@@ -107,6 +107,8 @@ pub(crate) struct ChannelPlace {
     pub workspace_id: WorkspaceId,
     pub archived: bool,
     pub private: bool,
+    /// Whether it is a direct message.
+    pub dm: bool,
 }
 
 columns! {
@@ -115,6 +117,7 @@ columns! {
         workspace_id,
         archived = "c.archived_at is not null",
         private,
+        dm,
     }
 }
 
@@ -125,6 +128,8 @@ pub(crate) struct ThreadPlace {
     pub channel_id: ChannelId,
     pub workspace_id: WorkspaceId,
     pub archived: bool,
+    /// Whether its channel is a direct message.
+    pub dm: bool,
 }
 
 columns! {
@@ -133,6 +138,7 @@ columns! {
         channel_id,
         workspace_id,
         archived = "c.archived_at is not null",
+        dm = "c.dm",
     }
 }
 
@@ -162,7 +168,7 @@ pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPla
         }
         _ => load(),
     }?;
-    cx.loaded_in(place.id);
+    cx.loaded_in(place.id, place.dm);
     Ok(place)
 }
 
@@ -188,7 +194,7 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
         }
         _ => load(),
     }?;
-    cx.loaded_in(place.channel_id);
+    cx.loaded_in(place.channel_id, place.dm);
     Ok(place)
 }
 
@@ -215,7 +221,7 @@ pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId)
     Ok(channel_seen_by(cx, Sight::Member(member), id)?.is_some())
 }
 
-/// Returns the private channels that a member is in, without archived ones.
+/// Returns the private channels that a member is in, without archived ones and direct messages.
 pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
@@ -223,7 +229,7 @@ pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec
 
 const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
-    where m.member_id = $1 and c.private and c.archived_at is null";
+    where m.member_id = $1 and c.private and c.archived_at is null and not c.dm";
 
 /// Who sees a channel, apart from those who see all.
 #[derive(Clone, Debug)]
@@ -305,6 +311,14 @@ const MEMBERS: [&str; 2] = of_channels!(
 /// Fails if the channel is archived, where nothing can be added.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
+}
+
+/// Fails if the channel is a direct message, which belongs to those who are in it and to nobody else.
+pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
+    if channel.dm {
+        return Err(Error::wrong_state("the channel is a direct message"));
+    }
+    Ok(())
 }
 
 /// Fails if somebody who sees the channel `shown_in` does not see this one, and would learn of it there.
@@ -414,8 +428,13 @@ mod tests {
     #[test]
     fn private_objects_are_revealed_only_in_their_own_channel() {
         let [one, other] = [1, 2].map(|id| ChannelId::from(uuid::Uuid::from_u128(id)));
-        let channel =
-            |id, private| ChannelPlace { id, workspace_id: WorkspaceId::INSTANCE, archived: false, private };
+        let channel = |id, private| ChannelPlace {
+            id,
+            workspace_id: WorkspaceId::INSTANCE,
+            archived: false,
+            private,
+            dm: false,
+        };
         assert!(check_visible_to_all(&channel(one, false), other).is_ok());
         assert!(check_visible_to_all(&channel(one, true), one).is_ok());
         let refusal = check_visible_to_all(&channel(one, true), other).unwrap_err();

@@ -260,7 +260,7 @@ macro_rules! candidates {
             " from threads t join channels c on c.id = t.channel_id
              where t.workspace_id = $5 and t.state = 'open' and not t.has_result
                  and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
-                 and t.lsn > $7 and t.lsn <= $8 ",
+                 and not c.dm and t.lsn > $7 and t.lsn <= $8 ",
             $which,
             " and (cast($9 as text) is null or exists (
                  select 1 from footprints f

@@ -26,6 +26,7 @@ pub(crate) mod deferred;
 pub(crate) mod budgets;
 pub(crate) mod results;
 pub(crate) mod lifecycle;
+pub(crate) mod dms;
 pub(crate) mod views;
 pub(crate) mod occupancy;
 pub(crate) mod wait_for_ready;

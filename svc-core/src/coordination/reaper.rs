@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
+use crate::conversation::follows;
 use crate::conversation::inbox::{self, InboxReason};
 use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
@@ -195,8 +196,9 @@ fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     };
     let place = thread.assignee_id.map_or(thread.place(), |holder| thread.place().about(holder));
     let recorded = cx.emit(place, &event)?;
-    let owner: Vec<MemberId> = thread.owner_id.into_iter().collect();
-    inbox::notify_of_service(cx, &recorded, InboxReason::ClaimUnacknowledged, &owner)?;
+    let mut told = thread.assignee_id.map_or(Ok(Vec::new()), |holder| follows::followers(cx, holder))?;
+    told.extend(thread.owner_id);
+    inbox::notify_of_service(cx, &recorded, InboxReason::ClaimUnacknowledged, &told)?;
     Ok(true)
 }
 

@@ -65,7 +65,7 @@ const RULES: &[Rule] = &[
     Rule::new(left_out::UNFROZEN, is_unfrozen).at_hand_off(),
     Rule::new(left_out::SKILLS, has_the_skills).at_hand_off(),
     Rule::new(left_out::CHANNEL, sees_the_channel).at_hand_off(),
-    Rule::new(left_out::IN_USE, is_in_use).in_queue("c.archived_at is null"),
+    Rule::new(left_out::IN_USE, is_in_use).in_queue("c.archived_at is null and not c.dm"),
     // Each obstacle has a part of its own.
     Rule::new(left_out::NOTHING, is_unobstructed),
 ];
@@ -94,7 +94,7 @@ pub(in crate::coordination) use is_claimable;
 /// The conditions of the queue on a thread `t` and its channel `c`.
 macro_rules! is_ready {
     () => {
-        concat!($crate::coordination::rules::is_claimable!(), " and c.archived_at is null")
+        concat!($crate::coordination::rules::is_claimable!(), " and c.archived_at is null and not c.dm")
     };
 }
 pub(in crate::coordination) use is_ready;
@@ -255,7 +255,11 @@ fn sees_the_channel(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
 }
 
 fn is_in_use(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
-    if places::visible_channel(cx, thread.channel_id)?.archived {
+    let channel = places::visible_channel(cx, thread.channel_id)?;
+    if channel.dm {
+        return Err(not_claimable("dm", "it is of a direct message, and no task"));
+    }
+    if channel.archived {
         let detail = "its channel is archived: unarchive the channel first";
         return Err(not_claimable("channel-archived", detail));
     }

@@ -173,8 +173,8 @@ const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 ord
 
 /// Returns the threads of all channels of a workspace that you may see, oldest first.
 ///
-/// One page covers at most 2000 threads, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, so it may
+/// be short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkspaceThreads {
@@ -212,7 +212,7 @@ fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result
 const IN_WORKSPACE: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.lsn > $6 and t.lsn <= $9 and (cast($7 as text) is null or t.state = $7)
-        and ",
+        and not c.dm and ",
     visible!(c),
     " order by t.lsn limit $8"
 );

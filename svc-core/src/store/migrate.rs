@@ -81,6 +81,8 @@ migrations! {
     53 "0053_inbox",
     54 "0054_preferences",
     56 "0056_presence",
+    57 "0057_dms",
+    58 "0058_follows",
 }
 
 /// Returns the version of the schema: that of the newest migration.

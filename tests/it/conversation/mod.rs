@@ -5,6 +5,8 @@ mod addresses;
 mod boot;
 mod channels;
 mod content;
+mod dms;
+mod follows;
 mod glossary;
 mod in_events;
 mod inbox;

@@ -16,7 +16,7 @@ macro_rules! by_area {
     (@list $($then:tt)*) => {
         $crate::house::areas::by_area! {
             @$($then)*:
-            approvals apps audit budgets channels claims delegation events footprints glossary identity
+            approvals apps audit budgets channels claims delegation dms events footprints glossary identity
             land_gate members memory mentions messages notifications operator pauses pins portability presence
             reactions relations results retention reviews sharing slots threads votes workspaces
         }

@@ -72,6 +72,7 @@ const MAY_DECIDE_VISIBILITY: &[(&str, &str)] = &[
     ("svc-core/src/conversation/channels/mod.rs", "lists channels"),
     ("svc-core/src/conversation/channels/change.rs", "changes whether one is private"),
     ("svc-core/src/conversation/channels/members.rs", "lists and changes who is in one"),
+    ("svc-core/src/conversation/channels/direct.rs", "lists and changes who is in a direct message"),
     ("svc-core/src/conversation/channels/privacy.rs", "checks that no dependency shows a hidden thread"),
     ("svc-core/src/integrity/snapshot/graph.rs", "the graph has all channels"),
 ];

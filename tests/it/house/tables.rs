@@ -26,6 +26,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/addresses",
             "conversation/boot",
+            "conversation/follows",
             "conversation/inbox",
             "conversation/mentions",
             "conversation/messages",
@@ -62,6 +63,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // The caller is found by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
+    ("dm_sets", "conversation/channels", &[]),
     ("erased", "integrity/portability", &[]),
     (
         "events",
@@ -97,6 +99,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "integrity/snapshot",
         ],
     ),
+    ("follows", "conversation/follows", &[]),
     (
         "footprints",
         "coordination/footprint",
@@ -106,7 +109,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("glossary", "conversation/glossary", &[]),
     ("imports", "integrity/portability", &[]),
     // Who waits for an inbox is woken by what is new there.
-    ("inbox", "conversation/inbox", &["conversation/notifications", "log/bus"]),
+    ("inbox", "conversation/inbox", &["conversation/channels", "conversation/notifications", "log/bus"]),
     ("inbox_rules", "conversation/notifications", &[]),
     ("key_checks", "log/keys", &[]),
     ("kind_counts", "integrity/census", &[]),
@@ -139,6 +142,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "messages",
         "conversation/messages",
         &[
+            "conversation/channels",
+            "conversation/follows",
             "conversation/notifications",
             "conversation/votes",
             "gates/backlinks",
@@ -192,6 +197,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "coordination/thread",
         &[
             "conversation/channels",
+            "conversation/follows",
             "conversation/places",
             "conversation/presence",
             "coordination/budget",
@@ -201,6 +207,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/dead_letters",
             "coordination/deferred",
             "coordination/dependencies",
+            "coordination/dms",
             "coordination/footprints",
             "coordination/lifecycle",
             "coordination/obstacles",

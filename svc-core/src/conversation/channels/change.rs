@@ -15,7 +15,7 @@ use super::privacy::{
 use super::{Channel, load_visible};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, WorkspaceWrite};
-use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::conversation::places::{check_no_dm, check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
@@ -39,11 +39,13 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Archive a channel")
             .post("/channels/{channel_id}/archive")
             .needs(&[ChannelAdmin])
+            .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
+            .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("archived_channel")})),
     ]
 }
@@ -71,7 +73,7 @@ impl Event for ChannelUpdated {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelArchived {
     /// The channel.
-    channel_id: ChannelId,
+    pub(super) channel_id: ChannelId,
 }
 
 impl Event for ChannelArchived {
@@ -95,10 +97,10 @@ impl Event for ChannelUnarchived {
 /// become members too; all others lose sight of it at once.
 ///
 /// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
-/// 409 `wrong-state` if the channel is archived; 409 `not-visible-to-all`, naming up to 10 threads in
-/// `thread_ids`, if the channel would become private while threads of other, public channels wait for its
-/// threads or are kept open by refutations in it, or public while its threads wait for threads of other,
-/// private channels.
+/// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, naming up to
+/// 10 threads in `thread_ids`, if the channel would become private while threads of other, public channels
+/// wait for its threads or are kept open by refutations in it, or public while its threads wait for threads of
+/// other, private channels.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
@@ -116,7 +118,9 @@ pub(super) struct UpdateChannel {
 }
 
 fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
-    check_not_archived(&visible_channel(cx, input.channel_id)?)?;
+    let place = visible_channel(cx, input.channel_id)?;
+    check_no_dm(&place)?;
+    check_not_archived(&place)?;
     let mut channel = load_visible(cx, input.channel_id)?;
     let was_private = channel.private;
     if !apply(&mut channel, input) {
@@ -190,6 +194,8 @@ fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator
 ///
 /// An archived channel can be read as before, but takes no new threads, messages or members until it is
 /// unarchived. Archiving it again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArchiveChannel {
@@ -198,6 +204,7 @@ pub(super) struct ArchiveChannel {
 }
 
 fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
+    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
     let channel = load_visible(cx, input.channel_id)?;
     if channel.archived {
         return Ok(channel);
@@ -210,6 +217,8 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
 /// Unarchives a channel and returns it.
 ///
 /// Unarchiving a live channel changes nothing.
+///
+/// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnarchiveChannel {
@@ -218,6 +227,7 @@ pub(super) struct UnarchiveChannel {
 }
 
 fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
+    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
     let channel = load_visible(cx, input.channel_id)?;
     if !channel.archived {
         return Ok(channel);
@@ -231,7 +241,7 @@ fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>)
     Ok(Channel { archived: archived_at.is_some(), archived_at, ..channel })
 }
 
-const SET_ARCHIVED: &str = "update channels set archived_at = $2 where id = $1";
+pub(super) const SET_ARCHIVED: &str = "update channels set archived_at = $2 where id = $1";
 
 #[cfg(test)]
 mod tests {

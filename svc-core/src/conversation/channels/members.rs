@@ -11,7 +11,7 @@ use super::privacy::check_may_remove;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::conversation::places::{check_no_dm, check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Remove a member from a channel")
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
-            .refuses(&[Code::Forbidden, Code::NotFound])
+            .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
             .example(|w| json!({"channel_id": w.id("private_channel"), "member_id": w.id("agent")})),
     ]
 }
@@ -97,9 +97,9 @@ impl Event for ChannelMemberAdded {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ChannelMemberRemoved {
     /// The channel.
-    channel_id: ChannelId,
+    pub(super) channel_id: ChannelId,
     /// The member that was removed.
-    member_id: MemberId,
+    pub(super) member_id: MemberId,
 }
 
 impl Event for ChannelMemberRemoved {
@@ -139,7 +139,7 @@ const LIST_MEMBERS: &str = concat!(
 ///
 /// Only a member of a private channel can add others to it. Adding a member again changes nothing.
 ///
-/// Fails with 409 `wrong-state` if the channel is archived.
+/// Fails with 409 `wrong-state` if the channel is archived or a direct message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddChannelMember {
@@ -151,6 +151,7 @@ pub(super) struct AddChannelMember {
 
 fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
     let channel = visible_channel(cx, input.channel_id)?;
+    check_no_dm(&channel)?;
     load_member(cx, input.member_id)?;
     if let Some(member) = find_member(cx, channel.id, input.member_id)? {
         return Ok(member);
@@ -167,7 +168,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
 ///
 /// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
 /// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
-/// `not-found` if the member is not in the channel.
+/// `not-found` if the member is not in the channel; 409 `wrong-state` if the channel is a direct message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveChannelMember {
@@ -178,6 +179,7 @@ pub(super) struct RemoveChannelMember {
 }
 
 fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {
+    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
     let channel = load_visible(cx, input.channel_id)?;
     let member =
         find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;
@@ -191,7 +193,7 @@ fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Res
     Ok(removed)
 }
 
-const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
+pub(super) const DELETE_MEMBER: &str = "delete from channel_members where channel_id = $1 and member_id = $2";
 
 pub(super) fn find_member(
     cx: &Read<'_>,

@@ -2,13 +2,15 @@
 //!
 //! A private channel and everything in it exists only for its members. A public channel may have members too,
 //! which does not affect access. What a channel is, and how it is created and read, are in this file;
-//! `change` has its later life, `members` who is in it, and `privacy` the rules of who decides who sees it.
+//! `change` has its later life, `members` who is in it, `privacy` the rules of who decides who sees it, and
+//! `direct` those that are direct messages.
 //! What archiving and privacy mean for the tasks inside follows from the events of this folder, in
 //! coordination.
 
 mod privacy;
 mod members;
 mod change;
+pub(crate) mod direct;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +26,7 @@ use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::columns;
+use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
 pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
@@ -44,6 +46,8 @@ struct Channel {
     topic: Option<String>,
     /// Whether only its members may see it and what is in it.
     private: bool,
+    /// What kind of channel it is.
+    kind: ChannelKind,
     /// Whether it is archived and takes nothing new.
     archived: bool,
     /// When it was archived; null while it is live.
@@ -63,6 +67,7 @@ columns! {
         name,
         topic,
         private,
+        kind = dm,
         archived_at: Option<Time>,
         created_by,
         created_at,
@@ -70,6 +75,26 @@ columns! {
     }
     make { archived: archived_at.is_some() }
     insert "insert into channels" {}
+}
+
+/// What kind of channel it is: one for tasks, or a direct message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ChannelKind {
+    Channel,
+    Dm,
+}
+
+impl ToParam for ChannelKind {
+    fn param(&self) -> Param<'_> {
+        Param::Bool(*self == Self::Dm)
+    }
+}
+
+impl FromValue for ChannelKind {
+    fn from_value(value: Value) -> Result<Self> {
+        bool::from_value(value).map(|dm| if dm { Self::Dm } else { Self::Channel })
+    }
 }
 
 /// A channel was created.
@@ -83,6 +108,8 @@ struct ChannelCreated {
     topic: Option<String>,
     /// Whether only its members may see the channel.
     private: bool,
+    /// What kind of channel it is.
+    kind: ChannelKind,
 }
 
 impl Event for ChannelCreated {
@@ -99,7 +126,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
             EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
             EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
-            EventKind::of::<ChannelMemberAdded>(),
+            EventKind::of::<ChannelMemberAdded>().invalidates(Invalidates::Access),
             EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
         ])
         .sample(Sample::new(
@@ -131,7 +158,7 @@ pub(crate) fn feature() -> Feature {
                 .after("members")
                 .ids("id workspace_id created_by")
                 .texts("name topic")
-                .bools("private")
+                .bools("private dm is_group")
                 .times("created_at archived_at")
                 .ints("lsn"),
             Records::table("channel_members", "channel_id member_id")
@@ -191,8 +218,9 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     let id: ChannelId = cx.new_id()?;
     let topic = input.topic.as_deref().map(str::to_owned);
     let private = input.private.unwrap_or(false);
+    let kind = ChannelKind::Channel;
     let event =
-        ChannelCreated { channel_id: id, name: input.name.to_string(), topic: topic.clone(), private };
+        ChannelCreated { channel_id: id, name: input.name.to_string(), topic: topic.clone(), private, kind };
     let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
     let channel = Channel {
         id,
@@ -200,6 +228,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         name: event.name,
         topic,
         private,
+        kind,
         archived: false,
         archived_at: None,
         created_by: cx.caller().member,
@@ -215,8 +244,9 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 
 /// Returns the channels that you may see, oldest first.
 ///
-/// Private channels are returned only to their members. One page covers at most 2000 channels, so it may be
-/// short or empty although there is more: continue while `next_cursor` is not null.
+/// Private channels are returned only to their members, and direct messages by `list_dms` alone. One page
+/// covers at most 2000 channels, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChannels {
@@ -244,7 +274,7 @@ const LIST_CHANNELS: &str = concat!(
     "select ",
     channel_columns!(),
     " from channels c
-     where c.workspace_id = $5 and c.lsn > $6 and c.lsn <= $9
+     where c.workspace_id = $5 and c.lsn > $6 and c.lsn <= $9 and not c.dm
        and (cast($8 as boolean) is null or (c.archived_at is not null) = cast($8 as boolean)) and ",
     visible!(c),
     " order by c.lsn limit $7"
@@ -284,6 +314,7 @@ fn channel() -> Channel {
         name: "build".to_owned(),
         topic: Some("red".to_owned()),
         private: false,
+        kind: ChannelKind::Channel,
         archived: false,
         archived_at: None,
         created_by: None,

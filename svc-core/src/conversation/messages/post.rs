@@ -15,6 +15,7 @@ use super::keys;
 use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
 use super::stored::{MessagePlace, uri};
 use crate::Result;
+use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::entropy::Entropy;
@@ -73,8 +74,8 @@ impl Event for MessagePosted {
 /// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
 /// which mentions reach nobody. `@channel` mentions those who are in the channel, `@here` those of them who
 /// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML
-/// mentions nobody, and of each message the first 50 mentions count. Only you can edit it; `delete_message`
-/// withdraws it.
+/// mentions nobody, and of each message the first 50 mentions count. In a direct message all others hear it.
+/// Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -204,6 +205,9 @@ pub(crate) fn post_sealed(
         None => Reached::default(),
     };
     mentions::tell(cx, &recorded, id, &reached)?;
+    if place.dm {
+        inbox::notify(cx, &recorded, InboxReason::Dm, Some(id), To::ChannelMembers)?;
+    }
     let Reached { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     let content_hash = hash_text(&content_hash);

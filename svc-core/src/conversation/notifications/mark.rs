@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::item::unread;
 use crate::Result;
+use crate::conversation::follows;
 use crate::conversation::inbox::Reasons;
 use crate::error::Error;
 use crate::id::MemberId;
@@ -26,7 +27,8 @@ type Lsn = Count<0, { i64::MAX }>;
 
 /// Marks items of your inbox read, and returns how many are left unread.
 ///
-/// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Marking them again changes nothing.
+/// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Marking them again changes nothing. If you follow
+/// `target_id`, what was posted there until now counts as seen, too.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -97,6 +99,7 @@ fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<LeftUnrea
         }
         (None, None, Some(target)) => {
             cx.execute_any(MARK_TARGET, &[&member, &now, &reasons, &target])?;
+            follows::see(cx, target)?;
         }
         _ => return Err(Error::malformed("expected one of `up_to_lsn`, `lsns` and `target_id`")),
     }

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use super::workers;
 use crate::Result;
+use crate::conversation::follows;
 use crate::conversation::inbox::{self, InboxReason, To};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
@@ -391,8 +392,9 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
         let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
         let recorded = cx.emit(thread.place().about(held.holder), &expired)?;
-        let owner: Vec<MemberId> = thread.owner_id.into_iter().collect();
-        inbox::notify_of_service(cx, &recorded, InboxReason::ClaimExpired, &owner)?;
+        let mut told = follows::followers(cx, held.holder)?;
+        told.extend(thread.owner_id);
+        inbox::notify_of_service(cx, &recorded, InboxReason::ClaimExpired, &told)?;
     }
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,

@@ -158,6 +158,17 @@ pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread)
     Ok(child)
 }
 
+/// Creates a thread of a direct message, which is no task, at a place that was checked.
+pub(in crate::coordination) fn open_conversation(
+    cx: &mut Write<'_>,
+    channel: &ChannelPlace,
+    title: &str,
+) -> Result<Thread> {
+    let task =
+        Task { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
+    open(cx, channel, None, &task)
+}
+
 /// Creates a thread at a place that was checked.
 fn open(
     cx: &mut Write<'_>,

@@ -22,7 +22,7 @@ use change::{
     update_thread,
 };
 pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
-pub(in crate::coordination) use create::ThreadCreated;
+pub(in crate::coordination) use create::{ThreadCreated, open_conversation};
 use create::{create_child_thread, create_thread};
 
 type Title = Text<1, TITLE_MAX>;

@@ -90,7 +90,7 @@ const READY_FOOTPRINTS: &str = concat!(
         select $1
         union all
         select c.id from channels c
-        where c.workspace_id = $1 and c.workspace_id <> ",
+        where c.workspace_id = $1 and not c.dm and c.workspace_id <> ",
     audience!(c),
     " and exists (select 1 from ready r where r.pool = c.id and r.footprint <> 0)),
     walk (pool, footprint) as (

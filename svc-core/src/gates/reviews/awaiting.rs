@@ -56,7 +56,8 @@ macro_rules! are_apart {
 /// By the index of threads in review, and that of last verdicts.
 const AWAITING: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null and ",
+     where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null
+        and not c.dm and ",
     are_apart!("$6, $7"),
     " and ",
     is_asked!("$6"),

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::artifacts;
 use super::{ShareTicket, ShareTicketIssued};
-use crate::conversation::places::visible_channel;
+use crate::conversation::places::{check_no_dm, visible_channel};
 use crate::error::{Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId, WorkspaceId};
@@ -33,6 +33,8 @@ const SECRET_PREFIX: &str = "svc_share_";
 /// results, and the artifacts that you name. The ticket belongs to you: it ends when you are deactivated,
 /// that of an app also with its installation, and it shows nothing while you do not see the channel. It lasts
 /// 48 hours at most.
+///
+/// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -66,6 +68,7 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     let owner_id = cx.caller().member_id()?;
     let expires_at = end(cx.now(), input.expires_at, input.expires_in_secs)?;
     let channel = visible_channel(cx, input.channel_id)?;
+    check_no_dm(&channel)?;
     let artifact_shas: BTreeSet<ArtifactSha> = input.artifact_shas.iter().copied().collect();
     for sha in &artifact_shas {
         artifacts::held(cx, *sha)?;

@@ -19,7 +19,7 @@ use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::capability::Right;
 use crate::conversation::places::visible;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::ends::MemberDeactivated;
@@ -113,6 +113,7 @@ pub(crate) fn feature() -> Feature {
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .created()
+                    .refuses(&[Code::WrongState])
                     .example(ticket),
                 read("list_share_tickets", list_share_tickets)
                     .title("List the share tickets of a workspace")

@@ -57,6 +57,8 @@ pub(crate) struct Batch {
     job: Mark,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
+    /// Whether the running job is about something whose place no audit row names.
+    pub discreet: bool,
     /// Whether the running job has said that it changes nothing of note.
     pub unchanged: bool,
     /// What its jobs have read.
@@ -80,6 +82,7 @@ impl Batch {
             audit: Vec::new(),
             job: Mark::default(),
             loaded: None,
+            discreet: false,
             unchanged: false,
             memos: Memos::default(),
             expected: Expected::default(),
@@ -195,7 +198,8 @@ impl Batch {
         head.audit_seq += 1;
         self.heads.insert(workspace, head);
         let &AuditEntry { at, action, attribution, .. } = entry;
-        let (seq, channel_id) = (head.audit_seq, self.channel_of_job(workspace));
+        let channel_id = if self.discreet { None } else { self.channel_of_job(workspace) };
+        let seq = head.audit_seq;
         self.audit.push(AuditRow { workspace, seq, at, action, attribution, channel_id, metadata });
         Ok(())
     }
@@ -282,6 +286,7 @@ impl BatchState for Batch {
     fn begin_job(&mut self) {
         self.undo.clear();
         self.loaded = None;
+        self.discreet = false;
         self.unchanged = false;
         self.cache.begin_job();
         self.memos.begin_job();

@@ -14,6 +14,8 @@ pub(crate) struct Origin {
     pub surface: Surface,
     operation: &'static str,
     path: String,
+    /// The path as it is declared, without ids.
+    template: &'static str,
     status: u16,
     ids: Option<Map<String, Value>>,
 }
@@ -32,6 +34,7 @@ impl Origin {
             surface,
             operation: operation.map_or("", |operation| operation.name()),
             path: path.to_owned(),
+            template: operation.map_or("", |operation| operation.http().path),
             status: operation.map_or(200, |operation| operation.http().success.status()),
             ids,
         }
@@ -39,7 +42,7 @@ impl Origin {
 
     /// Returns the origin of a change that no request caused.
     pub fn system(surface: Surface) -> Self {
-        Self { surface, operation: "", path: String::new(), status: 200, ids: None }
+        Self { surface, operation: "", path: String::new(), template: "", status: 200, ids: None }
     }
 
     fn operation(&self) -> String {
@@ -51,15 +54,17 @@ impl Origin {
         }
     }
 
-    /// Returns the metadata of the generic row.
-    pub fn mutation(&self) -> Value {
+    /// Returns the metadata of the generic row: without ids, if it must be `discreet`.
+    pub fn mutation(&self, discreet: bool) -> Value {
+        let names_ids = self.ids.is_none();
         let mut metadata = json!({
             "surface": self.surface.name(),
             "operation": self.operation(),
-            "path": self.path,
+            "path": if discreet && names_ids { self.template } else { &self.path },
             "status": self.status,
         });
-        if let (Some(ids), Some(members)) = (&self.ids, metadata.as_object_mut()) {
+        let ids = self.ids.as_ref().filter(|_| !discreet);
+        if let (Some(ids), Some(members)) = (ids, metadata.as_object_mut()) {
             members.insert("ids".to_owned(), Value::Object(ids.clone()));
         }
         metadata

@@ -252,7 +252,8 @@ impl Call {
                 || row.access().unaudited_if_unchanged && batch.borrow().unchanged);
         let is_mutation = refused.is_none() && self.origin.surface != Surface::System && !is_unaudited;
         if is_mutation && !batch.borrow().has_audited() {
-            cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", self.origin.mutation())?;
+            let metadata = self.origin.mutation(batch.borrow().discreet);
+            cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", metadata)?;
         }
         if cx.caller().grant.is_some() {
             cx.audit("authorization.decision", self.origin.decision(refused))?;

@@ -234,10 +234,13 @@ impl<'a> Read<'a> {
 
     /// Records that an object in this channel was loaded.
     ///
-    /// The first one that a change loads is what it is about, and determines where its audit row belongs.
-    pub(crate) fn loaded_in(&self, channel: ChannelId) {
+    /// The first one that a change loads is what it is about, and determines where its audit row belongs. If
+    /// any is in a direct message, the row says neither where nor what.
+    pub(crate) fn loaded_in(&self, channel: ChannelId, is_dm: bool) {
         if let CacheRef::Writer(batch) = &self.cache {
-            batch.borrow_mut().loaded_in(self.caller.workspace_id, channel);
+            let mut batch = batch.borrow_mut();
+            batch.loaded_in(self.caller.workspace_id, channel);
+            batch.discreet |= is_dm;
         }
     }
 
@@ -377,6 +380,11 @@ impl<'a> Write<'a> {
     /// Goes on with the log of a workspace that was imported, behind its last event.
     pub(crate) fn begin_imported_log(&mut self, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
         self.batch.borrow_mut().continue_log(self.conn, workspace, head)
+    }
+
+    /// Says that the call is about a direct message, so that its audit row has no ids.
+    pub(crate) fn discreet(&mut self) {
+        self.batch.borrow_mut().discreet = true;
     }
 
     /// Says that the call changes nothing of note, so that an operation that declares it leaves no audit row.

@@ -1,0 +1,306 @@
+//! Direct messages as channels: each belongs to a set of members, and nobody else sees it or is let in.
+//!
+//! A set has one. Which one is found by a hash of the set, which is kept beside the channels and never leaves
+//! the instance; what an import has brought is found by its members.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::change::{ChannelArchived, SET_ARCHIVED};
+use super::members::{DELETE_MEMBER, insert_member};
+use super::{Channel, ChannelCreated, ChannelKind, ChannelMemberRemoved};
+use crate::Result;
+use crate::conversation::places::{ChannelPlace, visible_channel};
+use crate::error::Error;
+use crate::hash::sha256;
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::limits::DM_UNREAD_MAX;
+use crate::log::event::Subject;
+use crate::op::{Read, Write};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{Engine, columns};
+
+/// What the channel of a direct message is called. Nobody can call it anything else.
+const NAME: &str = "Direct message";
+
+/// A direct message that the caller is in.
+pub(crate) struct DirectMessage {
+    pub id: ChannelId,
+    /// Whether members may be added, and may leave: it was opened for more than two.
+    pub is_group: bool,
+}
+
+columns! { direct_columns: DirectMessage as c { id, is_group } }
+
+/// Loads a direct message that the caller is in.
+pub(crate) fn load(cx: &Read<'_>, id: ChannelId) -> Result<DirectMessage> {
+    let channel = visible_channel(cx, id)?;
+    let found = if channel.dm { cx.one(LOAD, &[&channel.id])? } else { None };
+    found.ok_or_else(|| Error::not_found("direct message"))
+}
+
+const LOAD: &str = concat!("select ", direct_columns!(), " from channels c where c.id = $1");
+
+/// A member of a direct message.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Participant {
+    /// The member.
+    pub member_id: MemberId,
+    /// Its handle.
+    handle: String,
+}
+
+/// A member of one of some direct messages.
+struct ParticipantRow {
+    channel_id: ChannelId,
+    member_id: MemberId,
+    handle: String,
+}
+
+columns! { participant_columns: ParticipantRow as s { channel_id, member_id, handle = "m.handle" } }
+
+/// Returns who is in each of some direct messages.
+pub(crate) fn participants_of(
+    cx: &Read<'_>,
+    dms: &[ChannelId],
+) -> Result<BTreeMap<ChannelId, Vec<Participant>>> {
+    let mut found: BTreeMap<ChannelId, Vec<Participant>> = BTreeMap::new();
+    if dms.is_empty() {
+        return Ok(found);
+    }
+    let ids: Vec<Uuid> = dms.iter().map(|id| id.uuid()).collect();
+    let sql = match cx.engine() {
+        Engine::Sqlite => PARTICIPANTS_SQLITE,
+        Engine::Postgres => PARTICIPANTS_POSTGRES,
+    };
+    for ParticipantRow { channel_id, member_id, handle } in cx.query(sql, &[&ids])? {
+        found.entry(channel_id).or_default().push(Participant { member_id, handle });
+    }
+    Ok(found)
+}
+
+macro_rules! participants {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            participant_columns!(),
+            " from channel_members s join members m on m.id = s.member_id
+             where s.channel_id ",
+            $which,
+            " order by m.lsn"
+        )
+    };
+}
+
+const PARTICIPANTS_SQLITE: &str = participants!("in (select unhex(value) from json_each($1))");
+
+const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
+
+/// A direct message, and what is new in it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedDm {
+    /// The id of its channel.
+    id: ChannelId,
+    /// Its first thread, to talk in.
+    thread_id: ThreadId,
+    /// Who is in it, you too, in the order in which they joined the workspace.
+    participants: Vec<Participant>,
+    /// How many of its messages are unread in your inbox; 100 at most.
+    unread: i64,
+    /// The position of its last message in the workspace's log; null if there is none.
+    last_lsn: Option<i64>,
+    /// The position of its opening in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    dm_columns: ListedDm as c {
+        id,
+        thread_id = ("(select t.id from threads t where t.channel_id = c.id order by t.lsn limit 1)"),
+        unread = ("(select count(*) from (
+            select 1 from inbox i
+            where i.member_id = own.member_id and i.read_at is null and i.channel_id = c.id
+                and i.message_id is not null limit $4) x)"),
+        last_lsn = ("(select max(m.lsn) from messages m where m.channel_id = c.id)"),
+        lsn,
+    }
+    make { participants: Vec::new() }
+}
+
+/// Returns a page of the direct messages that the caller is in, in the order in which they were opened.
+pub(crate) fn of_caller(
+    cx: &Read<'_>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<ListedDm>> {
+    let (member, after) = (cx.caller().member_id()?, Cursor::after(cursor));
+    let rows = cx.rows(LIST, &[&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX])?;
+    let page = Page::of(rows, limit, |dm: &ListedDm| dm.lsn);
+    let listed: Vec<ChannelId> = page.items().iter().map(|dm| dm.id).collect();
+    let mut found = participants_of(cx, &listed)?;
+    page.try_map(|dm| Ok(ListedDm { participants: found.remove(&dm.id).unwrap_or_default(), ..dm }))
+}
+
+const LIST: &str = concat!(
+    "select ",
+    dm_columns!(),
+    " from channel_members own join channels c on c.id = own.channel_id
+     where own.member_id = $1 and c.dm and c.lsn > $2 order by c.lsn limit $3"
+);
+
+/// Returns the direct message of a set of members that has the caller, if there is one.
+pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
+    let (workspace, key) = (cx.caller().workspace_id, key_of(set));
+    if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
+        return Ok(Some(known));
+    }
+    let sql = match cx.engine() {
+        Engine::Sqlite => BY_MEMBERS_SQLITE,
+        Engine::Postgres => BY_MEMBERS_POSTGRES,
+    };
+    let (caller, ids) = (cx.caller().member_id()?, uuids(set));
+    let size = i64::try_from(ids.len()).map_err(Error::internal)?;
+    let found = cx.one(sql, &[&caller, &size, &ids])?;
+    if let Some((id,)) = found {
+        keep_key(cx, id, set)?;
+    }
+    Ok(found.map(|(id,)| id))
+}
+
+const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
+
+/// The first one with `$2` members, all of `$3`, that no hash leads to.
+macro_rules! by_members {
+    ($of_set:literal) => {
+        concat!(
+            "select c.id from channel_members own join channels c on c.id = own.channel_id
+             where own.member_id = $1 and c.dm
+                 and (select count(*) from channel_members s where s.channel_id = c.id and s.member_id ",
+            $of_set,
+            ") = $2
+                 and (select count(*) from channel_members s where s.channel_id = c.id) = $2
+                 and not exists (select 1 from dm_sets d where d.channel_id = c.id)
+             order by c.lsn limit 1"
+        )
+    };
+}
+
+const BY_MEMBERS_SQLITE: &str = by_members!("in (select unhex(value) from json_each($3))");
+
+const BY_MEMBERS_POSTGRES: &str = by_members!("= any($3)");
+
+/// Creates the direct message of a set of members.
+pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<ChannelPlace> {
+    let id: ChannelId = cx.new_id()?;
+    let event = ChannelCreated {
+        channel_id: id,
+        name: NAME.to_owned(),
+        topic: None,
+        private: true,
+        kind: ChannelKind::Dm,
+    };
+    let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
+    let workspace_id = cx.caller().workspace_id;
+    let channel = Channel {
+        id,
+        workspace_id,
+        name: event.name,
+        topic: None,
+        private: true,
+        kind: event.kind,
+        archived: false,
+        archived_at: None,
+        created_by: cx.caller().member,
+        created_at: cx.now(),
+        lsn,
+    };
+    channel.with_new_row(|row| cx.insert(row))?;
+    if set.len() > 2 {
+        cx.execute(1, SET_GROUP, &[&id])?;
+    }
+    for member in set {
+        insert_member(cx, id, *member)?;
+    }
+    keep_key(cx, id, set)?;
+    Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
+}
+
+const SET_GROUP: &str = "update channels set is_group = true where id = $1";
+
+/// Adds a member to a group.
+pub(crate) fn add(
+    cx: &mut Write<'_>,
+    id: ChannelId,
+    mut set: BTreeSet<MemberId>,
+    new: MemberId,
+) -> Result<()> {
+    insert_member(cx, id, new)?;
+    set.insert(new);
+    keep_key(cx, id, &set)
+}
+
+/// Takes a member out of a group. The last one archives it.
+///
+/// Returns whether that was the last one.
+pub(crate) fn leave(
+    cx: &mut Write<'_>,
+    id: ChannelId,
+    mut set: BTreeSet<MemberId>,
+    member_id: MemberId,
+) -> Result<bool> {
+    let removed = ChannelMemberRemoved { channel_id: id, member_id };
+    cx.emit(Subject::channel(id).about(member_id), &removed)?;
+    cx.execute(1, DELETE_MEMBER, &[&id, &member_id])?;
+    set.remove(&member_id);
+    keep_key(cx, id, &set)?;
+    if set.is_empty() {
+        let now = cx.now();
+        cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
+        cx.execute(1, SET_ARCHIVED, &[&id, &Some(now)])?;
+    }
+    Ok(set.is_empty())
+}
+
+/// Keeps by which set a direct message is found: its own, unless another one is found by that.
+fn keep_key(cx: &mut Write<'_>, id: ChannelId, set: &BTreeSet<MemberId>) -> Result<()> {
+    cx.execute_any(DELETE_KEY, &[&id])?;
+    if set.is_empty() {
+        return Ok(());
+    }
+    let (workspace, key) = (cx.caller().workspace_id, key_of(set));
+    cx.execute_any(INSERT_KEY, &[&workspace, &key, &id])
+}
+
+const DELETE_KEY: &str = "delete from dm_sets where channel_id = $1";
+
+const INSERT_KEY: &str = "
+    insert into dm_sets (workspace_id, set_key, channel_id) values ($1, $2, $3) on conflict do nothing";
+
+/// Returns the hash of a set of members.
+fn key_of(set: &BTreeSet<MemberId>) -> [u8; 32] {
+    let ids: Vec<u8> = uuids(set).iter().flat_map(|id| *id.as_bytes()).collect();
+    sha256(&ids)
+}
+
+fn uuids(set: &BTreeSet<MemberId>) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> = set.iter().map(|member| member.uuid()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_one_hash() {
+        let member = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let key = |ids: &[u128]| key_of(&ids.iter().map(|n| member(*n)).collect());
+        assert_eq!(key(&[3, 1, 2]), key(&[2, 2, 1, 3]));
+        assert_ne!(key(&[1, 2]), key(&[1, 2, 3]));
+        assert_ne!(key(&[1]), key(&[2]));
+    }
+}

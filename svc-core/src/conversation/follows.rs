@@ -1,0 +1,255 @@
+//! Follows: the threads, channels and members that a member keeps an eye on.
+//!
+//! They cost nothing where messages are posted: what is new in a thread or a channel is counted when its
+//! follower asks. Whom one follows is one's own affair; no event, export or answer to others tells of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::{visible, visible_channel, visible_place};
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::identity::members::load_member;
+use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
+use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, named_enum, new_row};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("notifications", operations())
+        .sample(
+            Sample::new("followed_channel", "follow", |w| json!({"target_id": w.id("channel")}))
+                .id_at("/target_id"),
+        )
+        .records(vec![
+            Records::table("follows", "member_id target_id").through("member_id", "members").stays(),
+        ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("follow", follow)
+            .title("Follow a thread, a channel or a member")
+            .put("/me/follows/{target_id}")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::WrongState])
+            .example(|w| json!({"target_id": w.id("channel")})),
+        destructive("unfollow", unfollow)
+            .title("Stop following")
+            .delete("/me/follows/{target_id}")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::NotFound])
+            .example(|w| json!({"target_id": w.id("followed_channel")})),
+        read("list_follows", list_follows)
+            .title("List what you follow")
+            .get("/me/follows")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden])
+            .example(|_| json!({"limit": 10})),
+    ]
+}
+
+named_enum! {
+    /// What is followed.
+    enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
+}
+
+/// Something that you follow.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Follow {
+    /// The thread, channel or member.
+    target_id: Uuid,
+    /// `thread`, `channel` or `member`.
+    kind: FollowedKind,
+    /// How many messages of others you have not seen there, 100 at most; null for a member.
+    unread: Option<i64>,
+    /// The position of its last message in the workspace's log; null if there is none, and for a member.
+    last_lsn: Option<i64>,
+    /// When you began to follow it.
+    followed_at: Time,
+    #[serde(skip)]
+    seq: i64,
+}
+
+/// The number of messages of others after what the follow `f` has seen, of those that are of `$of`.
+macro_rules! unread_of {
+    ($of:literal) => {
+        concat!(
+            "(select count(*) from (
+                select 1 from messages m where m.",
+            $of,
+            " = f.target_id and m.lsn > f.seen_lsn and m.withdrawn_at is null
+                    and m.author_id is distinct from f.member_id
+                order by m.lsn desc limit $9) x)"
+        )
+    };
+}
+
+columns! {
+    follow_columns: Follow as f {
+        target_id,
+        kind,
+        unread = (
+            "case f.kind when 'thread' then ", unread_of!("thread_id"),
+            " when 'channel' then ", unread_of!("channel_id"), " end"
+        ),
+        last_lsn = ("case f.kind
+            when 'thread' then (select max(m.lsn) from messages m where m.thread_id = f.target_id)
+            when 'channel' then (select max(m.lsn) from messages m where m.channel_id = f.target_id) end"),
+        followed_at = at,
+        seq,
+    }
+}
+
+/// Follows a thread, a channel or a member, and returns it.
+///
+/// What others post there counts as unread from now on. Following it again counts all that was posted until
+/// then as seen. Only you learn what you follow.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you follow 500 others already.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowTarget {
+    /// The thread, the channel or the member, by its id.
+    target_id: Uuid,
+    /// Who follows: you.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+}
+
+fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
+    let member_id = cx.caller().member_id()?;
+    cx.discreet();
+    let (target_id, kind) = (input.target_id, kind_of(cx, input.target_id)?);
+    if !see(cx, target_id)? {
+        let (count, last): (i64, i64) =
+            cx.one(FOLLOWED, &[&member_id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
+        if count >= FOLLOWS_MAX {
+            return Err(Error::wrong_state(format!("you follow {FOLLOWS_MAX} others, the maximum")));
+        }
+        let (seen_lsn, at, seq) = (0_i64, cx.now(), last.saturating_add(1));
+        cx.insert(&new_row!("insert into follows" { member_id, target_id, kind, seen_lsn, at, seq }))?;
+        see(cx, target_id)?;
+    }
+    let (sight, before, one) = (cx.caller().sight.params(), -1_i64, Some(target_id));
+    let params = sight.and(&[&member_id, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]);
+    cx.one(FOLLOWS, &params)?.ok_or_else(|| Error::internal("what was just followed is missing"))
+}
+
+/// Counts what was posted until now where the caller follows as seen; returns whether it follows there.
+pub(crate) fn see(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
+    let member = cx.caller().member_id()?;
+    Ok(cx.change(SEE, &[&member, &target])? > 0)
+}
+
+const SEE: &str = "
+    update follows set seen_lsn = coalesce(case kind
+        when 'thread' then (select max(m.lsn) from messages m where m.thread_id = $2)
+        when 'channel' then (select max(m.lsn) from messages m where m.channel_id = $2) end, seen_lsn)
+    where member_id = $1 and target_id = $2";
+
+/// Returns who follows a member.
+pub(crate) fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
+    let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
+    Ok(found.into_iter().map(|(follower,)| follower).collect())
+}
+
+const FOLLOWERS: &str = "select member_id from follows where target_id = $1";
+
+const FOLLOWED: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
+
+/// Returns what an id is of, if the caller may see it.
+fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
+    let is_found = |found: Result<()>| match found {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Code::NotFound => Ok(false),
+        Err(error) => Err(error),
+    };
+    if is_found(visible_place(cx, ThreadId::from(id)).map(|_| ()))? {
+        Ok(FollowedKind::Thread)
+    } else if is_found(visible_channel(cx, ChannelId::from(id)).map(|_| ()))? {
+        Ok(FollowedKind::Channel)
+    } else if is_found(load_member(cx, MemberId::from(id)).map(|_| ()))? {
+        Ok(FollowedKind::Member)
+    } else {
+        Err(Error::not_found("thread, channel or member"))
+    }
+}
+
+/// Something that you do not follow any more.
+#[derive(Serialize, JsonSchema)]
+struct Unfollowed {
+    /// The thread, channel or member.
+    target_id: Uuid,
+}
+
+/// Stops following a thread, a channel or a member, and returns which.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Unfollow {
+    /// The thread, the channel or the member, by its id.
+    target_id: Uuid,
+    /// Who followed it: you.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+}
+
+fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<Unfollowed> {
+    let member = cx.caller().member_id()?;
+    cx.discreet();
+    if cx.change(DELETE, &[&member, &input.target_id])? == 0 {
+        return Err(Error::not_found("follow"));
+    }
+    Ok(Unfollowed { target_id: input.target_id })
+}
+
+const DELETE: &str = "delete from follows where member_id = $1 and target_id = $2";
+
+/// Returns what you follow and may see, in the order in which you began, and what is new there.
+///
+/// One page covers at most the given number of follows, so it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListFollows {
+    /// Whose follows: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
+    let member = cx.caller().member_id()?;
+    let (sight, after) = (cx.caller().sight.params(), Cursor::after(input.cursor));
+    let (limit, all) = (rows_to_read(input.limit), None::<Uuid>);
+    let params = sight.and(&[&member, &after, &limit, &all, &UNREAD_OF_FOLLOW_MAX]);
+    Ok(Page::of(cx.rows(FOLLOWS, &params)?, input.limit, |follow: &Follow| follow.seq))
+}
+
+/// One of them if `$8` names it.
+const FOLLOWS: &str = concat!(
+    "select ",
+    follow_columns!(),
+    " from follows f
+     left join threads t on f.kind = 'thread' and t.id = f.target_id
+     left join channels c on c.id = case f.kind when 'thread' then t.channel_id
+                                                when 'channel' then f.target_id end
+     where f.member_id = $5 and f.seq > $6 and (cast($8 as uuid) is null or f.target_id = $8)
+        and (f.kind = 'member' or ",
+    visible!(c),
+    ") order by f.seq limit $7"
+);

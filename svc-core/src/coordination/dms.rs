@@ -1,0 +1,214 @@
+//! Direct messages: conversations of a few members that nobody else sees.
+//!
+//! A direct message is a private channel with a thread to talk in, and no place of tasks: none of its threads
+//! is ever given out. Who is in one is said by the channel (`conversation/channels/direct.rs`); here are the
+//! operations, because opening one creates its first thread.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{MessagePost, WorkspaceRead};
+use crate::conversation::channels::direct::{self, DirectMessage, ListedDm, Participant, participants_of};
+use crate::coordination::lifecycle::open_conversation;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::members::{Member, load_member};
+use crate::identity::workspaces::own_workspace;
+use crate::limits::DM_OTHERS_MAX;
+use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::page::{Cursor, Limit, Page};
+use crate::text::Items;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations("dms", operations())
+        .sample(Sample::new(
+            "group_dm",
+            "open_dm",
+            |w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent"), w.id("judge")]}),
+        ))
+        .records(vec![Records::table("dm_sets", "workspace_id set_key").after("channels").stays()])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("open_dm", open_dm)
+            .title("Open a direct message")
+            .post("/workspaces/{workspace_id}/dms")
+            .needs(&[MessagePost])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent")]})),
+        read("list_dms", list_dms)
+            .title("List your direct messages")
+            .get("/workspaces/{workspace_id}/dms")
+            .needs(&[WorkspaceRead])
+            .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+        idempotent("add_dm_participant", add_dm_participant)
+            .title("Add a member to a direct message")
+            .put("/dms/{channel_id}/participants/{member_id}")
+            .needs(&[MessagePost])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
+        destructive("leave_dm", leave_dm)
+            .title("Leave a direct message")
+            .delete("/dms/{channel_id}/participants/me")
+            .needs(&[MessagePost])
+            .refuses(&[Code::WrongState])
+            .example(|w| json!({"channel_id": w.id("group_dm")})),
+    ]
+}
+
+/// A direct message.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Dm {
+    /// The id of its channel.
+    id: ChannelId,
+    /// Its first thread, to talk in.
+    thread_id: ThreadId,
+    /// Who is in it, you too, in the order in which they joined the workspace.
+    participants: Vec<Participant>,
+}
+
+/// Opens the direct message of you and others, and returns it.
+///
+/// A set of members has one: it is created when it is first opened. Talk in its thread with `post_message`;
+/// `create_thread` adds more. Nobody else sees any of it, whatever they may do, and its threads are no tasks:
+/// they cannot be claimed.
+///
+/// Fails with 409 `wrong-state` if one of the members is deactivated.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OpenDm {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    /// The members to talk to, 1 to 10; you need not be among them.
+    member_ids: Items<MemberId, DM_OTHERS_MAX>,
+}
+
+fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
+    own_workspace(cx, input.workspace_id)?;
+    cx.discreet();
+    if input.member_ids.is_empty() {
+        return Err(Error::malformed("`member_ids`: expected 1 to 10 members"));
+    }
+    let mut set = BTreeSet::from([cx.caller().member_id()?]);
+    for id in input.member_ids.iter() {
+        check_active(&load_member(cx, *id)?)?;
+        set.insert(*id);
+    }
+    if let Some(known) = direct::of_set(cx, &set)? {
+        return dm(cx, known);
+    }
+    let channel = direct::create(cx, &set)?;
+    open_conversation(cx, &channel, "Direct message")?;
+    dm(cx, channel.id)
+}
+
+fn check_active(member: &Member) -> Result<()> {
+    if member.active {
+        return Ok(());
+    }
+    Err(Error::wrong_state(format!("the member {} is deactivated", member.handle)))
+}
+
+/// Returns a direct message whose channel was loaded or created.
+fn dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
+    let first = cx.one::<(ThreadId,)>(FIRST_THREAD, &[&id])?;
+    let (thread_id,) = first.ok_or_else(|| Error::internal("a direct message without a thread"))?;
+    Ok(Dm { id, thread_id, participants: participants_of(cx, &[id])?.remove(&id).unwrap_or_default() })
+}
+
+const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order by lsn limit 1";
+
+/// Returns the direct messages that you are in, in the order in which they were opened.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDms {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
+    own_workspace(cx, input.workspace_id)?;
+    direct::of_caller(cx, input.cursor, input.limit)
+}
+
+/// Adds a member to a direct message that was opened for more than two, and returns it.
+///
+/// The member sees everything that was said there. Adding a member again changes nothing.
+///
+/// Fails with 409 `wrong-state` if the direct message was opened for two: open one with all three instead; if
+/// 11 members are in it; or if the member is deactivated.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AddDmParticipant {
+    /// The direct message, by the id of its channel.
+    channel_id: ChannelId,
+    /// The member to add.
+    member_id: MemberId,
+}
+
+fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm> {
+    let found = direct::load(cx, input.channel_id)?;
+    let member = load_member(cx, input.member_id)?;
+    let set = set_of(cx, found.id)?;
+    if set.contains(&member.id) {
+        return dm(cx, found.id);
+    }
+    check_group(&found)?;
+    if set.len() > DM_OTHERS_MAX {
+        return Err(Error::wrong_state(format!("{} members are in it, the maximum", set.len())));
+    }
+    check_active(&member)?;
+    direct::add(cx, found.id, set, member.id)?;
+    dm(cx, found.id)
+}
+
+fn check_group(found: &DirectMessage) -> Result<()> {
+    if found.is_group {
+        return Ok(());
+    }
+    Err(Error::wrong_state("the direct message was opened for two, and stays theirs"))
+}
+
+fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
+    let participants = participants_of(cx, &[id])?.remove(&id).unwrap_or_default();
+    Ok(participants.into_iter().map(|participant| participant.member_id).collect())
+}
+
+/// A direct message that you have left.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LeftDm {
+    /// The id of its channel.
+    channel_id: ChannelId,
+    /// Who has left: you.
+    member_id: MemberId,
+    /// Whether nobody is left in it, so that it is archived.
+    archived: bool,
+}
+
+/// Leaves a direct message that was opened for more than two, and returns which.
+///
+/// You lose sight of it at once. The last one who leaves archives it.
+///
+/// Fails with 409 `wrong-state` if the direct message was opened for two.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LeaveDm {
+    /// The direct message, by the id of its channel.
+    channel_id: ChannelId,
+}
+
+fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {
+    let (found, member_id) = (direct::load(cx, input.channel_id)?, cx.caller().member_id()?);
+    check_group(&found)?;
+    let set = set_of(cx, found.id)?;
+    let archived = direct::leave(cx, found.id, set, member_id)?;
+    Ok(LeftDm { channel_id: found.id, member_id, archived })
+}
