@@ -161,10 +161,10 @@ mod tests {
         connect(&mut state, one);
         assert_eq!(written(&mut state, 1, false), [one]);
         connect(&mut state, one);
-        assert_eq!(written(&mut state, 2, false), [Uuid::nil(); 0], "it was said a moment ago");
+        assert!(written(&mut state, 2, false).is_empty(), "it was said a moment ago");
         connect(&mut state, other);
         assert_eq!(state.take_due(at(3), false), [other]);
-        assert_eq!(state.take_due(at(30), true), [Uuid::nil(); 0], "one statement at a time");
+        assert!(state.take_due(at(30), true).is_empty(), "one statement at a time");
         state.writing = false;
         let mut all = written(&mut state, 4, true);
         all.sort_unstable();
