@@ -63,6 +63,33 @@ fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
 }
 
 #[test]
+fn blocks_of_text_mention_as_the_body_does() {
+    on_both_engines(|world| {
+        let agent = &*world.people.agent;
+        let (bob, bob_token) = world.new_agent("bob");
+        let thread = world.new_thread(&world.new_channel("blocks"), "Blocks");
+        let block = |kind: &str| json!([{"type": kind, "text": "look, @bob"}]);
+        let post = |content: Value| {
+            let input = json!({"thread_id": thread, "body": "Two states", "content": content});
+            world.call(agent, "post_message", input).output()
+        };
+        assert!(mentioned(&post(block("code"))).is_empty());
+        let answer = post(block("text"));
+        assert_eq!(mentioned(&answer), [bob]);
+        assert_eq!(unread(world, &bob_token).len(), 1);
+        let edit = |content: Value| {
+            world
+                .call(agent, "edit_message", json!({"message_id": answer["id"], "content": content}))
+                .output()
+        };
+        assert!(mentioned(&edit(Value::Null)).is_empty());
+        assert!(unread(world, &bob_token).is_empty(), "what the edit removes is taken back");
+        assert_eq!(mentioned(&edit(block("text"))).len(), 1);
+        assert_eq!(unread(world, &bob_token).len(), 1);
+    });
+}
+
+#[test]
 fn the_first_fifty_mentions_count() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.new_channel("many"), "Many");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::change::{ChannelArchived, SET_ARCHIVED};
-use super::members::{DELETE_MEMBER, insert_member};
+use super::members::{DELETE_MEMBER, forget_audience, insert_member};
 use super::{Channel, ChannelCreated, ChannelKind, ChannelMemberRemoved};
 use crate::Result;
 use crate::conversation::places::{ChannelPlace, visible_channel};
@@ -211,6 +211,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         topic: None,
         private: true,
         kind: event.kind,
+        is_group: set.len() > 2,
         archived: false,
         archived_at: None,
         created_by: cx.caller().member,
@@ -218,17 +219,12 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         lsn,
     };
     channel.with_new_row(|row| cx.insert(row))?;
-    if set.len() > 2 {
-        cx.execute(1, SET_GROUP, &[&id])?;
-    }
     for member in set {
         insert_member(cx, id, *member)?;
     }
     keep_key(cx, id, set)?;
     Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
 }
-
-const SET_GROUP: &str = "update channels set is_group = true where id = $1";
 
 /// Adds a member to a group.
 pub(crate) fn add(
@@ -238,6 +234,7 @@ pub(crate) fn add(
     new: MemberId,
 ) -> Result<()> {
     insert_member(cx, id, new)?;
+    forget_audience(cx)?;
     set.insert(new);
     keep_key(cx, id, &set)
 }

@@ -15,7 +15,7 @@ use crate::conversation::places::{check_no_dm, check_not_archived, visible_chann
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
-use crate::log::event::{Event, Subject};
+use crate::log::event::{Event, Invalidates, Subject};
 use crate::op::{Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -158,6 +158,9 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
     }
     check_not_archived(&channel)?;
     insert_member(cx, channel.id, input.member_id)?;
+    if channel.private {
+        forget_audience(cx)?;
+    }
     find_member(cx, channel.id, input.member_id)?
         .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
 }
@@ -209,6 +212,13 @@ const FIND_MEMBER: &str = concat!(
     " from channel_members s join members m on m.id = s.member_id
      where s.channel_id = $1 and s.member_id = $2"
 );
+
+/// Has every server read anew who sees the private channel to which a member was added.
+///
+/// The one who is new there would miss what is said next.
+pub(super) fn forget_audience(cx: &mut Write<'_>) -> Result<()> {
+    cx.invalidate(Invalidates::Access)
+}
 
 /// Adds a member that is not in the channel.
 pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {

@@ -48,6 +48,9 @@ struct Channel {
     private: bool,
     /// What kind of channel it is.
     kind: ChannelKind,
+    /// Whether it is a direct message that others may be added to.
+    #[serde(skip)]
+    is_group: bool,
     /// Whether it is archived and takes nothing new.
     archived: bool,
     /// When it was archived; null while it is live.
@@ -68,6 +71,7 @@ columns! {
         topic,
         private,
         kind = dm,
+        is_group,
         archived_at: Option<Time>,
         created_by,
         created_at,
@@ -126,7 +130,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ChannelUpdated>().invalidates(Invalidates::Access),
             EventKind::of::<ChannelArchived>().invalidates(Invalidates::Access),
             EventKind::of::<ChannelUnarchived>().invalidates(Invalidates::Access),
-            EventKind::of::<ChannelMemberAdded>().invalidates(Invalidates::Access),
+            EventKind::of::<ChannelMemberAdded>(),
             EventKind::of::<ChannelMemberRemoved>().invalidates(Invalidates::Access),
         ])
         .sample(Sample::new(
@@ -229,6 +233,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         topic,
         private,
         kind,
+        is_group: false,
         archived: false,
         archived_at: None,
         created_by: cx.caller().member,
@@ -315,6 +320,7 @@ fn channel() -> Channel {
         topic: Some("red".to_owned()),
         private: false,
         kind: ChannelKind::Channel,
+        is_group: false,
         archived: false,
         archived_at: None,
         created_by: None,

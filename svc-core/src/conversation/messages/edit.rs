@@ -19,7 +19,7 @@ use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
-use crate::op::{Caller, DestroyPermit, Read, Shared, Write};
+use crate::op::{Caller, DestroyPermit, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -99,16 +99,7 @@ pub(super) struct EditMessage {
     content: Patch<GivenContent>,
 }
 
-/// Finds what the new text mentions, if there is one.
-pub(super) fn find_mentions(input: &EditMessage, _: &Shared, _: Time) -> Result<Option<Mentioning>> {
-    Ok(input.body.get().map(|body| Mentioning::of(body)))
-}
-
-pub(super) fn edit_message(
-    cx: &mut Write<'_>,
-    input: &EditMessage,
-    mentioning: &Option<Mentioning>,
-) -> Result<EditedMessage> {
+pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<EditedMessage> {
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
@@ -124,13 +115,11 @@ pub(super) fn edit_message(
     }
     let after = applied(before.clone(), input)?;
     let marks = stored.marks(cx)?;
-    let reached =
-        |mentioning: &Mentioning| mentions::reached(cx, stored.channel_id, stored.author_id, mentioning);
-    let reached_before = reached(&Mentioning::of(&before.body))?;
-    let reached = match mentioning {
-        Some(mentioning) => reached(mentioning)?,
-        None => reached_before.clone(),
+    let reached = |text: &Plaintext| {
+        mentions::reached(cx, stored.channel_id, stored.author_id, &Mentioning::of(&text.speech()))
     };
+    let reached_before = reached(&before)?;
+    let reached = if after.speech() == before.speech() { reached_before.clone() } else { reached(&after)? };
     let edited = |stored: Stored, text: Plaintext, reached: Reached| EditedMessage {
         message: stored.with(Saying::Plaintext(text), marks),
         mentioned: reached.mentioned,

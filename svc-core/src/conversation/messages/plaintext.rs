@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::content::{Block, Metadata};
+use super::content::{Block, GivenBlock, Metadata};
 use crate::Result;
 use crate::error::Error;
 use crate::hash::parse_hash;
@@ -108,6 +108,15 @@ pub(super) struct Plaintext {
 }
 
 impl Plaintext {
+    /// Returns what it says to people: the body and the blocks of text, as one text in Markdown.
+    pub fn speech(&self) -> Cow<'_, str> {
+        let texts = self.content.iter().filter_map(|block| match block {
+            Block::Given(GivenBlock::Text { text }) => Some(&**text),
+            _ => None,
+        });
+        texts.fold(Cow::from(&*self.body), |said, text| Cow::from(format!("{said}\n\n{text}")))
+    }
+
     /// Returns words without content.
     pub fn new(body: &str, metadata: Metadata) -> Self {
         Self { body: body.to_owned(), metadata, content: Vec::new() }

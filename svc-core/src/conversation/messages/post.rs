@@ -74,8 +74,8 @@ impl Event for MessagePosted {
 /// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
 /// which mentions reach nobody. `@channel` mentions those who are in the channel, `@here` those of them who
 /// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML
-/// mentions nobody, and of each message the first 50 mentions count. In a direct message all others hear it.
-/// Only you can edit it; `delete_message` withdraws it.
+/// mentions nobody; blocks of text mention as the body does. Of each message the first 50 mentions count. In
+/// a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -144,7 +144,7 @@ fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) 
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, words)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.body) })
+    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.speech()) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {

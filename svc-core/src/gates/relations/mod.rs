@@ -495,6 +495,7 @@ mod tests {
     #[test]
     fn an_event_shows_no_message_that_its_readers_may_not_see() {
         let channel = |n: u128, private| ChannelPlace {
+            dm: false,
             id: Uuid::from_u128(n).into(),
             workspace_id: WorkspaceId::INSTANCE,
             archived: false,
