@@ -158,7 +158,8 @@ fn words_are_opened_when_they_are_delivered() {
         let frame = &frames(&next(&mut live).unwrap())[0];
         assert_eq!(
             frame["message"],
-            json!({"withdrawn": true, "unreadable": false, "body": "", "metadata": {}})
+            json!({"withdrawn": true, "unreadable": false, "body": "", "metadata": {},
+                   "content": []})
         );
     });
 }

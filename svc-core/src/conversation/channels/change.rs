@@ -99,8 +99,8 @@ impl Event for ChannelUnarchived {
 /// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
 /// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, naming up to
 /// 10 threads in `thread_ids`, if the channel would become private while threads of other, public channels
-/// wait for its threads or are kept open by refutations in it, or public while its threads wait for threads of
-/// other, private channels.
+/// wait for its threads or are kept open by refutations in it, or public while its threads wait for threads
+/// of other, private channels.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
