@@ -14,6 +14,8 @@ create table inbox (
 );
 create unique index inbox_of_message on inbox (message_id, member_id) where message_id is not null;
 create index inbox_in_order on inbox (workspace_id, lsn);
-create index inbox_unread on inbox (member_id, lsn) where read_at is null;
+create index inbox_unread on inbox (member_id, read_at, lsn) where read_at is null;
+create index inbox_unread_in on inbox (member_id, channel_id, read_at)
+    where read_at is null and message_id is not null;
 create index inbox_unread_since on inbox (at) where read_at is null;
 create index inbox_read_at on inbox (read_at) where read_at is not null;

@@ -103,8 +103,10 @@ columns! {
             " when 'channel' then ", unread_of!("channel_id"), " end"
         ),
         last_lsn = ("case f.kind
-            when 'thread' then (select max(m.lsn) from messages m where m.thread_id = f.target_id)
-            when 'channel' then (select max(m.lsn) from messages m where m.channel_id = f.target_id) end"),
+            when 'thread' then (select m.lsn from messages m where m.thread_id = f.target_id
+                and m.withdrawn_at is null order by m.lsn desc limit 1)
+            when 'channel' then (select m.lsn from messages m where m.channel_id = f.target_id
+                and m.withdrawn_at is null order by m.lsn desc limit 1) end"),
         followed_at = at,
         seq,
     }

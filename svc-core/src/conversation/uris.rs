@@ -108,7 +108,12 @@ impl JsonSchema for Address {
         "Address".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "maxLength": URI_MAX, "pattern": "^svc:(//|event/)"})
+        let id = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
+        let room = format!("(workspaces/|channels/|threads/|boots/)?{id}");
+        let within = format!("{id}/channels/{id}(/threads/{id}(/messages/{id})?)?");
+        let named = format!("event/[1-9][0-9]{{0,17}}|//({room}|{within}|artifacts/[0-9a-f]{{64}})");
+        let pattern = format!("^svc:({named})(#sha256:[0-9A-Fa-f]{{64}})?$");
+        json_schema!({"type": "string", "maxLength": URI_MAX, "pattern": pattern})
     }
 }
 

@@ -17,7 +17,7 @@ use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
-use crate::log::event::{Event, EventKind};
+use crate::log::event::{Event, EventKind, Recorded};
 use crate::op::{Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -152,7 +152,7 @@ pub(in crate::coordination) fn add(
     thread: &Thread,
     held: Held,
     exceeded: &[Limit],
-) -> Result<()> {
+) -> Result<Recorded> {
     let dead_letter_id: DeadLetterId = cx.new_id()?;
     let failed = ClaimFailed {
         thread_id: thread.id,
@@ -161,7 +161,7 @@ pub(in crate::coordination) fn add(
         exceeded,
         dead_letter_id,
     };
-    let lsn = cx.emit(thread.place().about(held.holder), &failed)?.lsn;
+    let recorded = cx.emit(thread.place().about(held.holder), &failed)?;
     cx.insert(&new_row!("insert into dead_letters" {
         id: dead_letter_id,
         workspace_id: thread.workspace_id,
@@ -170,9 +170,10 @@ pub(in crate::coordination) fn add(
         holder: held.holder,
         claim_lease_id: held.lease_id,
         failed_at: cx.now(),
-        lsn,
+        lsn: recorded.lsn,
     }))?;
-    cx.execute(1, SET_DEAD, &[&thread.id, &!cx.leaves_out(left_out::FAILED_LEAVES)])
+    cx.execute(1, SET_DEAD, &[&thread.id, &!cx.leaves_out(left_out::FAILED_LEAVES)])?;
+    Ok(recorded)
 }
 
 const SET_DEAD: &str = "update threads set dead = $2 where id = $1";

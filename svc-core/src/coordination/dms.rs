@@ -86,6 +86,7 @@ struct OpenDm {
     /// The workspace. It must be yours.
     workspace_id: WorkspaceId,
     /// The members to talk to, 1 to 10; you need not be among them.
+    #[schemars(length(min = 1))]
     member_ids: Items<MemberId, DM_OTHERS_MAX>,
 }
 

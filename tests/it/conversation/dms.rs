@@ -34,6 +34,27 @@ fn listed(world: &World, token: &str) -> Vec<Value> {
 }
 
 #[test]
+fn a_group_that_two_are_left_of_is_not_their_direct_message() {
+    on_both_engines(|world| {
+        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let bystander_id = &*world.people.bystander_id;
+        let (third_id, third) = world.new_agent("third");
+        let group = open(world, agent, &[bystander_id, &third_id]).output();
+        world.call(&third, "leave_dm", json!({"channel_id": group["id"]})).output();
+        let pair = open(world, agent, &[bystander_id]).output();
+        assert_ne!(pair["id"], group["id"]);
+        assert_eq!(open(world, bystander, &[&world.id("agent").to_string()]).output(), pair);
+        let add = |dm: &Value| {
+            let input = json!({"channel_id": dm["id"], "member_id": third_id});
+            world.call(bystander, "add_dm_participant", input)
+        };
+        assert_eq!(add(&pair).code(), "wrong-state");
+        assert_eq!(participants(&add(&group).output()).len(), 3);
+        assert_eq!(open(world, agent, &[bystander_id, &third_id]).output()["id"], group["id"]);
+    });
+}
+
+#[test]
 fn a_set_of_members_has_one_direct_message_which_nobody_else_finds() {
     on_both_engines(|world| {
         let (agent, bystander) = (&world.people.agent, &world.people.bystander);

@@ -90,6 +90,40 @@ fn blocks_of_text_mention_as_the_body_does() {
 }
 
 #[test]
+fn an_edit_tells_whom_the_first_text_did_not_reach_and_takes_back_what_a_smaller_group_removes() {
+    on_both_engines(|world| {
+        let agent = &*world.people.agent;
+        let (bob, bob_token) = world.new_agent("bob");
+        let channel = world.new_private_channel("narrow");
+        world.admin("add_channel_member", json!({"channel_id": channel, "member_id": world.id("agent")}));
+        let thread = world.new_thread(&channel, "Narrow");
+        let posted = post(world, agent, &thread, "look @bob");
+        assert_eq!(posted["not_reached"], json!([{"text": "@bob", "why": "cannot_see"}]));
+        world.admin("add_channel_member", json!({"channel_id": channel, "member_id": bob}));
+        let edit = |message: &Value, body: &str| {
+            world.call(agent, "edit_message", json!({"message_id": message, "body": body})).output()
+        };
+        let told = || -> Vec<Value> {
+            unread(world, &bob_token)
+                .into_iter()
+                .map(|(_, message)| message)
+                .filter(Value::is_string)
+                .collect()
+        };
+        assert_eq!(mentioned(&edit(&posted["id"], "look here @bob")), [bob.clone()]);
+        assert_eq!(told(), [posted["id"].clone()]);
+        world.call(&bob_token, "mark_mentions_read", json!({"up_to_lsn": world.lsn()})).output();
+        edit(&posted["id"], "look there @bob");
+        assert!(told().is_empty(), "who was told is not told again");
+
+        let group = post(world, agent, &thread, "@channel, come");
+        assert_eq!(told(), [group["id"].clone()]);
+        edit(&group["id"], "@here, come");
+        assert!(told().is_empty(), "it is not online");
+    });
+}
+
+#[test]
 fn the_first_fifty_mentions_count() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.new_channel("many"), "Many");

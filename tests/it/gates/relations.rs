@@ -50,6 +50,35 @@ fn ids(relations: &[Value]) -> Vec<&Value> {
 }
 
 #[test]
+fn an_author_is_told_of_replies_and_refutations_as_long_as_it_sees_them() {
+    on_both_engines(|world| {
+        let agent = &*world.people.agent;
+        let (there, here) =
+            (world.new_thread(&world.new_channel("there"), "There"), world.new_channel("here"));
+        let here_thread = world.new_thread(&here, "Here");
+        let told = || {
+            let page = world.call(agent, "list_inbox", json!({"unread": true})).output();
+            let items = page["items"].as_array().unwrap().clone();
+            let shown = items.iter().map(|item| (item["reason"].clone(), item["message_id"].clone()));
+            shown.filter(|(_, message)| message.is_string()).collect::<Vec<_>>()
+        };
+        let said = post(world, agent, &there);
+        let admin = &*world.people.admin;
+        let (reply, objection) = (post(world, admin, &there), post(world, admin, &here_thread));
+        relate(world, admin, &reply, &said, "replies_to").output();
+        let refutation = relate(world, admin, &objection, &said, "refutes").output();
+        assert_eq!(told(), [(json!("reply"), json!(reply)), (json!("refuted"), json!(objection))]);
+
+        // The channel of the refutation becomes private only when nothing of it can keep the thread open.
+        let hide = || world.call(admin, "update_channel", json!({"channel_id": here, "private": true}));
+        assert_eq!(hide().code(), "not-visible-to-all");
+        resolve(world, admin, &refutation).output();
+        hide().output();
+        assert_eq!(told(), [(json!("reply"), json!(reply))], "no word of a message that it does not see");
+    });
+}
+
+#[test]
 fn a_member_relates_its_own_messages_to_any_that_it_sees() {
     on_both_engines(|world| {
         let (admin, agent) = (&*world.people.admin, &*world.people.agent);

@@ -114,6 +114,7 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
                 fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
                 require_with(&mut content["schema"], "items", "repo");
                 end_soon(&mut content["schema"]);
+                name_once(&mut content["schema"]);
                 content.as_object_mut().unwrap().remove("example");
             }
         }
@@ -194,6 +195,16 @@ fn end_soon(schema: &mut Value) {
     schema["properties"]["expires_in_secs"] = json!({"enum": [1, 3600]});
     schema["required"].as_array_mut().unwrap().push(json!("expires_in_secs"));
     schema.as_object_mut().unwrap().remove("allOf");
+}
+
+/// Has items of an inbox named in one of the three ways, of which a request has one.
+fn name_once(schema: &mut Value) {
+    let Some(fields) = schema["properties"].as_object_mut() else { return };
+    if fields.contains_key("up_to_lsn") && fields.remove("lsns").is_some() {
+        fields.remove("target_id");
+        schema["properties"]["up_to_lsn"] = json!({"type": "integer", "minimum": 0, "maximum": 1_000_000});
+        schema["required"] = json!(["up_to_lsn"]);
+    }
 }
 
 /// Requires a field of an input, and not null, if the input has the field `with`.

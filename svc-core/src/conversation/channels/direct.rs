@@ -108,8 +108,8 @@ pub(crate) struct ListedDm {
     thread_id: ThreadId,
     /// Who is in it, you too, in the order in which they joined the workspace.
     participants: Vec<Participant>,
-    /// How many of its messages are unread in your inbox; 100 at most.
-    unread: i64,
+    /// How many of its messages are unread in your inbox, 100 at most; null for a delegate, who reads none.
+    unread: Option<i64>,
     /// The position of its last message in the workspace's log; null if there is none.
     last_lsn: Option<i64>,
     /// The position of its opening in the workspace's log.
@@ -124,7 +124,10 @@ columns! {
             select 1 from inbox i
             where i.member_id = own.member_id and i.read_at is null and i.channel_id = c.id
                 and i.message_id is not null limit $4) x)"),
-        last_lsn = ("(select max(m.lsn) from messages m where m.channel_id = c.id)"),
+        last_lsn = (
+            "(select m.lsn from messages m where m.channel_id = c.id and m.withdrawn_at is null
+              order by m.lsn desc limit 1)"
+        ),
         lsn,
     }
     make { participants: Vec::new() }
@@ -141,7 +144,11 @@ pub(crate) fn of_caller(
     let page = Page::of(rows, limit, |dm: &ListedDm| dm.lsn);
     let listed: Vec<ChannelId> = page.items().iter().map(|dm| dm.id).collect();
     let mut found = participants_of(cx, &listed)?;
-    page.try_map(|dm| Ok(ListedDm { participants: found.remove(&dm.id).unwrap_or_default(), ..dm }))
+    let reads_inbox = !cx.caller().is_delegated();
+    page.try_map(|dm| {
+        let participants = found.remove(&dm.id).unwrap_or_default();
+        Ok(ListedDm { participants, unread: dm.unread.filter(|_| reads_inbox), ..dm })
+    })
 }
 
 const LIST: &str = concat!(
@@ -165,7 +172,7 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
     let size = i64::try_from(ids.len()).map_err(Error::internal)?;
     let found = cx.one(sql, &[&caller, &size, &ids])?;
     if let Some((id,)) = found {
-        keep_key(cx, id, set)?;
+        keep_key(cx, (id, set.len() > PAIR), set)?;
     }
     Ok(found.map(|(id,)| id))
 }
@@ -183,6 +190,7 @@ macro_rules! by_members {
             ") = $2
                  and (select count(*) from channel_members s where s.channel_id = c.id) = $2
                  and not exists (select 1 from dm_sets d where d.channel_id = c.id)
+                 and (not c.is_group or $2 > 2)
              order by c.lsn limit 1"
         )
     };
@@ -211,7 +219,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         topic: None,
         private: true,
         kind: event.kind,
-        is_group: set.len() > 2,
+        is_group: set.len() > PAIR,
         archived: false,
         archived_at: None,
         created_by: cx.caller().member,
@@ -222,7 +230,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
     for member in set {
         insert_member(cx, id, *member)?;
     }
-    keep_key(cx, id, set)?;
+    keep_key(cx, (id, set.len() > PAIR), set)?;
     Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
 }
 
@@ -236,7 +244,7 @@ pub(crate) fn add(
     insert_member(cx, id, new)?;
     forget_audience(cx)?;
     set.insert(new);
-    keep_key(cx, id, &set)
+    keep_key(cx, (id, true), &set)
 }
 
 /// Takes a member out of a group. The last one archives it.
@@ -252,7 +260,7 @@ pub(crate) fn leave(
     cx.emit(Subject::channel(id).about(member_id), &removed)?;
     cx.execute(1, DELETE_MEMBER, &[&id, &member_id])?;
     set.remove(&member_id);
-    keep_key(cx, id, &set)?;
+    keep_key(cx, (id, true), &set)?;
     if set.is_empty() {
         let now = cx.now();
         cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
@@ -261,10 +269,16 @@ pub(crate) fn leave(
     Ok(set.is_empty())
 }
 
+/// Members of a direct message to which nobody is added.
+const PAIR: usize = 2;
+
 /// Keeps by which set a direct message is found: its own, unless another one is found by that.
-fn keep_key(cx: &mut Write<'_>, id: ChannelId, set: &BTreeSet<MemberId>) -> Result<()> {
+///
+/// A group that two are left of is not found by them: others may be added to it, who would read what the two
+/// have said to each other.
+fn keep_key(cx: &mut Write<'_>, (id, is_group): (ChannelId, bool), set: &BTreeSet<MemberId>) -> Result<()> {
     cx.execute_any(DELETE_KEY, &[&id])?;
-    if set.is_empty() {
+    if set.is_empty() || is_group && set.len() <= PAIR {
         return Ok(());
     }
     let (workspace, key) = (cx.caller().workspace_id, key_of(set));

@@ -38,8 +38,14 @@ pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) 
 ///
 /// Members who see those threads could not read why they stay open.
 pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
-    let detail = "messages of this channel refute others in public ones: resolve those refutations first";
-    refuse_waiting(cx.query(REFUTE_OUTSIDE, &[&channel])?, detail)
+    let detail = "messages of this channel refute others elsewhere: have whoever made those refutations \
+                  resolve them, or remove them, first";
+    let refuted: Vec<(Option<ThreadId>,)> = cx.query(REFUTE_OUTSIDE, &[&channel])?;
+    if refuted.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<ThreadId> = refuted.into_iter().filter_map(|(id,)| id).collect();
+    Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
 }
 
 fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
@@ -72,13 +78,18 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// The first 10 threads of other, public channels that refutations by messages of this one lead to.
+/// The first 10 threads of other channels that refutations by messages of this one lead to; null for those of
+/// private channels, which not everybody may know.
+///
+/// What somebody else than its maker has resolved counts: it is open again once that member works on the thread.
 const REFUTE_OUTSIDE: &str = "
-    select distinct t.id, t.lsn
+    select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
-    where r.from_channel_id = $1 and r.kind = 'refutes' and r.resolved_at is null and r.to_channel_id <> $1
-        and t.state <> 'archived' and not c.private
-    order by t.lsn limit 10";
+        join messages m on m.id = r.to_id
+    where r.from_channel_id = $1 and r.kind = 'refutes' and r.to_channel_id <> $1
+        and (r.resolved_at is null or r.resolved_by is distinct from r.made_by)
+        and m.withdrawn_at is null and t.state <> 'archived'
+    group by t.id, c.private, t.lsn order by t.lsn limit 10";
 
 /// Fails if the caller may not remove `member`.
 ///

@@ -11,7 +11,7 @@ mod prune;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::conversation::places::{in_channel, seen_by};
+use crate::conversation::places::seen_by;
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
@@ -164,7 +164,8 @@ fn add(
 macro_rules! told {
     ($actor:expr, $who:expr) => {
         concat!(
-            "from channels c join members m on m.workspace_id = c.workspace_id
+            // The members are found by their ids, and not by their workspace.
+            "from channels c join members m on coalesce(m.workspace_id, c.workspace_id) = c.workspace_id
              where c.id = $1 and m.deactivated_at is null and m.id is distinct from ",
             $actor,
             " and ",
@@ -172,6 +173,14 @@ macro_rules! told {
             " and ",
             seen_by!(c, "m.id")
         )
+    };
+}
+
+/// Whether a reason makes the item of a message a new one: it is stronger than those for it, or it is a reply or
+/// a refutation, which came later, of what was read already. Their bits are 2 and 64.
+macro_rules! raises {
+    () => {
+        "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
     };
 }
 
@@ -183,12 +192,12 @@ macro_rules! notify {
         [
             concat!(
                 "update inbox set reasons = reasons | $5,
-                    lsn = case when $5 < (reasons & -reasons) then $4 else lsn end,
-                    at = case when $5 < (reasons & -reasons) then $6 else at end,
-                    actor_id = case when $5 < (reasons & -reasons) then ",
+                    lsn = case when ", raises!(), " then $4 else lsn end,
+                    at = case when ", raises!(), " then $6 else at end,
+                    actor_id = case when ", raises!(), " then ",
                 $actor,
                 " else actor_id end,
-                    read_at = case when $5 < (reasons & -reasons) then null else read_at end
+                    read_at = case when ", raises!(), " then null else read_at end
                  where message_id = $3 and member_id in (select m.id ",
                 told!($actor, $who),
                 ")"
@@ -229,7 +238,7 @@ const LISTED_POSTGRES: [&str; 2] =
 macro_rules! of_group {
     () => {
         concat!(
-            in_channel!(c, "m.id"),
+            "m.id in (select inside.member_id from channel_members inside where inside.channel_id = $1)",
             " and (not $7 or exists (select 1 from presence p where p.member_id = m.id and ",
             online!(p, "$8"),
             "))"
@@ -315,6 +324,7 @@ mod tests {
         assert_eq!(strongest(&[InboxReason::GroupMention, InboxReason::Reply]), InboxReason::Reply);
         assert_eq!(strongest(&[InboxReason::ApprovalRequested]), InboxReason::ApprovalRequested);
         assert!(Reasons(0).strongest().is_err());
+        assert_eq!(InboxReason::Reply.bit() | InboxReason::Refuted.bit(), 66, "what makes a read item new");
         assert_eq!(Reasons::spoken_to(), 15);
         assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
         let mut seen = std::collections::BTreeSet::new();

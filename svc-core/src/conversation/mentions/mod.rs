@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::capability::Capability;
 use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places::{in_channel, seen_by};
+use crate::conversation::places::seen_by;
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
@@ -221,10 +221,9 @@ fn may_reach(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<bool> {
 /// Counts the others of a group, no further than is needed.
 const COUNT_GROUP: &str = concat!(
     "select count(*) from (
-        select m.id from channels c join members m on m.workspace_id = c.workspace_id
-        where c.id = $1 and m.deactivated_at is null and m.id <> $2 and ",
-    in_channel!(c, "m.id"),
-    " and (not $3 or exists (select 1 from presence p where p.member_id = m.id and ",
+        select m.id from channel_members s join members m on m.id = s.member_id
+        where s.channel_id = $1 and m.deactivated_at is null and m.id <> $2
+            and (not $3 or exists (select 1 from presence p where p.member_id = m.id and ",
     online!(p, "$4"),
     ")) limit $5) others"
 );
@@ -267,18 +266,21 @@ pub(crate) fn retell(
     before: &Reached,
     after: &Reached,
 ) -> Result<()> {
-    let (were, mut new) = (before.members(), after.members());
-    new.retain(|member| !were.contains(member));
     // Whoever does not see the channel now may have been told when it did.
     let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
     if !gone.is_empty() {
         inbox::take_back(cx, message, InboxReason::Mention, Some(&gone))?;
     }
-    if !before.named_groups.is_empty() && after.named_groups.is_empty() {
+    // Who is told of a group that is still named is told anew if a larger one is not named any more.
+    let mut still = before.named_groups.clone();
+    if before.named_groups.difference(&after.named_groups).next().is_some() {
         inbox::take_back(cx, message, InboxReason::GroupMention, None)?;
+        still.clear();
     }
-    if !new.is_empty() {
-        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&new))?;
+    // Whom both texts name was perhaps not reached by the first. Whoever was has an item, and keeps that.
+    let members = after.members();
+    if !members.is_empty() {
+        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
     }
-    tell_groups(cx, because, message, after.groups.difference(&before.named_groups).copied())
+    tell_groups(cx, because, message, after.groups.difference(&still).copied())
 }

@@ -42,12 +42,13 @@ pub(super) struct Name {
 const NAMES_MAX: usize = 64;
 
 impl Mentioning {
-    /// Finds what a text in Markdown mentions.
-    pub fn of(text: &str) -> Self {
-        if !text.contains(is_sign) {
+    /// Finds what texts in Markdown mention.
+    pub fn of(texts: &[&str]) -> Self {
+        if !texts.iter().any(|text| text.contains(is_sign)) {
             return Self::default();
         }
-        Self::in_speech(&speech(text))
+        let said: Vec<String> = texts.iter().map(|text| speech(text)).collect();
+        Self::in_speech(&said.join(" "))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -58,7 +59,9 @@ impl Mentioning {
         let (mut mentioning, mut seen, mut before) = (Self::default(), BTreeSet::new(), None);
         for (at, c) in speech.char_indices() {
             let begins = is_sign(c) && before.is_none_or(|before| !continues_a_word(before));
-            before = Some(c);
+            if c != JOINT {
+                before = Some(c);
+            }
             let Some(mention) = begins.then(|| mention_at(speech, at, c)).flatten() else { continue };
             let key = mention.names.first().map(|longest| longest.name.clone());
             if !seen.insert(key) {
@@ -158,6 +161,10 @@ fn mention_at(speech: &str, at: usize, sign: char) -> Option<Mention> {
     Some(Mention { text: speech.get(at..end)?.to_owned(), at, names })
 }
 
+/// Stands where marks of emphasis or a backslash were: what is on both sides of them is one word, but no handle
+/// goes on behind them.
+const JOINT: char = '\u{2060}';
+
 /// Returns what a text in Markdown says, without code, quotes and HTML; a space stands for what is left out.
 fn speech(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
@@ -169,7 +176,9 @@ fn speech(text: &str) -> String {
             Event::Text(_) if silent == 0 => {
                 let Range { start, end: last } = range;
                 if start > end {
-                    said.push(' ');
+                    let left_out = text.get(end..start).unwrap_or_default();
+                    let is_joint = left_out.chars().all(|c| matches!(c, '*' | '_' | '~' | '\\'));
+                    said.push(if is_joint { JOINT } else { ' ' });
                 }
                 said.push_str(text.get(start..last).unwrap_or_default());
                 end = last;
@@ -190,7 +199,7 @@ mod tests {
     fn mentioned<'h>(text: &str, handles: &[&'h str]) -> Vec<&'h str> {
         let mut found: Vec<&str> = Vec::new();
         let mut covered = 0;
-        for Mention { at, names, .. } in Mentioning::of(text).found {
+        for Mention { at, names, .. } in Mentioning::of(&[text]).found {
             let known = |Name { name, .. }: &Name| handles.iter().find(|handle| **handle == *name).copied();
             let Some((handle, end)) = names.iter().find_map(|name| Some((known(name)?, name.end))) else {
                 continue;
@@ -235,6 +244,8 @@ mod tests {
             ("[@ada](https://example.org/@bot) <https://example.org/@bot>", vec!["ada"]),
             ("[mail](mailto:x@bot)", vec![]),
             ("x`y`@ada", vec!["ada"]),
+            ("mail ada\\@bot or a*@bot*, h/\\@bot", vec![]),
+            ("@ada**!** @bot*s*", vec!["ada", "bot"]),
             ("@", vec![]),
             ("@.", vec![]),
             ("@nobody", vec![]),
@@ -246,11 +257,11 @@ mod tests {
     #[test]
     fn the_first_fifty_count_and_the_others_are_named() {
         let text: String = (0..120).map(|number| format!("@m{number}, @M{number}! ")).collect();
-        let Mentioning { found, beyond } = Mentioning::of(&text);
+        let Mentioning { found, beyond } = Mentioning::of(&[&text]);
         assert_eq!((found.len(), beyond.len()), (MENTIONS_MAX, MENTIONS_MAX));
         assert_eq!((&*found[1].text, &*beyond[0]), ("@m1", "@m50"));
         let long = format!("@{}", "木".repeat(300));
-        let Mentioning { found, .. } = Mentioning::of(&long);
+        let Mentioning { found, .. } = Mentioning::of(&[&long]);
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 

@@ -116,10 +116,10 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Ed
     let after = applied(before.clone(), input)?;
     let marks = stored.marks(cx)?;
     let reached = |text: &Plaintext| {
-        mentions::reached(cx, stored.channel_id, stored.author_id, &Mentioning::of(&text.speech()))
+        mentions::reached(cx, stored.channel_id, stored.author_id, &Mentioning::of(&text.texts()))
     };
     let reached_before = reached(&before)?;
-    let reached = if after.speech() == before.speech() { reached_before.clone() } else { reached(&after)? };
+    let reached = if after.texts() == before.texts() { reached_before.clone() } else { reached(&after)? };
     let edited = |stored: Stored, text: Plaintext, reached: Reached| EditedMessage {
         message: stored.with(Saying::Plaintext(text), marks),
         mentioned: reached.mentioned,

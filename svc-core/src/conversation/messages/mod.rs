@@ -333,6 +333,31 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     })
 }
 
+/// Returns how many bytes of sealed words each of these messages has; none for one without any.
+pub(crate) fn sealed_bytes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => BYTES_SQLITE,
+        Engine::Postgres => BYTES_POSTGRES,
+    };
+    let ids: Vec<Uuid> = messages.iter().map(|message| message.uuid()).collect();
+    let found: Vec<(MessageId, i64)> = cx.query(sql, &[&ids])?;
+    Ok(found.into_iter().map(|(id, bytes)| (id, usize::try_from(bytes).unwrap_or(usize::MAX))).collect())
+}
+
+macro_rules! select_bytes {
+    ($which:literal) => {
+        concat!(
+            "select m.id, cast(length(m.sealed) as bigint) from messages m
+             where m.sealed is not null and m.id ",
+            $which
+        )
+    };
+}
+
+const BYTES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each($1))");
+
+const BYTES_POSTGRES: &str = select_bytes!("= any($1)");
+
 /// Returns the beginnings of the live messages among these of the caller's workspace, of at most `most`
 /// characters each.
 ///

@@ -108,13 +108,13 @@ pub(super) struct Plaintext {
 }
 
 impl Plaintext {
-    /// Returns what it says to people: the body and the blocks of text, as one text in Markdown.
-    pub fn speech(&self) -> Cow<'_, str> {
-        let texts = self.content.iter().filter_map(|block| match block {
+    /// Returns what it says to people, in Markdown: the body and the blocks of text.
+    pub fn texts(&self) -> Vec<&str> {
+        let blocks = self.content.iter().filter_map(|block| match block {
             Block::Given(GivenBlock::Text { text }) => Some(&**text),
             _ => None,
         });
-        texts.fold(Cow::from(&*self.body), |said, text| Cow::from(format!("{said}\n\n{text}")))
+        std::iter::once(&*self.body).chain(blocks).collect()
     }
 
     /// Returns words without content.

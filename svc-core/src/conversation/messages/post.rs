@@ -144,7 +144,7 @@ fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) 
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, words)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.speech()) })
+    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.texts()) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::conversation::inbox::{InboxReason, Reasons};
-use crate::conversation::messages::beginnings;
+use crate::conversation::messages::{beginnings, sealed_bytes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{PREVIEW_MAX, UNREAD_COUNTED_MAX};
+use crate::limits::{PAGE_BYTES, PREVIEW_MAX, UNREAD_COUNTED_MAX};
 use crate::op::Read;
 use crate::page::Page;
 use crate::store::columns;
@@ -63,6 +63,8 @@ columns! {
 }
 
 /// The items `i` of the member `$5` that the caller sees, of which a reason is in the set `$6`.
+///
+/// The message may be in another channel than what happened, so both must be seen.
 macro_rules! seen_items {
     () => {
         concat!(
@@ -70,8 +72,11 @@ macro_rules! seen_items {
              where i.member_id = $5 and (i.reasons & $6) <> 0 and ",
             $crate::conversation::places::visible!(c),
             " and (i.message_id is null or exists (
-                select 1 from messages m where m.id = i.message_id and ",
+                select 1 from messages m join channels mc on mc.id = m.channel_id
+                where m.id = i.message_id and ",
             $crate::conversation::messages::not_pruned!(),
+            " and ",
+            $crate::conversation::places::visible!(mc),
             "))"
         )
     };
@@ -88,7 +93,10 @@ pub(super) struct InboxPage {
 }
 
 /// Returns what the caller reads of the items on a page, and how many of all these reasons are unread.
-pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredItem>, reasons: i64) -> Result<InboxPage> {
+///
+/// The page ends earlier if too many words would be opened for it.
+pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64) -> Result<InboxPage> {
+    page.keep(openable(cx, page.items())?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
     let mut beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
     let page = page.try_map(|item| {
@@ -105,6 +113,22 @@ pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredItem>, reasons: i64) -> 
         })
     })?;
     Ok(InboxPage { page, unread: unread(cx, reasons)? })
+}
+
+/// Returns how many of the first items have no more words together than a page may, and the one that fills it.
+fn openable(cx: &Read<'_>, items: &[StoredItem]) -> Result<usize> {
+    let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
+    if messages.is_empty() {
+        return Ok(items.len());
+    }
+    let sizes = sealed_bytes(cx, &messages)?;
+    let mut bytes: usize = 0;
+    let filling = items.iter().position(|item| {
+        let size = item.message_id.and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
+        bytes = bytes.saturating_add(size);
+        bytes >= PAGE_BYTES
+    });
+    Ok(filling.map_or(items.len(), |last| last.saturating_add(1)))
 }
 
 /// Counts the unread items of the caller with a reason of the set, up to [`UNREAD_COUNTED_MAX`].

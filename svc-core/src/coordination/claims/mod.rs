@@ -386,12 +386,17 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         queue::leaves(cx, thread.id);
     }
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
-    if !exceeded.is_empty() {
-        dead_letters::add(cx, thread, held, &exceeded)?;
-    } else if end == ClaimEnd::Expired {
+    let is_expired = end == ClaimEnd::Expired;
+    let ended = if !exceeded.is_empty() {
+        Some(dead_letters::add(cx, thread, held, &exceeded)?)
+    } else if is_expired {
         let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
         let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
-        let recorded = cx.emit(thread.place().about(held.holder), &expired)?;
+        Some(cx.emit(thread.place().about(held.holder), &expired)?)
+    } else {
+        None
+    };
+    if let Some(recorded) = ended.filter(|_| is_expired) {
         let mut told = follows::followers(cx, held.holder)?;
         told.extend(thread.owner_id);
         inbox::notify_of_service(cx, &recorded, InboxReason::ClaimExpired, &told)?;
