@@ -10,11 +10,13 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::inbox::{self, InboxReason};
 use crate::conversation::places::{visible, visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::load_member;
 use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
+use crate::log::event::Recorded;
 use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum, new_row};
@@ -159,8 +161,20 @@ const SEE: &str = "
         when 'channel' then (select max(m.lsn) from messages m where m.channel_id = $2) end, seen_lsn)
     where member_id = $1 and target_id = $2";
 
+/// Tells the owner of a thread and those who follow the holder of its claim of what came of that.
+pub(crate) fn tell_of_claim(
+    cx: &mut Write<'_>,
+    because: &Recorded,
+    reason: InboxReason,
+    (holder, owner): (Option<MemberId>, Option<MemberId>),
+) -> Result<()> {
+    let mut told = holder.map_or(Ok(Vec::new()), |holder| followers(cx, holder))?;
+    told.extend(owner);
+    inbox::notify_of_service(cx, because, reason, &told)
+}
+
 /// Returns who follows a member.
-pub(crate) fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
+fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
     Ok(found.into_iter().map(|(follower,)| follower).collect())
 }

@@ -70,6 +70,18 @@ macro_rules! in_channel {
 }
 pub(crate) use in_channel;
 
+/// The ids of those who are in the channel with this id.
+macro_rules! members_in {
+    ($channel:literal) => {
+        concat!(
+            "(select inside.member_id from channel_members inside where inside.channel_id = ",
+            $channel,
+            ")"
+        )
+    };
+}
+pub(crate) use members_in;
+
 /// The condition that a member of the workspace sees the channel row called `$c`; `$member` is its id.
 macro_rules! seen_by {
     ($c:ident, $member:literal) => {

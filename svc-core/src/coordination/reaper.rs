@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
 use crate::conversation::follows;
-use crate::conversation::inbox::{self, InboxReason};
+use crate::conversation::inbox::InboxReason;
 use crate::coordination::thread::{Thread, expect, thread_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -196,9 +196,8 @@ fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     };
     let place = thread.assignee_id.map_or(thread.place(), |holder| thread.place().about(holder));
     let recorded = cx.emit(place, &event)?;
-    let mut told = thread.assignee_id.map_or(Ok(Vec::new()), |holder| follows::followers(cx, holder))?;
-    told.extend(thread.owner_id);
-    inbox::notify_of_service(cx, &recorded, InboxReason::ClaimUnacknowledged, &told)?;
+    let concerned = (thread.assignee_id, thread.owner_id);
+    follows::tell_of_claim(cx, &recorded, InboxReason::ClaimUnacknowledged, concerned)?;
     Ok(true)
 }
 

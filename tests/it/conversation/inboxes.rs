@@ -154,8 +154,10 @@ fn every_inbox_is_what_a_model_says() {
                     }
                     // Who is told of it no more is told anew.
                     message.told.retain(|_, told| told.mention || told.group);
-                    let new: Vec<usize> = words.members.difference(&before.members).copied().collect();
-                    new.iter()
+                    // Whom both texts name may not have been inside before.
+                    let named: Vec<usize> = words.members.iter().copied().collect();
+                    named
+                        .iter()
                         .filter(|other| inside.contains(other))
                         .for_each(|other| message.tell(*other, true));
                     if words.group && !before.group {

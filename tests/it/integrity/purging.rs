@@ -105,8 +105,8 @@ fn every_word_goes_and_the_record_stays() {
             .map(|event| serde_json::from_str(event["payload"].as_str().unwrap()).unwrap())
             .collect();
         let kinds: Vec<&str> = added.iter().map(|event| event["$chain"]["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["MessagesPruned", "WorkspacePurged"]);
-        assert_eq!((&added[0]["reason"], &added[1]["removed"]), (&json!("purge"), &purged["removed"]));
+        assert_eq!(kinds, ["MessagesPruned", "VoteClosed", "WorkspacePurged"]);
+        assert_eq!((&added[0]["reason"], &added[2]["removed"]), (&json!("purge"), &purged["removed"]));
         assert!(!after.to_string().contains("content_key") && !after.to_string().contains(WORD));
         let audited = json!({"workspace_id": workspace(world), "action": "workspace.purge", "limit": 9});
         let audited = world.admin("list_audit", audited);

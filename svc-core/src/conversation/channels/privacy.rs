@@ -81,7 +81,8 @@ const WAIT_OUTSIDE: &str = "
 /// The first 10 threads of other channels that refutations by messages of this one lead to; null for those of
 /// private channels, which not everybody may know.
 ///
-/// What somebody else than its maker has resolved counts: it is open again once that member works on the thread.
+/// What somebody else than its maker has resolved counts: it is open again once that member works on the
+/// thread.
 const REFUTE_OUTSIDE: &str = "
     select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id

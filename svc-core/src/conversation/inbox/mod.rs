@@ -11,7 +11,7 @@ mod prune;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::conversation::places::seen_by;
+use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
@@ -176,8 +176,8 @@ macro_rules! told {
     };
 }
 
-/// Whether a reason makes the item of a message a new one: it is stronger than those for it, or it is a reply or
-/// a refutation, which came later, of what was read already. Their bits are 2 and 64.
+/// Whether a reason makes the item of a message a new one: it is stronger than those for it, or it is a reply
+/// or a refutation, which came later, of what was read already. Their bits are 2 and 64.
 macro_rules! raises {
     () => {
         "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
@@ -238,7 +238,8 @@ const LISTED_POSTGRES: [&str; 2] =
 macro_rules! of_group {
     () => {
         concat!(
-            "m.id in (select inside.member_id from channel_members inside where inside.channel_id = $1)",
+            "m.id in ",
+            members_in!("$1"),
             " and (not $7 or exists (select 1 from presence p where p.member_id = m.id and ",
             online!(p, "$8"),
             "))"

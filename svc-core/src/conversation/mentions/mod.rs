@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::capability::Capability;
 use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places::seen_by;
+use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
@@ -221,8 +221,9 @@ fn may_reach(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<bool> {
 /// Counts the others of a group, no further than is needed.
 const COUNT_GROUP: &str = concat!(
     "select count(*) from (
-        select m.id from channel_members s join members m on m.id = s.member_id
-        where s.channel_id = $1 and m.deactivated_at is null and m.id <> $2
+        select m.id from members m where m.id in ",
+    members_in!("$1"),
+    " and m.deactivated_at is null and m.id <> $2
             and (not $3 or exists (select 1 from presence p where p.member_id = m.id and ",
     online!(p, "$4"),
     ")) limit $5) others"

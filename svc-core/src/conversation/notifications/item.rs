@@ -115,7 +115,8 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64)
     Ok(InboxPage { page, unread: unread(cx, reasons)? })
 }
 
-/// Returns how many of the first items have no more words together than a page may, and the one that fills it.
+/// Returns how many of the first items have no more words together than a page may, with the one that fills
+/// it.
 fn openable(cx: &Read<'_>, items: &[StoredItem]) -> Result<usize> {
     let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
     if messages.is_empty() {

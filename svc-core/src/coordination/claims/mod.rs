@@ -387,19 +387,18 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     }
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
     let is_expired = end == ClaimEnd::Expired;
-    let ended = if !exceeded.is_empty() {
-        Some(dead_letters::add(cx, thread, held, &exceeded)?)
-    } else if is_expired {
-        let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
-        let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
-        Some(cx.emit(thread.place().about(held.holder), &expired)?)
-    } else {
-        None
+    let ended = match (exceeded.is_empty(), is_expired) {
+        (false, _) => Some(dead_letters::add(cx, thread, held, &exceeded)?),
+        (true, true) => {
+            let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
+            let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
+            Some(cx.emit(thread.place().about(held.holder), &expired)?)
+        }
+        (true, false) => None,
     };
     if let Some(recorded) = ended.filter(|_| is_expired) {
-        let mut told = follows::followers(cx, held.holder)?;
-        told.extend(thread.owner_id);
-        inbox::notify_of_service(cx, &recorded, InboxReason::ClaimExpired, &told)?;
+        let concerned = (Some(held.holder), thread.owner_id);
+        follows::tell_of_claim(cx, &recorded, InboxReason::ClaimExpired, concerned)?;
     }
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,

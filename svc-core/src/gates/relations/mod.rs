@@ -256,8 +256,8 @@ use is_kept;
 /// Relates a message of your own to another one that you see, and returns the relation.
 ///
 /// The same relation again is the one that is there. A refutation keeps the thread of its target from closing
-/// until `resolve_relation` has resolved it. The author of the target is told of what refutes it or replies to
-/// it. A relation goes when your message is withdrawn, and has no force once the other one is.
+/// until `resolve_relation` has resolved it. The author of the target is told of what refutes it or replies
+/// to it. A relation goes when your message is withdrawn, and has no force once the other one is.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
 /// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;
