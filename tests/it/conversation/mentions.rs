@@ -110,7 +110,7 @@ fn an_edit_tells_whom_the_first_text_did_not_reach_and_takes_back_what_a_smaller
                 .filter(Value::is_string)
                 .collect()
         };
-        assert_eq!(mentioned(&edit(&posted["id"], "look here @bob")), [bob.clone()]);
+        assert_eq!(mentioned(&edit(&posted["id"], "look here @bob")), [bob]);
         assert_eq!(told(), [posted["id"].clone()]);
         world.call(&bob_token, "mark_mentions_read", json!({"up_to_lsn": world.lsn()})).output();
         edit(&posted["id"], "look there @bob");

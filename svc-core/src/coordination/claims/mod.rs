@@ -6,6 +6,7 @@
 //! the thread's state, except that a finished thread has none.
 
 mod fence;
+mod expired;
 mod lapse;
 mod take;
 mod hold;
@@ -35,6 +36,7 @@ use crate::op::{Feature, Read, Sample, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
 use crate::time::Time;
+pub(in crate::coordination) use expired::ClaimExpired;
 pub(super) use fence::check_holder;
 pub(in crate::coordination) use hold::shorten_lease;
 
@@ -220,23 +222,6 @@ impl Event for ThreadAssignmentChanged {
     const KIND: &'static str = "ThreadAssignmentChanged";
 }
 
-/// The lease of a claim lapsed, and the claim ended.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct ClaimExpired {
-    /// The thread.
-    thread_id: ThreadId,
-    /// The member who held the claim.
-    member_id: MemberId,
-    /// The fencing id of the claim.
-    claim_lease_id: LeaseId,
-    /// When the lease lapsed.
-    expired_at: Time,
-}
-
-impl Event for ClaimExpired {
-    const KIND: &'static str = "ClaimExpired";
-}
-
 /// The terms of a new claim.
 struct Terms {
     holder: MemberId,
@@ -389,11 +374,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let is_expired = end == ClaimEnd::Expired;
     let ended = match (exceeded.is_empty(), is_expired) {
         (false, _) => Some(dead_letters::add(cx, thread, held, &exceeded)?),
-        (true, true) => {
-            let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
-            let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
-            Some(cx.emit(thread.place().about(held.holder), &expired)?)
-        }
+        (true, true) => Some(expired::record(cx, thread, held)?),
         (true, false) => None,
     };
     if let Some(recorded) = ended.filter(|_| is_expired) {

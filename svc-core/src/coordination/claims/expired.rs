@@ -1,0 +1,35 @@
+//! The event that a claim has lapsed.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Result;
+use crate::coordination::thread::{Held, Thread};
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::log::event::{Event, Recorded};
+use crate::op::Write;
+use crate::time::Time;
+
+/// The lease of a claim lapsed, and the claim ended.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ClaimExpired {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who held the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// When the lease lapsed.
+    expired_at: Time,
+}
+
+impl Event for ClaimExpired {
+    const KIND: &'static str = "ClaimExpired";
+}
+
+/// Records that the lease of a thread's claim has lapsed.
+pub(super) fn record(cx: &mut Write<'_>, thread: &Thread, held: Held) -> Result<Recorded> {
+    let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
+    let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
+    cx.emit(thread.place().about(held.holder), &expired)
+}
