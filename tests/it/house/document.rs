@@ -66,7 +66,8 @@ impl Ids {
         let kinds = ["workspace", "channel", "token", "lease", "message", "thread"];
         let meant = match kinds.into_iter().find(|kind| field.contains(kind)) {
             Some("token") => return json!([self.spare_token]),
-            Some(kind) => self.named(|name| name.ends_with(kind)),
+            // Relations lead to that one, and to no message of a path.
+            Some(kind) => self.named(|name| name.ends_with(kind) && name != "disputed_message"),
             None if field.contains("depends") || field.contains("parent") => {
                 self.named(|name| name.ends_with("thread"))
             }
@@ -122,7 +123,10 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
 }
 
 fn limit(name: &str, schema: &mut Value, ids: &Ids) {
-    if schema["format"] == "uuid" {
+    if name == "target_message_id" {
+        // Another message than that of the path.
+        *schema = json!({"enum": ids.named(|name| name == "disputed_message")});
+    } else if schema["format"] == "uuid" {
         *schema = json!({"enum": ids.meant_by(name)});
     } else if schema["items"]["format"] == "uuid" {
         schema["items"] = json!({"enum": ids.meant_by(name)});
@@ -137,11 +141,26 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         *schema = json!({"enum": [null, footprint(None, "slot"), paths]});
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
+    } else if let Some(values) = words_of_conversation(name, schema) {
+        *schema = json!({"enum": values});
     } else if ["media_days", "media_quota_bytes"].contains(&name) {
         *schema = json!({"enum": [null, 1, 30]});
     } else {
         limit_of_scim(name, schema, ids);
     }
+}
+
+/// The same for notifications and votes, whose rules no schema says: a zone has a name, an option is there.
+fn words_of_conversation(name: &str, schema: &Value) -> Option<Value> {
+    Some(match name {
+        "quiet_hours" => {
+            json!([null, {"start": "22:00", "end": "07:00", "time_zone": "Europe/Berlin"}])
+        }
+        "rules" => json!([[], [{"reason": "mention", "mail": true, "push": false}]]),
+        "options" if schema["items"]["type"] == "integer" => json!([[], [0]]),
+        "options" => json!([["yes", "no"], ["a", "b", "c"]]),
+        _ => return None,
+    })
 }
 
 /// The same for what RFC 7643 and RFC 7644 name: filters and changes are languages of their own.
