@@ -135,6 +135,16 @@ pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec
     Ok(items)
 }
 
+/// Returns how many of the first items fill a page by the bytes that each weighs, with the one that fills it.
+pub(crate) fn filling<T>(items: &[T], weight: impl Fn(&T) -> usize) -> usize {
+    let mut bytes: usize = 0;
+    let last = items.iter().position(|item| {
+        bytes = bytes.saturating_add(weight(item));
+        bytes >= PAGE_BYTES
+    });
+    last.map_or(items.len(), |last| last.saturating_add(1))
+}
+
 /// Returns how many bytes an item takes in a response.
 pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
     Ok(serde_json::to_vec(item).map_err(Error::internal)?.len())

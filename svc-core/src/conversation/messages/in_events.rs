@@ -23,14 +23,14 @@ use super::post::MessagePosted;
 use super::stored::{Saying, not_pruned};
 use crate::error::{Error, Result};
 use crate::id::MessageId;
-use crate::limits::{PAGE_BYTES, ROW_BYTES};
+use crate::limits::ROW_BYTES;
 use crate::log::event::Event as _;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Unopened};
 use crate::log::stored::StoredEvent;
 use crate::op::Read;
-use crate::page::Page;
+use crate::page::{Page, filling};
 use crate::store::{Engine, columns};
 
 /// One event of a workspace's log, as members read it.
@@ -140,12 +140,7 @@ pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSe
 
 /// Returns how many of the events fit on a page with their texts, including the one that fills it.
 fn fitting(events: &[StoredEvent]) -> usize {
-    let mut bytes: usize = 0;
-    let filling = events.iter().position(|event| {
-        bytes = bytes.saturating_add(weight(event));
-        bytes >= PAGE_BYTES
-    });
-    filling.map_or(events.len(), |last| last.saturating_add(1))
+    filling(events, weight)
 }
 
 /// The approximate size of an event and its text in a response.
@@ -273,6 +268,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::PAGE_BYTES;
     use crate::log::event::type_name;
 
     fn event(kind: &str, lsn: i64, payload: Value) -> StoredEvent {

@@ -7,9 +7,9 @@ use crate::Result;
 use crate::conversation::inbox::{InboxReason, Reasons};
 use crate::conversation::messages::{beginnings, sealed_bytes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{PAGE_BYTES, PREVIEW_MAX, UNREAD_COUNTED_MAX};
+use crate::limits::{PREVIEW_MAX, UNREAD_COUNTED_MAX};
 use crate::op::Read;
-use crate::page::Page;
+use crate::page::{Page, filling};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -123,13 +123,8 @@ fn openable(cx: &Read<'_>, items: &[StoredItem]) -> Result<usize> {
         return Ok(items.len());
     }
     let sizes = sealed_bytes(cx, &messages)?;
-    let mut bytes: usize = 0;
-    let filling = items.iter().position(|item| {
-        let size = item.message_id.and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
-        bytes = bytes.saturating_add(size);
-        bytes >= PAGE_BYTES
-    });
-    Ok(filling.map_or(items.len(), |last| last.saturating_add(1)))
+    let size = |item: &StoredItem| item.message_id.and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
+    Ok(filling(items, size))
 }
 
 /// Counts the unread items of the caller with a reason of the set, up to [`UNREAD_COUNTED_MAX`].
