@@ -56,6 +56,12 @@ impl NodeKey {
 /// The nodes that are left of a tree. No node is above another.
 pub struct KeyTree(BTreeMap<u16, NodeKey>);
 
+/// The nodes on the way down to the leaf of a tree that was derived last.
+///
+/// Messages are mostly read in the order of their positions, and adjacent leaves share most of the way.
+#[derive(Default)]
+pub struct Path(Vec<(u16, NodeKey)>);
+
 /// The key that wraps the key of the one message at its position.
 pub struct Leaf(Aes256Gcm);
 
@@ -67,11 +73,21 @@ impl KeyTree {
 
     /// Returns the leaf of the message at `lsn`; none once it was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
+        self.leaf_along(lsn, &mut Path::default())
+    }
+
+    /// As [`KeyTree::leaf`], from where `path` branches off, which is one of this tree.
+    pub fn leaf_along(&self, lsn: i64, path: &mut Path) -> Option<Leaf> {
         let leaf = leaf_of(lsn);
-        let (mut number, mut key) = self.above(leaf)?;
+        path.0.truncate(path.0.iter().take_while(|(number, _)| is_on_path(*number, leaf)).count());
+        let (mut number, mut key) = match path.0.last() {
+            Some((number, key)) => (*number, key.clone()),
+            None => self.above(leaf)?,
+        };
         while number != leaf {
             number = step_towards(leaf, number);
             key = key.child(number);
+            path.0.push((number, key.clone()));
         }
         Some(Leaf(Aes256Gcm::new((&*key.0).into())))
     }
@@ -157,6 +173,11 @@ impl Leaf {
     }
 }
 
+/// Returns whether `number` is `leaf` or above it.
+fn is_on_path(number: u16, leaf: u16) -> bool {
+    leaf >> number.leading_zeros().saturating_sub(leaf.leading_zeros()) == number
+}
+
 /// Returns the child of `number` that is `leaf` or above it. `number` is above the leaf.
 fn step_towards(leaf: u16, number: u16) -> u16 {
     let below = number.leading_zeros().saturating_sub(leaf.leading_zeros());
@@ -233,7 +254,8 @@ mod tests {
 
         #[test]
         fn the_remaining_nodes_derive_exactly_the_leaves_that_were_not_cut(
-            withdrawn in proptest::collection::vec(prop_oneof![0..LEAVES, 100..140_i64], 0..120)
+            withdrawn in proptest::collection::vec(prop_oneof![0..LEAVES, 100..140_i64], 0..120),
+            order in proptest::collection::vec(prop_oneof![0..LEAVES, 90..150_i64], 0..200)
         ) {
             let before = all_leaves(&tree());
             let mut tree = tree();
@@ -248,6 +270,12 @@ mod tests {
             prop_assert_eq!(&all_leaves(&tree), &left);
             for lsn in 0..LEAVES {
                 prop_assert_eq!(tree.above(leaf_of(lsn)).is_none(), gone.contains(&leaf_of(lsn)));
+            }
+            let mut path = Path::default();
+            for lsn in order {
+                let found = tree.leaf_along(lsn, &mut path);
+                prop_assert_eq!(found.is_some(), left.contains_key(&leaf_of(lsn)));
+                prop_assert!(found.is_none_or(|found| same(&found, &left[&leaf_of(lsn)])));
             }
         }
     }

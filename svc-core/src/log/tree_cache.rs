@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::key_tree::{KeyTree, Leaf};
+use super::key_tree::{KeyTree, Leaf, Path};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
@@ -23,19 +23,23 @@ pub(crate) struct Slot {
 
 struct OpenTree {
     tree: KeyTree,
+    path: Path,
     until: Monotonic,
 }
 
 impl Slot {
     /// Keeps a tree that was just read or written.
     pub fn put(&self, tree: KeyTree) {
-        *lock(&self.open) = Some(OpenTree { tree, until: self.clock.deadline(TTL) });
+        let until = self.clock.deadline(TTL);
+        *lock(&self.open) = Some(OpenTree { tree, path: Path::default(), until });
     }
 
     /// Returns a leaf of the tree. The outer none: there is no tree; the inner one: the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
         let now = self.clock.monotonic();
-        lock(&self.open).as_ref().filter(|open| now < open.until).map(|open| open.tree.leaf(lsn))
+        let mut open = lock(&self.open);
+        let open = open.as_mut().filter(|open| now < open.until)?;
+        Some(open.tree.leaf_along(lsn, &mut open.path))
     }
 }
 
