@@ -27,6 +27,13 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
     Ok(out)
 }
 
+/// As [`to_string`], of an object that was parsed.
+pub fn of_object(members: &Map<String, Value>) -> Result<String> {
+    let mut out = String::with_capacity(256);
+    write_object(&mut out, members)?;
+    Ok(out)
+}
+
 /// Returns a value as it reads after its canonical text was stored: `-0` is `0`, `1.0` is `1`.
 pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
     serde_json::from_str(&to_string(value)?).map_err(Error::internal)

@@ -117,20 +117,6 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
     Ok(found)
 }
 
-/// Returns the keys of those of these messages that live and open.
-///
-/// Whoever gets them gets the words, so they are for those alone who may read all of them.
-pub(crate) fn content_keys(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, String>> {
-    let named = messages.iter().map(|id| Spoken { message_id: Some(*id), edit: 0, sealed: "" });
-    let mut keys = HashMap::new();
-    for (id, row) in keys_of(cx, named)?.into_iter().filter(|(_, row)| !row.withdrawn) {
-        if let Ok(key) = row.key(cx)? {
-            keys.insert(id, key.to_base64());
-        }
-    }
-    Ok(keys)
-}
-
 /// Returns which of these messages of the caller's workspace have no row any more.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
     let named = messages.iter().map(|id| Spoken { message_id: Some(*id), edit: 0, sealed: "" });

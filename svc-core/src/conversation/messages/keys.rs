@@ -66,6 +66,26 @@ impl Wrapped {
     }
 }
 
+/// Returns the key of a message that lives, which was posted at `lsn`, as base64; none if it does not open.
+/// `by_leaf` is what its row has of it.
+///
+/// Whoever gets it gets the words, so it is for those alone who may read all of them.
+pub(crate) fn content_key(
+    cx: &Read<'_>,
+    bound: &Binding,
+    lsn: i64,
+    by_leaf: Option<&[u8]>,
+) -> Result<Option<String>> {
+    let wrapped = match by_leaf {
+        Some(wrapped) => Some(Wrapped::ByLeaf(wrapped.to_vec())),
+        None => cx.one(OLD_OF_MESSAGE, &[&bound.message_id])?.map(|(key,)| Wrapped::ByKek(key)),
+    };
+    let key = wrapped.map(|wrapped| wrapped.open(cx, bound, lsn)).transpose()?;
+    Ok(key.and_then(|key| key.ok().map(|key| key.to_base64())))
+}
+
+const OLD_OF_MESSAGE: &str = "select wrapped from message_keys where message_id = $1";
+
 /// Destroys the key of a message that was posted at `lsn`, for the event at `because`.
 ///
 /// The message's row must no longer hold it.

@@ -43,9 +43,9 @@ use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{
-    are_purged, content_keys, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
+    are_purged, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
 };
-pub(crate) use keys::wrap_imported;
+pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;
 use plaintext::Plaintext;
 pub(crate) use plaintext::reseal;

@@ -6,6 +6,7 @@
 //! answers what came of it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::copy::{Collector, Copy};
 use super::form::{HeadOf, Header, Words};
 use super::insert::{insert_event, insert_row};
-use super::lines::{Keeps, Kept, Later, Line, LineWriter, next};
+use super::lines::{Keeps, Kept, Later, Line, LineWriter, Step, StepReader};
 use super::read::{Invalid, Reason};
 use super::staging::{REMOVED, remove_staged};
 use super::verify::{ExportReport, verify};
@@ -169,7 +170,7 @@ pub(super) struct Verified {
     events: u64,
     signer: String,
     digest: [u8; 32],
-    lines: Spooled,
+    lines: StepReader,
     later: Vec<Later>,
     /// The handle of the workspace.
     handle: Option<String>,
@@ -177,7 +178,7 @@ pub(super) struct Verified {
 }
 
 /// Reads a file, hands what it has to `keeper`, and verifies it.
-fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut impl Keeps) -> Result<ExportReport> {
+fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send)) -> Result<ExportReport> {
     let known = &shared.settings.known_keys;
     let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
         Ok(report) => report,
@@ -224,7 +225,7 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
         source: report.header,
         header,
         pruned,
-        lines: lines.spooled,
+        lines: StepReader::new(lines.spooled, Arc::clone(&shared.table)),
         later,
         handle,
         admin,
@@ -307,14 +308,18 @@ pub(super) fn step(
         }
     };
     let offset = u64::try_from(reached).unwrap_or(0);
-    if offset >= verified.lines.len() {
+    if verified.lines.ends_at(offset) {
         return show(cx, verified, &import_id, held_by).map(Some);
     }
-    let (lines, end) = next(&verified.lines, offset, cx.records())?;
-    for line in &lines {
+    let Step { lines, end } = verified.lines.next(offset)?;
+    let unknown = || Error::internal("a row of no table");
+    for line in lines {
         match line {
-            Line::Row(records, row) => insert_row(cx, verified.header.workspace_id, records, row)?,
-            Line::Event(payload) => insert_event(cx, verified.header.workspace_id, payload)?,
+            Line::Row(place, row) => {
+                let records = cx.records().get(place).ok_or_else(unknown)?;
+                insert_row(cx, verified.header.workspace_id, records, row)?;
+            }
+            Line::Event(payload) => insert_event(cx, verified.header.workspace_id, &payload)?,
         }
     }
     let end = i64::try_from(end).map_err(Error::internal)?;

@@ -1,7 +1,5 @@
 //! Inserting what a file has: rows, with the columns that it has not, and events.
 
-use std::collections::BTreeMap;
-
 use super::row::{MESSAGES, Row, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
 use crate::error::{Error, Result};
@@ -16,9 +14,10 @@ pub(super) fn insert_row(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     records: &Records,
-    row: &Row,
+    mut row: Row,
 ) -> Result<()> {
-    let mut columns: BTreeMap<&'static str, Stored> = row.columns.clone();
+    let wrapped = if records.name() == MESSAGES { wrapped(cx, workspace, &row)? } else { Stored::Null };
+    let columns = &mut row.columns;
     for (name, class) in records.columns() {
         match class {
             Class::LaterId => drop(columns.insert(name, Stored::Null)),
@@ -27,7 +26,7 @@ pub(super) fn insert_row(
             Class::Secret if records.name() != MESSAGES => {
                 drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
             }
-            Class::Secret => drop(columns.insert(name, wrapped(cx, workspace, row)?)),
+            Class::Secret => drop(columns.insert(name, wrapped.clone())),
             Class::Derived => drop(columns.insert(name, Stored::Text(workspaces::IMPORTING.to_owned()))),
             _ => {}
         }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use serde_json::{Map, Value};
 
@@ -14,12 +16,12 @@ use super::row::{RECORD, Row, WORKSPACES, checked};
 use super::verify::Rows;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
-use crate::op::{Class, Records};
+use crate::op::{Class, Records, Table};
 use crate::spool::{Spool, Spooled};
 use crate::store::Value as Stored;
 
 /// Rows of one step, and bytes of their lines after which a step has enough.
-const STEP_ROWS: usize = 500;
+const STEP_ROWS: usize = 2000;
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Takes what a file has while it is verified, and keeps it.
@@ -109,13 +111,13 @@ impl LineWriter {
 const MEMBERS: &str = "members";
 
 impl Rows for LineWriter {
-    fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid> {
-        self.keep(records, &row)?;
-        self.write(records.name(), &record)
+    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid> {
+        self.keep(records, row)?;
+        self.write(records.name(), record)
     }
 
-    fn event(&mut self, _: EventColumns, payload: String) -> Result<(), Invalid> {
-        self.write(EVENTS, &serde_json::json!({RECORD: EVENTS, "payload": payload}))
+    fn event(&mut self, _: &EventColumns, _: &str, record: &str) -> Result<(), Invalid> {
+        self.write(EVENTS, record)
     }
 }
 
@@ -126,14 +128,11 @@ impl Keeps for LineWriter {
 }
 
 impl LineWriter {
-    fn write(&mut self, table: &'static str, record: &impl serde::Serialize) -> Result<(), Invalid> {
+    fn write(&mut self, table: &'static str, record: &str) -> Result<(), Invalid> {
         if self.sections.last().is_none_or(|(last, _)| *last != table) {
             self.sections.push((table, self.spool.len()));
         }
-        let written = serde_json::to_vec(record).map_err(Error::internal).and_then(|mut line| {
-            line.push(b'\n');
-            self.spool.write(&line)
-        });
+        let written = self.spool.write(record.as_bytes()).and_then(|()| self.spool.write(b"\n"));
         written.map_err(|error| {
             self.failed = Some(error);
             Invalid::not_kept()
@@ -167,17 +166,57 @@ fn payload_of(mut record: Map<String, Value>) -> Result<String> {
 }
 
 /// What a line has.
-pub(super) enum Line<'r> {
-    Row(&'r Records, Row),
+pub(super) enum Line {
+    /// A row of the table that is declared at this place.
+    Row(usize, Row),
     Event(String),
 }
 
-/// Returns the lines from `offset` on that one step writes, and where the next step goes on.
-pub(super) fn next<'r>(
-    lines: &Spooled,
-    offset: u64,
-    declared: &'r [Records],
-) -> Result<(Vec<Line<'r>>, u64)> {
+/// The lines of one step.
+pub(super) struct Step {
+    pub lines: Vec<Line>,
+    /// Where the next step goes on.
+    pub end: u64,
+}
+
+/// Reads the lines of the next step while those of the one before are written.
+pub(super) struct StepReader {
+    lines: Spooled,
+    table: Arc<Table>,
+    /// Where the step begins that is being read.
+    ahead: Option<(u64, JoinHandle<Result<Step>>)>,
+}
+
+impl StepReader {
+    pub fn new(lines: Spooled, table: Arc<Table>) -> Self {
+        Self { lines, table, ahead: None }
+    }
+
+    /// Returns whether no line begins at `offset`.
+    pub fn ends_at(&self, offset: u64) -> bool {
+        offset >= self.lines.len()
+    }
+
+    /// Returns the lines from `offset` on that one step writes.
+    pub fn next(&mut self, offset: u64) -> Result<Step> {
+        let step = match self.ahead.take() {
+            Some((begin, read)) if begin == offset => {
+                read.join().unwrap_or_else(|_| Err(Error::internal("reading lines panicked")))
+            }
+            _ => next(&self.lines, offset, self.table.records()),
+        }?;
+        if !self.ends_at(step.end) {
+            let (lines, table, begin) = (self.lines.clone(), Arc::clone(&self.table), step.end);
+            let read = move || next(&lines, begin, table.records());
+            let thread = thread::Builder::new().name("svc-import".to_owned()).spawn(read);
+            // Without a thread the next step reads them itself.
+            self.ahead = thread.ok().map(|thread| (begin, thread));
+        }
+        Ok(step)
+    }
+}
+
+fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
     let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
     let (mut found, mut read, mut text) = (Vec::new(), 0_u64, Vec::new());
     while found.len() < STEP_ROWS && read < STEP_BYTES {
@@ -189,17 +228,18 @@ pub(super) fn next<'r>(
         read = read.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         found.push(parsed(&text, declared)?);
     }
-    Ok((found, offset.saturating_add(read)))
+    Ok(Step { lines: found, end: offset.saturating_add(read) })
 }
 
-fn parsed<'r>(text: &[u8], declared: &'r [Records]) -> Result<Line<'r>> {
+fn parsed(text: &[u8], declared: &[Records]) -> Result<Line> {
     let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
     let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-    let records = declared.iter().find(|records| records.name() == table);
-    let records = records.ok_or_else(|| Error::internal(format!("no table {table}")))?;
+    let mut places = declared.iter().enumerate();
+    let found = places.find(|(_, records)| records.name() == table);
+    let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
     if records.name() == EVENTS {
         return payload_of(record).map(Line::Event);
     }
     let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
-    Ok(Line::Row(records, row))
+    Ok(Line::Row(place, row))
 }

@@ -6,7 +6,7 @@
 //!
 //! - `form`: the parts of the file, and what its signature covers
 //! - `row`: a row of a table as a line
-//! - `write`: writing it
+//! - `write`: writing it, and `record_writer`: hashing and writing records beside reading them
 //! - `read`: reading it part by part, and `verify`: whether it is one
 //! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
 //!   `import`: writing it
@@ -15,6 +15,7 @@
 mod form;
 mod read;
 mod row;
+mod record_writer;
 mod write;
 mod verify;
 mod lines;

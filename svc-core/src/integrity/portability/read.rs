@@ -76,10 +76,11 @@ pub(super) struct Ended {
     pub signature: String,
 }
 
-/// Takes the parts of a file in their order.
+/// Takes the parts of a file in their order. What is wrong with one of them ends reading.
 pub(super) trait Parts {
     fn header(&mut self, header: Header) -> Result<(), Invalid>;
-    fn record(&mut self, record: Map<String, Value>) -> Result<(), Invalid>;
+    /// Takes a record, for which about so many bytes were read.
+    fn record(&mut self, record: Map<String, Value>, bytes: usize) -> Result<(), Invalid>;
 }
 
 /// Reads a file, and hands its parts on.
@@ -264,8 +265,8 @@ impl<'de> Visitor<'de> for Records<'_, '_> {
             let Value::Object(record) = record else {
                 return Err(whole.refuse(Reason::NotAnExport, format!("record {number} is not an object")));
             };
-            let taken = whole.parts.borrow_mut().record(record);
-            taken.map_err(|invalid| whole.fail(Invalid { record: Some(number), ..invalid }))?;
+            let taken = whole.parts.borrow_mut().record(record, PART_MAX.saturating_sub(whole.left.get()));
+            taken.map_err(|invalid| whole.fail(invalid))?;
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::form::Words;
+use super::form::{EVENTS, Words};
 use super::read::{Invalid, Reason, reason_for};
 use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
@@ -24,7 +24,7 @@ pub(super) const RECORD: &str = "record";
 pub(super) const WORKSPACES: &str = "workspaces";
 /// The table of messages, beside which their keys are.
 pub(super) const MESSAGES: &str = "messages";
-/// The member with the key of a message.
+/// The member with the key of a message. Other members of a message stand after it.
 pub(super) const CONTENT_KEY: &str = "content_key";
 
 /// How the rows of a table are written.
@@ -45,28 +45,29 @@ impl RowForm {
         Self { table: records.table, members, words }
     }
 
-    /// Appends a row to `out`. Returns where in it the key of a message belongs.
-    pub fn push(&self, out: &mut Vec<u8>, row: &dyn Columns) -> crate::Result<usize> {
-        let mut key_place = None;
+    /// Appends a row to `out`, with the key of a message if there is one.
+    pub fn push(&self, out: &mut Vec<u8>, row: &dyn Columns, key: Option<&str>) -> crate::Result<()> {
+        let mut key = key;
         out.push(b'{');
         for (number, (name, column)) in self.members.iter().enumerate() {
-            if *name > CONTENT_KEY {
-                key_place.get_or_insert(out.len());
-            }
             if number > 0 {
                 out.push(b',');
             }
-            // Names of columns and tables are plain.
-            push_quoted(out, name.as_bytes());
-            out.push(b':');
+            if *name > CONTENT_KEY
+                && let Some(key) = key.take()
+            {
+                push_name(out, CONTENT_KEY);
+                push_quoted(out, key.as_bytes());
+                out.push(b',');
+            }
+            push_name(out, name);
             match column {
                 None => push_json(out, self.table)?,
                 Some((place, class)) => self.push_value(out, row.column(*place)?, *class, name)?,
             }
         }
-        let key_place = key_place.unwrap_or(out.len());
         out.push(b'}');
-        Ok(key_place)
+        Ok(())
     }
 
     fn push_value(&self, out: &mut Vec<u8>, value: Param<'_>, class: Class, name: &str) -> crate::Result<()> {
@@ -103,6 +104,23 @@ pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) ->
     serde_json::to_writer(out, value).map_err(Error::internal)
 }
 
+/// Appends the record of an event.
+pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> {
+    out.extend_from_slice(b"{\"payload\":");
+    push_json(out, payload)?;
+    out.push(b',');
+    push_name(out, RECORD);
+    push_quoted(out, EVENTS.as_bytes());
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends the name of a column or table, which are plain, before its value.
+fn push_name(out: &mut Vec<u8>, name: &str) {
+    push_quoted(out, name.as_bytes());
+    out.push(b':');
+}
+
 /// Appends a text in which nothing is escaped.
 pub(super) fn push_quoted(out: &mut Vec<u8>, plain: &[u8]) {
     out.push(b'"');
@@ -124,12 +142,6 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
     Ok(())
 }
 
-/// Puts the key of a message into its line, at the place that [`RowForm::push`] returned.
-pub(super) fn insert_key(line: &mut Vec<u8>, place: usize, key: &str) {
-    // Other members of a message stand before it.
-    line.splice(place..place, format!(",\"{CONTENT_KEY}\":\"{key}\"").into_bytes());
-}
-
 /// The columns of a row, by name, and the key of a message.
 pub(super) struct Row {
     pub columns: BTreeMap<&'static str, Stored>,
@@ -140,9 +152,9 @@ pub(super) struct Row {
 pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<Row, Invalid> {
     let mut columns = BTreeMap::new();
     for name in record.keys() {
-        let class = records.exported().find(|(known, _)| known == name);
+        let is_known = records.columns.get(name.as_str()).is_some_and(|class| class.is_exported());
         let is_key = name == CONTENT_KEY && records.table == MESSAGES;
-        if class.is_none() && name != RECORD && !is_key {
+        if !is_known && name != RECORD && !is_key {
             let detail = format!("no record of {} has {name:?}", records.table);
             return Err(Invalid::new(reason_for(name), detail));
         }

@@ -4,6 +4,9 @@
 
 use std::cmp::Ordering;
 use std::io::Read;
+use std::mem::take;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,42 +44,112 @@ pub struct ExportReport {
 
 /// Takes what a file has, once it is known to be in order.
 pub(super) trait Rows {
-    fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid>;
-    fn event(&mut self, columns: EventColumns, payload: String) -> Result<(), Invalid>;
+    /// Takes a row, and its record as canonical JSON.
+    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid>;
+    /// Takes an event, and its record as canonical JSON.
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid>;
 }
 
 /// Keeps nothing.
 impl Rows for () {
-    fn row(&mut self, _: &Records, _: Map<String, Value>, _: Row) -> Result<(), Invalid> {
+    fn row(&mut self, _: &Records, _: &Row, _: &str) -> Result<(), Invalid> {
         Ok(())
     }
 
-    fn event(&mut self, _: EventColumns, _: String) -> Result<(), Invalid> {
+    fn event(&mut self, _: &EventColumns, _: &str, _: &str) -> Result<(), Invalid> {
         Ok(())
     }
 }
 
 /// Verifies a file, and hands what it has to `rows`; nothing of that counts unless it succeeds.
+///
+/// A thread beside the one that parses the file does all else.
 pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
     keys: &[PublicKey],
-    rows: &mut dyn Rows,
+    rows: &mut (dyn Rows + Send),
 ) -> Result<ExportReport, Invalid> {
-    let mut verifier =
-        FileVerifier { declared, rows, header: None, log: None, section: None, sections: Vec::new() };
-    let Ended { manifest, signature } = read_parts(file, &mut verifier)?;
-    verifier.end(manifest, &signature, keys)
+    let (batches, received) = sync_channel(WAITING_MAX);
+    thread::scope(|scope| {
+        let verifier = FileVerifier {
+            declared,
+            rows,
+            header: None,
+            log: None,
+            section: None,
+            sections: Vec::new(),
+            records: 0,
+        };
+        let run = move || verifier.take_all(&received);
+        let verifier = thread::Builder::new().name("svc-verify".to_owned()).spawn_scoped(scope, run);
+        let verifier = verifier.map_err(|_| Invalid::not_kept())?;
+        let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
+        let read = read_parts(file, &mut sender);
+        // What was read before something is found wrong with the form of the file comes first.
+        let sent = sender.hand_over();
+        drop(sender);
+        let verifier = verifier.join().unwrap_or_else(|_| Err(Invalid::not_kept()))?;
+        let Ended { manifest, signature } = read?;
+        sent?;
+        verifier.end(manifest, &signature, keys)
+    })
+}
+
+/// Bytes of parts that are handed over together.
+const BATCH_BYTES: usize = 64 << 10;
+/// Most parts that are, as what was read may have been read before.
+const BATCH_PARTS: usize = 256;
+/// Batches that wait to be verified.
+const WAITING_MAX: usize = 2;
+
+enum Part {
+    Header(Header),
+    Record(Map<String, Value>),
+}
+
+/// Hands the parts of a file over to the thread that verifies them.
+struct PartSender {
+    batches: SyncSender<Vec<Part>>,
+    batch: Vec<Part>,
+    bytes: usize,
+}
+
+impl PartSender {
+    fn add(&mut self, part: Part, bytes: usize) -> Result<(), Invalid> {
+        self.batch.push(part);
+        self.bytes = self.bytes.saturating_add(bytes);
+        let is_enough = self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PARTS;
+        if is_enough { self.hand_over() } else { Ok(()) }
+    }
+
+    fn hand_over(&mut self) -> Result<(), Invalid> {
+        self.bytes = 0;
+        // If nobody takes it, something is wrong with a part before it.
+        self.batches.send(take(&mut self.batch)).map_err(|_| Invalid::not_kept())
+    }
+}
+
+impl Parts for PartSender {
+    fn header(&mut self, header: Header) -> Result<(), Invalid> {
+        self.add(Part::Header(header), 0)
+    }
+
+    fn record(&mut self, record: Map<String, Value>, bytes: usize) -> Result<(), Invalid> {
+        self.add(Part::Record(record), bytes)
+    }
 }
 
 struct FileVerifier<'v> {
     declared: &'v [Records],
-    rows: &'v mut dyn Rows,
+    rows: &'v mut (dyn Rows + Send),
     header: Option<Header>,
     log: Option<PayloadVerifier>,
     /// The section that is being read.
     section: Option<Open>,
     sections: Vec<Section>,
+    /// How many records it was given.
+    records: u64,
 }
 
 struct Open {
@@ -87,7 +160,26 @@ struct Open {
     last: Option<Vec<Stored>>,
 }
 
-impl Parts for FileVerifier<'_> {
+impl FileVerifier<'_> {
+    /// Takes parts until there are no more. Fails with what is wrong with one of them.
+    fn take_all(mut self, batches: &Receiver<Vec<Part>>) -> Result<Self, Invalid> {
+        while let Ok(batch) = batches.recv() {
+            batch.into_iter().try_for_each(|part| self.take(part))?;
+        }
+        Ok(self)
+    }
+
+    fn take(&mut self, part: Part) -> Result<(), Invalid> {
+        match part {
+            Part::Header(header) => self.header(header),
+            Part::Record(record) => {
+                self.records = self.records.saturating_add(1);
+                let number = Some(self.records);
+                self.record(record).map_err(|invalid| Invalid { record: number, ..invalid })
+            }
+        }
+    }
+
     fn header(&mut self, header: Header) -> Result<(), Invalid> {
         if header.schema > schema_version() {
             let detail = format!(
@@ -107,7 +199,7 @@ impl Parts for FileVerifier<'_> {
         let place = self.declared.iter().position(|records| records.table == kind && records.leaves());
         let place = place
             .ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))?;
-        let line = canonical::to_string(&record)
+        let line = canonical::of_object(&record)
             .map_err(|_| Invalid::new(Reason::UnknownField, "the record has a number that no export has"))?;
         self.enter(place)?;
         let declared = self.declared;
@@ -115,11 +207,9 @@ impl Parts for FileVerifier<'_> {
         if let Some(section) = &mut self.section {
             section.digest.add(line.as_bytes());
         }
-        if records.table == EVENTS { self.event(record) } else { self.row(records, record) }
+        if records.table == EVENTS { self.event(record, &line) } else { self.row(records, &record, &line) }
     }
-}
 
-impl FileVerifier<'_> {
     /// Enters the section of a table, if it is not in it.
     fn enter(&mut self, place: usize) -> Result<(), Invalid> {
         match &self.section {
@@ -147,7 +237,7 @@ impl FileVerifier<'_> {
         }
     }
 
-    fn event(&mut self, mut record: Map<String, Value>) -> Result<(), Invalid> {
+    fn event(&mut self, mut record: Map<String, Value>, line: &str) -> Result<(), Invalid> {
         let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
         if let Some(name) = unknown {
             return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
@@ -165,11 +255,11 @@ impl FileVerifier<'_> {
             let what = broken.defect.reason();
             Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
-        self.rows.event(columns, payload)
+        self.rows.event(&columns, &payload, line)
     }
 
-    fn row(&mut self, records: &Records, record: Map<String, Value>) -> Result<(), Invalid> {
-        let row = checked(records, &record)?;
+    fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), Invalid> {
+        let row = checked(records, record)?;
         let key: Vec<Stored> =
             records.key().map(|name| row.columns.get(name).cloned().unwrap_or(Stored::Null)).collect();
         if let Some(open) = &mut self.section {
@@ -187,7 +277,7 @@ impl FileVerifier<'_> {
             let detail = format!("a row of {} is of another workspace", records.table);
             return Err(Invalid::new(Reason::UnknownField, detail));
         }
-        self.rows.row(records, record, row)
+        self.rows.row(records, &row, line)
     }
 
     fn end(

@@ -6,29 +6,26 @@
 use std::ops::ControlFlow;
 
 use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
-use super::row::{MESSAGES, RowForm, insert_key, push_json};
-use crate::conversation::messages::content_keys;
+use super::record_writer::{RowSender, write_beside};
+use super::row::{MESSAGES, RowForm, push_json};
+use crate::conversation::messages::content_key;
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
-use crate::id::{MessageId, WorkspaceId};
+use crate::id::WorkspaceId;
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::canonical;
+use crate::log::key_tree::Binding;
 use crate::log::note::NoteSigner;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{Read, Records, Settings};
 use crate::spool::{Content, Spool};
-use crate::store::{FromRow, schema_version};
+use crate::store::{Columns, FromRow, Param, schema_version};
 use crate::time::Time;
 
 /// How often a file is begun anew because the log was pruned beneath it.
 const ATTEMPTS: u32 = 5;
-/// Messages whose keys are read together.
-const KEYS_AT_ONCE: usize = 100;
-/// Bytes of lines that wait for their keys.
-const WAITING_MAX: usize = 1 << 20;
-
 /// An export that is being written.
 pub(super) struct Exporter {
     workspace: WorkspaceId,
@@ -127,44 +124,46 @@ impl Exporter {
             canonical::to_string(&header)?
         );
         spool.write(begin.as_bytes())?;
-        let mut manifest = Manifest::default();
-        let mut lines = Lines { spool, is_first: true };
-        for records in cx.records().iter().filter(|records| records.is_of_workspaces()) {
-            match records.table {
-                EVENTS => {}
-                table if records.leaves() => {
-                    let digest = self.write_table(cx, &mut lines, records)?;
-                    manifest.sections.push(digest.section(table));
-                }
-                table => manifest.omitted.push(table.to_owned()),
-            }
-        }
+        let tables = || {
+            let of_workspaces = cx.records().iter().filter(|records| records.is_of_workspaces());
+            of_workspaces.filter(|records| records.table != EVENTS)
+        };
+        let ((), written) = write_beside(spool, SectionDigest::new(), true, |rows| {
+            tables().filter(|records| records.leaves()).try_for_each(|records| {
+                self.send_table(cx, rows, records, &header)?;
+                rows.end_section(records.table)
+            })
+        })?;
+        let omitted = tables().filter(|records| !records.leaves());
+        let manifest = Manifest {
+            sections: written.sections,
+            omitted: omitted.map(|records| records.table.to_owned()).collect(),
+        };
         let before_floor = header.floor.saturating_sub(1);
         let cursor = ChainCursor::after(self.workspace, before_floor, None);
         let len = spool.len();
-        Ok(RowsWritten { header, manifest, events: SectionDigest::new(), cursor, len })
+        Ok(RowsWritten { header, manifest, events: written.open, cursor, len })
     }
 
-    fn write_table(&self, cx: &Read<'_>, lines: &mut Lines<'_>, records: &Records) -> Result<SectionDigest> {
-        let form = RowForm::of(records, self.words);
+    fn send_table(
+        &self,
+        cx: &Read<'_>,
+        rows: &mut RowSender,
+        records: &Records,
+        header: &Header,
+    ) -> Result<()> {
+        rows.begin_section(RowForm::of(records, self.words))?;
+        let columns = records.exported().count();
         let has_keys = records.table == MESSAGES && self.words == Words::All;
-        let id_place = records.exported().position(|(name, _)| name == "id");
-        let mut digest = SectionDigest::new();
-        let mut waiting = Waiting::default();
-        let (mut line, mut outcome) = (Vec::new(), Ok(()));
-        cx.scan(&records.scan(), &[&self.workspace], &mut |row| {
-            line.clear();
-            outcome = form.push(&mut line, row).and_then(|place| {
-                let id = id_place.filter(|_| has_keys).and_then(|place| row.id(place).flatten());
-                let Some(id) = id else { return lines.add(&line, &mut digest) };
-                waiting.add(id.into(), std::mem::take(&mut line), place);
-                if waiting.is_full() { waiting.write(cx, lines, &mut digest) } else { Ok(()) }
-            });
+        let keys = has_keys.then(|| KeyColumns::of(records, header));
+        let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
+        let mut outcome = Ok(());
+        cx.scan(&scan, &[&self.workspace], &mut |row| {
+            let key = keys.as_ref().map_or(Ok(None), |keys| keys.open(cx, self.workspace, row));
+            outcome = key.and_then(|key| rows.add_row(row, columns, key.as_deref()));
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        outcome?;
-        waiting.write(cx, lines, &mut digest)?;
-        Ok(digest)
+        outcome
     }
 
     /// Writes some events. The inner error is that of a broken log.
@@ -180,25 +179,21 @@ impl Exporter {
             bytes: FEED_READ_BYTES,
             not_after: Time::from_micros(i64::MAX),
         };
-        let (mut cursor, mut events) = (before.cursor.clone(), before.events.clone());
-        let (mut line, mut outcome) = (Vec::new(), Ok(()));
+        let mut cursor = before.cursor.clone();
         // The workspace's own row stands before the events.
-        let mut lines = Lines { spool, is_first: false };
-        let read = cursor.read(cx, bounds, |_, event| {
-            line.clear();
-            line.extend_from_slice(b"{\"payload\":");
-            outcome = push_json(&mut line, event.payload).and_then(|()| {
-                line.extend_from_slice(b",\"record\":\"events\"}");
-                lines.add(&line, &mut events)
-            });
-            outcome.is_ok()
+        let (read, written) = write_beside(spool, before.events.clone(), false, |rows| {
+            let mut outcome = Ok(());
+            let read = cursor.read(cx, bounds, |_, event| {
+                outcome = rows.add_event(event.payload);
+                outcome.is_ok()
+            })?;
+            outcome.map(|()| read)
         })?;
-        outcome?;
         if let Err(broken) = read {
             return Ok(Err(broken_log(self.workspace, broken)));
         }
         let (header, manifest, len) = (before.header.clone(), before.manifest.clone(), spool.len());
-        Ok(Ok(RowsWritten { header, manifest, events, cursor, len }))
+        Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
     }
 
     /// Writes what comes after the events, and returns what the file is called.
@@ -253,49 +248,51 @@ fn header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header>
 const HEAD: &str = "
     select lsn, hash, at, audit_seq, floor, pruned_at, words_floor from heads where workspace_id = $1";
 
-/// The records of a file, one on a line.
-struct Lines<'s> {
-    spool: &'s mut Spool,
-    is_first: bool,
+/// The column with the key of a message, as it is wrapped.
+const WRAPPED: &str = "wrapped";
+
+/// Where the columns are that open the key of a message.
+struct KeyColumns {
+    id: usize,
+    thread_id: usize,
+    author_id: usize,
+    lsn: usize,
+    withdrawn_at: usize,
+    wrapped: usize,
+    /// The position up to which messages are pruned.
+    words_floor: i64,
 }
 
-impl Lines<'_> {
-    fn add(&mut self, line: &[u8], digest: &mut SectionDigest) -> Result<()> {
-        if !std::mem::take(&mut self.is_first) {
-            self.spool.write(b",\n")?;
+impl KeyColumns {
+    /// Those of the rows of [`Records::scan_with`] with [`WRAPPED`].
+    fn of(messages: &Records, header: &Header) -> Self {
+        let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
+        let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
+        Self {
+            id: place("id"),
+            thread_id: place("thread_id"),
+            author_id: place("author_id"),
+            lsn: place("lsn"),
+            withdrawn_at: place("withdrawn_at"),
+            wrapped: columns.len(),
+            words_floor: header.words_floor,
         }
-        digest.add(line);
-        self.spool.write(line)
-    }
-}
-
-/// Lines of messages that wait for their keys.
-#[derive(Default)]
-struct Waiting {
-    lines: Vec<(MessageId, Vec<u8>, usize)>,
-    bytes: usize,
-}
-
-impl Waiting {
-    fn add(&mut self, id: MessageId, line: Vec<u8>, place: usize) {
-        self.bytes = self.bytes.saturating_add(line.len());
-        self.lines.push((id, line, place));
     }
 
-    fn is_full(&self) -> bool {
-        self.lines.len() >= KEYS_AT_ONCE || self.bytes >= WAITING_MAX
-    }
-
-    fn write(&mut self, cx: &Read<'_>, lines: &mut Lines<'_>, digest: &mut SectionDigest) -> Result<()> {
-        let ids: Vec<MessageId> = self.lines.iter().map(|(id, ..)| *id).collect();
-        let keys = content_keys(cx, &ids)?;
-        self.bytes = 0;
-        for (id, mut line, place) in self.lines.drain(..) {
-            if let Some(key) = keys.get(&id) {
-                insert_key(&mut line, place, key);
-            }
-            lines.add(&line, digest)?;
+    /// Returns the key of a message; none if it does not live, or its key does not open.
+    fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
+        let (id, thread, lsn) = (row.id(self.id), row.id(self.thread_id), row.int(self.lsn));
+        let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
+        if lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
+            return Ok(None);
         }
-        Ok(())
+        let wrapped = match row.column(self.wrapped)? {
+            Param::Bytes(wrapped) => Some(wrapped),
+            _ => None,
+        };
+        let author_id = row.id(self.author_id).flatten().map(Into::into);
+        let bound =
+            Binding { workspace_id: workspace, thread_id: thread.into(), author_id, message_id: id.into() };
+        content_key(cx, &bound, lsn, wrapped)
     }
 }

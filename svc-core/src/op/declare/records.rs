@@ -360,7 +360,12 @@ impl Records {
         match self.scope {
             Scope::Of(column) => format!("t.{column} = $1"),
             Scope::Through(column, parent) => {
-                format!("t.{column} in (select p.id from {parent} p where p.workspace_id = $1)")
+                // Many tables have few rows or none, and then the many of a parent are not listed.
+                format!(
+                    "t.{column} in (select p.id from {parent} p \
+                     where p.workspace_id = $1 and exists (select 1 from {}))",
+                    self.table
+                )
             }
             Scope::Instance => "false".to_owned(),
         }
@@ -378,7 +383,13 @@ impl Records {
 
     /// Returns the scan of the exported columns of a workspace's rows, in their order.
     pub(crate) fn scan(&self) -> Scan {
-        let columns: Vec<String> = self.exported().map(|(name, _)| format!("t.{name}")).collect();
+        self.scan_with(&[])
+    }
+
+    /// As [`Records::scan`], with other columns of the rows behind them.
+    pub(crate) fn scan_with(&self, others: &[&'static str]) -> Scan {
+        let names = self.exported().map(|(name, _)| name).chain(others.iter().copied());
+        let columns: Vec<String> = names.map(|name| format!("t.{name}")).collect();
         let select = |engine| {
             format!(
                 "select {} from {} t where {} order by {}",
@@ -497,7 +508,8 @@ mod tests {
         assert_eq!(
             scan.sqlite,
             "select t.b_id, t.id, t.name from a t \
-             where t.b_id in (select p.id from b p where p.workspace_id = $1) order by t.name, t.id"
+             where t.b_id in (select p.id from b p where p.workspace_id = $1 and exists (select 1 from a)) \
+             order by t.name, t.id"
         );
         assert!(scan.declare.ends_with("order by t.name collate \"C\", t.id"), "{}", scan.declare);
         assert_eq!(records.insert(), "insert into a (b_id, id, name, secret) values ($1, $2, $3, $4)");

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::form::{EVENTS, Header};
 use super::lines::{Keeps, Kept, LineWriter, Lines};
 use super::read::Invalid;
-use super::row::{CONTENT_KEY, MESSAGES, Row, checked};
+use super::row::{CONTENT_KEY, MESSAGES, Row, checked, push_event};
 use super::verify::Rows;
 use crate::Result;
 use crate::conversation::messages::{is_kind_of_words, reseal};
@@ -108,17 +108,17 @@ impl<'s> Collector<'s> {
 }
 
 impl Rows for Collector<'_> {
-    fn row(&mut self, records: &Records, record: Map<String, Value>, row: Row) -> Result<(), Invalid> {
-        let taken = self.take_row(records, &row);
+    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid> {
+        let taken = self.take_row(records, row);
         self.noted(taken)?;
-        self.lines.row(records, record, row)
+        self.lines.row(records, row, record)
     }
 
-    fn event(&mut self, columns: EventColumns, payload: String) -> Result<(), Invalid> {
-        let ids = self.events.in_payload(&payload);
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid> {
+        let ids = self.events.in_payload(payload);
         let taken = ids.into_iter().try_for_each(|id| self.renames.add_id(id));
         self.noted(taken)?;
-        self.lines.event(columns, payload)
+        self.lines.event(columns, payload, record)
     }
 }
 
@@ -167,9 +167,7 @@ impl Copier<'_> {
             }
         }
         for payload in self.events.finish()?.lines.events() {
-            let payload = payload?;
-            let columns = columns_of(&payload)?;
-            keep(&mut self.out, |out| out.event(columns, payload))?;
+            keep_event(&mut self.out, &payload?)?;
         }
         let mut header = Header { workspace_id: new, ..source.clone() };
         header.head.content_hash = hash_text(&hash);
@@ -196,10 +194,8 @@ impl Copier<'_> {
             *words = sealed.into();
         }
         let payload = canonical::to_string(&payload)?;
-        let new = columns_of(&payload)?;
-        let hash = new.content_hash;
+        let hash = keep_event(&mut self.events, &payload)?.content_hash;
         self.renames.set_hash(columns.content_hash, hash)?;
-        keep(&mut self.events, |events| events.event(new, payload))?;
         Ok(hash)
     }
 
@@ -282,7 +278,8 @@ impl Copier<'_> {
             record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
             row.columns.insert(name, Stored::Bytes(digest.to_vec()));
         }
-        keep(&mut self.out, |out| out.row(records, record, row))
+        let line = canonical::of_object(&record)?;
+        keep(&mut self.out, |out| out.row(records, &row, &line))
     }
 
     fn rename_texts(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
@@ -322,6 +319,15 @@ impl Copier<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes the line of an event, and returns its columns.
+fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
+    let (columns, mut line) = (columns_of(payload)?, Vec::new());
+    push_event(&mut line, payload)?;
+    let line = String::from_utf8(line).map_err(Error::internal)?;
+    keep(writer, |writer| writer.event(&columns, payload, &line))?;
+    Ok(columns)
 }
 
 /// Writes a line.
