@@ -81,6 +81,8 @@ ids! {
     VoteId,
     /// A memory block's id.
     BlockId,
+    /// The id of a code that was asked for.
+    CodeId,
     /// A review's id.
     ReviewId,
     /// The id of a finding of a review.

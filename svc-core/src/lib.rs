@@ -51,12 +51,13 @@
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
 //! | `conversation` | channels, presence, messages, reactions and pins, follows, who sees what, addresses, |
-//! | | votes, glossary, boots, memory, mentions, inboxes, notification preferences |
+//! | | votes, glossary, boots, memory, mentions, inboxes |
 //! | `coordination` | threads, direct messages, dependencies, the queue, claims, freezing, budgets, |
 //! | | results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals, refutations; |
 //! | | what leads to a message |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
+//! | `outreach` | what leaves the service: notification preferences, mail, web push |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
 //! A lower feature reaches a higher one through what that registers: guards, projectors and conditions.
@@ -103,6 +104,8 @@
 //! | provider | the OpenID Connect provider that people sign in at; also of what it says: its claims |
 //! | login | a sign-in at the provider that has begun and not come back |
 //! | sample | a thing that the world of the tests holds, under a name that examples use |
+//! | way | how what members are told leaves the service: mail, web push |
+//! | parcel | what one member has due on a way, leased to the process that sends it |
 //! | chore | periodic work, in each process or under a lease |
 //! | lane | a writer: one thread, one connection, one queue |
 //! | refusal | an error with a code that an operation declares, as against a failure of the service |
@@ -194,6 +197,7 @@ mod conversation;
 mod coordination;
 mod gates;
 mod integrity;
+mod outreach;
 mod host;
 
 pub use coordination::claims::{ClaimEnd, end_all};
@@ -209,6 +213,8 @@ pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
+pub use outreach::delivery_address::MailAddress;
+pub use outreach::mail::{Letter, MAIL};
 pub use rate::{Client, RateSettings, Standing};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,

@@ -10,7 +10,7 @@
 //! client does not read. TLS and compression are left out on purpose; they belong in a proxy in front.
 //!
 //! Requests to other servers, such as the identity provider's, go through one client that reaches public
-//! addresses alone.
+//! addresses alone. What members are told of outside of the service is sent from here, too.
 
 #[cfg(test)]
 #[path = "../../svc-core/src/strangers.rs"]
@@ -42,6 +42,7 @@ mod rest;
 mod frames;
 mod mcp;
 mod ws;
+mod workers;
 mod server;
 
 pub use limits::HttpSettings;

@@ -39,7 +39,7 @@ use crate::route::{Routed, Routes, Target};
 use crate::shares::Shares;
 use crate::state::{Link, ServerState, Unverified};
 use crate::stream::Stream;
-use crate::{body, frames, health, hosts, mcp, problems, rest, ws};
+use crate::{body, frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: what its requests share, what answers them, and what they are counted in.
 struct Server {
@@ -69,6 +69,10 @@ pub async fn serve(
     server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
     let graceful = GracefulShutdown::new();
+    let senders = workers::senders(&server.state.settings);
+    let phase = server.state.phase.subscribe();
+    let mut working = JoinSet::new();
+    working.spawn(workers::work(server.state.service.clone(), senders, phase));
     let mut connections = JoinSet::new();
     let mut end = pin!(async {
         shutdown.await;
@@ -102,11 +106,13 @@ pub async fn serve(
         graceful.shutdown().await;
         // Upgraded connections hold a receiver until they are closed.
         server.state.phase.closed().await;
+        while working.join_next().await.is_some() {}
     };
     if timeout(CLOSE_TIMEOUT, finished).await.is_err() {
         tracing::warn!("some connections did not finish in time and were cut off");
     }
     connections.shutdown().await;
+    working.shutdown().await;
     // All zero, unless something leaks beyond the end of its connection.
     tracing::debug!(
         connections = server.connections.taken(),

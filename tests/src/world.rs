@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use svc_core::entropy::Entropy;
 use svc_core::id::SessionId;
 use svc_core::note::NoteSigner;
-use svc_core::op::{Credential, Feature, Fixture, Operation, Reply, Request, SessionKey, Surface};
+use svc_core::op::{
+    Credential, Feature, Fixture, MailSettings, Operation, Reply, Request, SessionKey, Surface,
+};
 use svc_core::time::{Clock, Time};
 use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service};
 use svc_http::HttpSettings;
@@ -34,6 +36,12 @@ const KEK: [u8; 32] = [7; 32];
 
 /// The seed of the key that every world signs with.
 pub const SIGNS: [u8; 32] = [9; 32];
+
+/// How long after somebody was told of something it is mailed in a world.
+pub const MAIL_DELAY: Duration = Duration::from_secs(120);
+
+/// The address under which browsers reach every world.
+pub const ORIGIN: &str = "https://svc.example.com";
 
 /// How to open a world.
 pub struct Setup {
@@ -61,6 +69,8 @@ pub struct Setup {
     pub replay_max: Option<usize>,
     /// Whether the service signs exports and checkpoints; it does unless set.
     pub signs: bool,
+    /// Whether members are mailed; they are unless set, if a test sends what is due.
+    pub mail: bool,
     /// The settings of the world's server.
     pub http: HttpSettings,
 }
@@ -84,6 +94,7 @@ impl Default for Setup {
             auto_provision: false,
             replay_max: None,
             signs: true,
+            mail: true,
             http: HttpSettings::default(),
         }
     }
@@ -129,6 +140,8 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.oidc_auto_provision = setup.auto_provision;
     options.settings.left_out = setup.left_out;
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
+    let mail = MailSettings { delay: MAIL_DELAY, public_origin: ORIGIN.to_owned() };
+    options.settings.mail = setup.mail.then_some(mail);
     options.reap_tick = None;
     options.settings.retention_tick = None;
     options.settings.signer = setup.signs.then(|| NoteSigner::new(&SIGNS));

@@ -9,7 +9,7 @@ use crate::host::parts;
 use crate::integrity::portability::{ExportReport, verify_file};
 use crate::log::note::PublicKey;
 use crate::op::{Feature, Table};
-use crate::{Result, conversation, coordination, gates, identity, integrity};
+use crate::{Result, conversation, coordination, gates, identity, integrity, outreach};
 
 /// Returns every feature, in the order of the layers.
 pub(crate) fn features() -> Vec<Feature> {
@@ -40,7 +40,6 @@ pub(crate) fn features() -> Vec<Feature> {
         conversation::messages::reactions::feature(),
         conversation::messages::pins::feature(),
         conversation::notifications::feature(),
-        conversation::notifications::preferences::feature(),
         coordination::dependencies::feature(),
         coordination::notices::feature(),
         coordination::dead_letters::feature(),
@@ -83,6 +82,10 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::purge::feature(),
         integrity::portability::feature(),
         integrity::sharing::feature(),
+        outreach::delivery_address::feature(),
+        outreach::preferences::feature(),
+        outreach::mail::feature(),
+        outreach::web_push::feature(),
         parts::in_database(),
     ]
 }

@@ -9,6 +9,7 @@ mod housekeeping;
 mod scheduler;
 mod shared_limits;
 pub mod service;
+mod outgoing;
 mod refusals;
 mod ask;
 pub mod rewrap;

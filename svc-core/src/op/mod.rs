@@ -1,7 +1,7 @@
 //! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: operations, samples, guards, projectors, conditions, chores and parts of features, and
-//!   their table
+//! - `declare`: operations, samples, guards, projectors, conditions, chores, ways out and parts of features,
+//!   and their table
 //! - `call`: from the bytes of a request to a typed call, and its caller
 //! - `run`: admission, the pipeline, what a function may do while it runs, long polls
 //! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing
@@ -22,8 +22,9 @@ pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub(crate) use declare::due::Due;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    check_file, destructive, destructive_in_steps, download, homed, idempotent, long_read, prepared, read,
-    scan, wait, wanting, write, write_file, write_in_steps, write_recording_refusals,
+    check_file, destructive, destructive_in_steps, download, homed, idempotent,
+    idempotent_recording_refusals, long_read, prepared, read, scan, wait, wanting, write, write_file,
+    write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
@@ -37,13 +38,14 @@ pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
+pub use declare::way::{Arrival, OwnQueue, Parcel, Queue, Settle, Take, Way};
 pub(crate) use run::RunOn;
 pub use run::context::{Read, Write};
 pub use run::health::PartHealth;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
 pub(crate) use run::permit::DestroyPermit;
 pub(crate) use run::presence::{Connection, Presence};
-pub use run::settings::{Settings, Shared};
+pub use run::settings::{MailSettings, Settings, Shared};
 pub use run::wait::WaitCounts;
 pub use run::{Admission, Dispatch, NotAdmitted, Reply, Ticket};
 pub use show::routes::{FIXED, Fixed, FixedRoute};

@@ -83,6 +83,7 @@ migrations! {
     56 "0056_presence",
     57 "0057_dms",
     58 "0058_follows",
+    59 "0059_outgoing",
 }
 
 /// Returns the version of the schema: that of the newest migration.

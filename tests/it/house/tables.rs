@@ -63,6 +63,9 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // The caller is found by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
+    // What is to be mailed is known where somebody is told.
+    ("delivery_addresses", "outreach/delivery_address", &["conversation/inbox", "outreach/mail"]),
+    ("delivery_codes", "outreach/delivery_address", &[]),
     ("dm_sets", "conversation/channels", &[]),
     ("erased", "integrity/portability", &[]),
     (
@@ -109,8 +112,12 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("glossary", "conversation/glossary", &[]),
     ("imports", "integrity/portability", &[]),
     // Who waits for an inbox is woken by what is new there.
-    ("inbox", "conversation/inbox", &["conversation/channels", "conversation/notifications", "log/bus"]),
-    ("inbox_rules", "conversation/notifications", &[]),
+    (
+        "inbox",
+        "conversation/inbox",
+        &["conversation/channels", "conversation/notifications", "log/bus", "outreach/mail"],
+    ),
+    ("inbox_rules", "outreach/preferences", &["conversation/inbox"]),
     ("key_checks", "log/keys", &[]),
     ("kind_counts", "integrity/census", &[]),
     ("land_gates", "gates/land_gate", &[]),
@@ -130,8 +137,10 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/channels",
             "conversation/inbox",
             "conversation/mentions",
+            "conversation/notifications",
             "conversation/presence",
             "integrity/snapshot",
+            "outreach/mail",
         ],
     ),
     ("memory_blocks", "conversation/memory", &[]),
@@ -156,7 +165,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("oidc_logins", "identity/oidc", &[]),
     ("parked", "coordination/queue", &[]),
     ("pins", "conversation/messages", &["gates/backlinks"]),
-    ("preferences", "conversation/notifications", &[]),
+    ("preferences", "outreach/preferences", &[]),
     ("presence", "conversation/presence", &["conversation/inbox", "conversation/mentions"]),
     ("purges", "integrity/purge", &[]),
     ("rate_windows", "store/rate_windows", &[]),
@@ -198,6 +207,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         &[
             "conversation/channels",
             "conversation/follows",
+            "conversation/notifications",
             "conversation/places",
             "conversation/presence",
             "coordination/budget",
@@ -226,6 +236,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("usage_reports", "coordination/budgets", &[]),
     ("usage_totals", "coordination/budgets", &[]),
     ("votes", "conversation/votes", &["gates/backlinks"]),
+    // What is to be pushed is known where somebody is told.
+    ("web_push", "outreach/web_push", &["conversation/inbox"]),
     // The first one is found for who acts where authentication is off.
     (
         "workspaces",
@@ -238,6 +250,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "op/call",
             "op/declare",
             "conversation/presence",
+            "outreach/mail",
         ],
     ),
 ];

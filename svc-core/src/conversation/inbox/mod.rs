@@ -3,8 +3,9 @@
 //! Whatever does something that concerns members calls [`notify`], in its own transaction. An item has the
 //! position of the event that caused it and no words. There is one for each member and message, with every
 //! reason for it: the reasons are bits, and the lowest is the strongest, which is shown. Nobody is told of
-//! what it did itself, or of what happens in a channel that it does not see. Reading the inbox is another
-//! feature.
+//! what it did itself, or of what happens in a channel that it does not see. The inbox is also the queue of
+//! what is mailed and pushed: an item is due on each way that its member wants for its reason and has opened.
+//! Reading the inbox is another feature, and so is what leaves the service.
 
 mod prune;
 
@@ -49,7 +50,16 @@ named_enum! {
     }
 }
 
+/// The bits of the reasons for which members are mailed and pushed unless they say otherwise: mention, reply,
+/// dm, assigned, review_requested and approval_requested.
+const LEAVE_UNASKED: i64 = 6167;
+
 impl InboxReason {
+    /// Returns whether notifications for it are mailed and pushed to a member that has not said.
+    pub fn leaves_unasked(self) -> bool {
+        self.bit() & LEAVE_UNASKED != 0
+    }
+
     /// The bit of the reason in the set of an item.
     pub fn bit(self) -> i64 {
         let place = Self::ALL.iter().position(|reason| *reason == self).unwrap_or_default();
@@ -73,10 +83,14 @@ impl Reasons {
         [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
 
+    /// Returns them, the strongest first.
+    pub fn each(self) -> impl Iterator<Item = InboxReason> {
+        InboxReason::ALL.iter().copied().filter(move |reason| self.0 & reason.bit() != 0)
+    }
+
     /// Returns the strongest.
     pub fn strongest(self) -> Result<InboxReason> {
-        let found = InboxReason::ALL.iter().copied().find(|reason| self.0 & reason.bit() != 0);
-        found.ok_or_else(|| Error::internal(format!("no reason has a bit of {}", self.0)))
+        self.each().next().ok_or_else(|| Error::internal(format!("no reason has a bit of {}", self.0)))
     }
 }
 
@@ -147,7 +161,10 @@ fn add(
         (false, Engine::Sqlite) => GROUP_SQLITE,
         (false, Engine::Postgres) => GROUP_POSTGRES,
     };
-    let mut params: Vec<&dyn ToParam> = vec![&channel, &actor, &message, &lsn, &bit, &now];
+    let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));
+    let push_at = cx.settings().pushes.then_some(now);
+    let mut params: Vec<&dyn ToParam> =
+        vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
     if is_listed {
         params.push(&members);
     } else {
@@ -156,7 +173,6 @@ fn add(
     if message.is_some() {
         cx.execute_any(raise, &params)?;
     }
-    params.push(&thread);
     cx.execute_any(insert, &params)
 }
 
@@ -184,6 +200,69 @@ macro_rules! raises {
     };
 }
 
+/// Whether the member mutes the channel `$1` or the thread `$7`.
+macro_rules! muted {
+    ($member:literal) => {
+        concat!(
+            "exists (select 1 from mutes q where q.member_id = ",
+            $member,
+            " and (q.target_id = $1 or q.target_id = $7))"
+        )
+    };
+}
+
+/// When an item of the member is due for the reason `$5` on a way that is due at `$at`, which is null if
+/// nothing takes it; `$open` is whether the way leads to the member, and `$rule` the column of its rules.
+macro_rules! due {
+    ($at:literal, $rule:literal, $member:literal, $open:expr) => {
+        concat!(
+            "case when cast(",
+            $at,
+            " as bigint) is not null and ",
+            $open,
+            " and coalesce(
+                (select r.",
+            $rule,
+            " from inbox_rules r where r.member_id = ",
+            $member,
+            " and r.reason = $5),
+                (cast($5 as bigint) & 6167) <> 0) and not ",
+            muted!($member),
+            " then cast(",
+            $at,
+            " as bigint) end"
+        )
+    };
+}
+
+/// When an item is due to be mailed: nothing is to an address that is not confirmed, off or suspended.
+macro_rules! mail_due {
+    ($member:literal) => {
+        due!(
+            "$8",
+            "mail",
+            $member,
+            concat!(
+                "exists (select 1 from delivery_addresses d where d.member_id = ",
+                $member,
+                " and d.confirmed_at is not null and d.mode <> 'off' and not d.suspended)"
+            )
+        )
+    };
+}
+
+/// When an item is due to be pushed.
+macro_rules! push_due {
+    ($member:literal) => {
+        due!(
+            "$9",
+            "push",
+            $member,
+            concat!("exists (select 1 from web_push w where w.member_id = ", $member, ")")
+        )
+    };
+}
+
 /// The statements that make new items of those of a message, and that add items.
 ///
 /// Of what a member mutes nothing is added but mentions by name and direct messages, whose bits are 1 and 4.
@@ -197,60 +276,69 @@ macro_rules! notify {
                     actor_id = case when ", raises!(), " then ",
                 $actor,
                 " else actor_id end,
-                    read_at = case when ", raises!(), " then null else read_at end
+                    read_at = case when ", raises!(), " then null else read_at end,
+                    mail_due = case when ", raises!(), " then ",
+                mail_due!("inbox.member_id"),
+                " else mail_due end,
+                    push_due = case when ", raises!(), " then ",
+                push_due!("inbox.member_id"),
+                " else push_due end
                  where message_id = $3 and member_id in (select m.id ",
                 told!($actor, $who),
                 ")"
             ),
             concat!(
                 "insert into inbox
-                    (workspace_id, member_id, lsn, reasons, channel_id, thread_id, message_id, actor_id, at)
+                    (workspace_id, member_id, lsn, reasons, channel_id, thread_id, message_id, actor_id, at,
+                     mail_due, push_due)
                  select c.workspace_id, m.id, cast($4 as bigint), cast($5 as bigint), c.id, ",
                 $thread,
                 ", ",
                 $message,
                 ", ",
                 $actor,
-                ", cast($6 as bigint) ",
+                ", cast($6 as bigint), ",
+                mail_due!("m.id"),
+                ", ",
+                push_due!("m.id"),
+                " ",
                 told!($actor, $who),
                 " and not exists (
                     select 1 from inbox i where i.member_id = m.id and (i.lsn = $4 or i.message_id = ",
                 $message,
                 "))
-                 and ((cast($5 as bigint) & 5) <> 0 or not exists (
-                    select 1 from mutes q
-                    where q.member_id = m.id and (q.target_id = c.id or q.target_id = ",
-                $thread,
-                ")))"
+                 and ((cast($5 as bigint) & 5) <> 0 or not ",
+                muted!("m.id"),
+                ")"
             ),
         ]
     };
 }
 
 const LISTED_SQLITE: [&str; 2] =
-    notify!("$2", "$3", "$8", "m.id in (select unhex(value) from json_each($7))");
+    notify!("$2", "$3", "$7", "m.id in (select unhex(value) from json_each($10))");
 
 // The type of a parameter that is only selected must be said.
 const LISTED_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($8 as uuid)", "m.id = any($7)");
+    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
-/// The condition that the member `m` is in the channel, and online if `$7` says so.
+/// The condition that the member `m` is in the channel, and online if `$10` says so.
 macro_rules! of_group {
     () => {
         concat!(
             "m.id in ",
             members_in!("$1"),
-            " and (not $7 or exists (select 1 from presence p where p.member_id = m.id and ",
-            online!(p, "$8"),
+            " and (not $10 or exists (select 1 from presence p where p.member_id = m.id and ",
+            online!(p, "$11"),
             "))"
         )
     };
 }
 
-const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$9", of_group!());
+const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", of_group!());
 
 const GROUP_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($9 as uuid)", of_group!());
+    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", of_group!());
 
 /// Takes a reason away from the items of a message, of these members or of all; those without one go.
 pub(crate) fn take_back(
@@ -328,6 +416,12 @@ mod tests {
         assert_eq!(InboxReason::Reply.bit() | InboxReason::Refuted.bit(), 66, "what makes a read item new");
         assert_eq!(Reasons::spoken_to(), 15);
         assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
+        let unasked: Vec<&str> = InboxReason::ALL
+            .iter()
+            .filter(|reason| reason.leaves_unasked())
+            .map(|reason| reason.name())
+            .collect();
+        assert_eq!(unasked, ["mention", "reply", "dm", "assigned", "review_requested", "approval_requested"]);
         let mut seen = std::collections::BTreeSet::new();
         assert!(InboxReason::ALL.iter().all(|reason| seen.insert(reason.bit())), "each has a bit of its own");
     }

@@ -109,7 +109,7 @@ fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<LeftUnrea
 macro_rules! mark {
     ($which:literal) => {
         concat!(
-            "update inbox set read_at = $2
+            "update inbox set read_at = $2, mail_due = null, push_due = null
              where member_id = $1 and read_at is null and (reasons & $3) <> 0 and ",
             $which
         )

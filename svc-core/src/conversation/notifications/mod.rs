@@ -1,4 +1,4 @@
-//! Notifications: what concerns a member, as it reads that and marks it read, and which of it it wants.
+//! Notifications: what concerns a member, as it reads that and marks it read, and as it leaves the service.
 //!
 //! All of it is the member's own: no event tells of it, and nobody else reads it. Items are listed as far as
 //! the member sees their channels now, and say how their messages read now.
@@ -7,7 +7,7 @@ mod item;
 mod list;
 mod mark;
 mod wait;
-pub(crate) mod preferences;
+pub(crate) mod outgoing;
 
 use serde_json::json;
 

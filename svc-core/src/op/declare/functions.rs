@@ -273,7 +273,31 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(key_of(operation), Effect::Write, move |input: I, _, _| {
+    recording_refusals(operation, Effect::Write, run)
+}
+
+/// Declares an operation whose second identical call changes nothing more, and some of whose refusals count.
+pub fn idempotent_recording_refusals<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    recording_refusals(operation, Effect::Idempotent, run)
+}
+
+fn recording_refusals<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let job: WriteJob = Box::new(move |cx| match run(cx, &input) {
             Ok(output) => Ok(Progress::Done(Box::new(output))),
             Err(refused) => refused.progress(),

@@ -68,7 +68,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Creates a refusal that stands in the log: what the function has emitted is committed.
+    /// Creates a refusal that counts: what the function has emitted, or noted of it, is committed.
     ///
     /// The function has changed nothing else.
     pub fn recorded(error: Error) -> Self {

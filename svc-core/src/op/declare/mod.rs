@@ -1,5 +1,5 @@
-//! What a feature declares: operations, samples, guards, projectors, conditions, chores
-//! and parts.
+//! What a feature declares: operations, samples, guards, projectors, conditions, chores, ways out and
+//! parts.
 //!
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.
@@ -14,6 +14,7 @@ pub(super) mod http;
 pub(super) mod operation;
 pub(super) mod hooks;
 pub(super) mod records;
+pub(super) mod way;
 pub(super) mod table;
 pub(super) mod typed;
 pub(super) mod functions;

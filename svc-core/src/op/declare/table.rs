@@ -15,6 +15,7 @@ use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
 use crate::op::declare::records::{self, Records};
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
+use crate::op::declare::way::Way;
 
 /// What a feature adds to the service.
 #[derive(Default)]
@@ -27,6 +28,7 @@ pub struct Feature {
     cleaners: Vec<Cleaner>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
+    ways: Vec<Way>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
     records: Vec<Records>,
@@ -72,6 +74,13 @@ impl Feature {
     #[must_use]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
+        self
+    }
+
+    /// Adds ways on which what members are told leaves the service.
+    #[must_use]
+    pub fn ways(mut self, ways: Vec<Way>) -> Self {
+        self.ways.extend(ways);
         self
     }
 
@@ -147,6 +156,7 @@ pub struct Table {
     cleaners: Vec<Cleaner>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
+    ways: Vec<Way>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
     records: Vec<Records>,
@@ -166,6 +176,7 @@ impl Table {
             cleaners: Vec::new(),
             keeps_online: None,
             chores: Vec::new(),
+            ways: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
             records: Vec::new(),
@@ -178,6 +189,7 @@ impl Table {
             table.cleaners.extend(feature.cleaners);
             table.keeps_online = table.keeps_online.or(feature.keeps_online);
             table.chores.extend(feature.chores);
+            table.ways.extend(feature.ways);
             table.samples.extend(feature.samples);
             table.parts.extend(feature.parts);
             table.records.extend(feature.records);
@@ -224,6 +236,10 @@ impl Table {
                 "the chore {} is declared twice, or its lease is too long",
                 chore.name
             )));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twin) = self.ways.iter().find(|way| !names.insert(way.name)) {
+            return Err(Error::internal(format!("two ways are named {}", twin.name)));
         }
         let mut names = BTreeSet::new();
         if let Some(twin) = self.parts.iter().find(|part| !names.insert(part.name)) {
@@ -329,6 +345,11 @@ impl Table {
 
     pub(crate) fn chores(&self) -> impl Iterator<Item = &Chore> {
         self.chores.iter()
+    }
+
+    /// Returns the way named `name`.
+    pub(crate) fn way(&self, name: &str) -> Option<&Way> {
+        self.ways.iter().find(|way| way.name == name)
     }
 
     /// Returns the parts that features have declared.

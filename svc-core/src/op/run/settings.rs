@@ -29,6 +29,15 @@ pub struct Shared {
     pub gauges: Gauges,
 }
 
+/// How members are mailed.
+#[derive(Clone, Debug)]
+pub struct MailSettings {
+    /// How long after somebody was told of something it is mailed.
+    pub delay: Duration,
+    /// The address under which browsers reach the service.
+    pub public_origin: String,
+}
+
 /// Limits that an operator can set and that functions use.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -60,6 +69,10 @@ pub struct Settings {
     pub kept: Kept,
     /// The time between rounds of pruning; none leaves it to other processes.
     pub retention_tick: Option<Duration>,
+    /// How members are mailed; none if they are not.
+    pub mail: Option<MailSettings>,
+    /// Whether browsers are notified.
+    pub pushes: bool,
     /// Most events that are sent to a subscriber beyond what it has said that it wants.
     pub replay_max: usize,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
@@ -85,6 +98,8 @@ impl Default for Settings {
             spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
+            mail: None,
+            pushes: false,
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,

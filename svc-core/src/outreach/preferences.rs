@@ -3,25 +3,27 @@
 //! What is muted counts when somebody is told; the rest is for the ways on which notifications leave the
 //! service.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use jiff::tz::{TimeZone, db};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{InboxReason, mute_only};
+use crate::conversation::notifications::outgoing::{Out, OutgoingItem, Wanted};
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
 use crate::limits::MUTED_MAX;
 use crate::op::{Feature, Operation, Read, Records, Write, idempotent, read};
-use crate::store::named_enum;
-use crate::text::{Items, nearest};
+use crate::outreach::delivery_address::{Delivery, delivery};
+use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
+use crate::text::Items;
+use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", operations()).records(vec![
@@ -69,125 +71,14 @@ struct Rule {
 impl Rule {
     /// The rule of a reason for which nothing was said.
     fn default_of(reason: InboxReason) -> Self {
-        use InboxReason::{ApprovalRequested, Assigned, Dm, Mention, Reply, ReviewRequested};
-        let leaves = matches!(reason, Mention | Dm | Reply | Assigned | ReviewRequested | ApprovalRequested);
+        let leaves = reason.leaves_unasked();
         Self { reason, mail: leaves, push: leaves }
     }
 }
 
-/// A time of day, as `HH:MM`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-struct TimeOfDay(String);
-
-impl<'de> Deserialize<'de> for TimeOfDay {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let number = |digits: &str, below: u8| {
-            digits.len() == 2 && digits.parse().is_ok_and(|number: u8| number < below)
-        };
-        let is_time =
-            text.split_once(':').is_some_and(|(hours, minutes)| number(hours, 24) && number(minutes, 60));
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
-        if is_time && is_plain {
-            return Ok(Self(text));
-        }
-        Err(de::Error::custom("expected a time of day from 00:00 to 23:59"))
-    }
-}
-
-impl JsonSchema for TimeOfDay {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "TimeOfDay".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})
-    }
-}
-
-/// The name of a time zone of the IANA database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-struct ZoneName(String);
-
-/// Characters of the name of a time zone.
-const ZONE_MAX: usize = 64;
-
-impl<'de> Deserialize<'de> for ZoneName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text.len() <= ZONE_MAX
-            && let Ok(zone) = TimeZone::get(&text)
-            && let Some(name) = zone.iana_name()
-        {
-            return Ok(Self(name.to_owned()));
-        }
-        let known: Vec<String> = db().available().map(|name| name.as_str().to_owned()).collect();
-        let known: Vec<&str> = known.iter().map(|name| &**name).collect();
-        Err(de::Error::custom(match nearest(&text, &known) {
-            Some(near) => format!("no time zone has this name, did you mean `{near}`?"),
-            None => "no time zone has this name: expected one such as `Europe/Berlin`".to_owned(),
-        }))
-    }
-}
-
-impl JsonSchema for ZoneName {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "ZoneName".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": 1, "maxLength": ZONE_MAX})
-    }
-}
-
-named_enum! {
-    /// A day of the week.
-    enum Day {
-        Monday = "mon", Tuesday = "tue", Wednesday = "wed", Thursday = "thu", Friday = "fri",
-        Saturday = "sat", Sunday = "sun",
-    }
-}
-
-/// When nothing is mailed or pushed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct QuietHours {
-    /// When they begin.
-    start: TimeOfDay,
-    /// When they end: on the next day, if that is before they begin.
-    end: TimeOfDay,
-    /// The time zone, by its name in the IANA database.
-    time_zone: ZoneName,
-    /// The days on which they begin. Default: every day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    days: Option<Items<Day, 7>>,
-}
-
-named_enum! {
-    /// How often a digest is sent.
-    enum Every { Hour = "hour", Day = "day", Week = "week" }
-}
-
-/// When what is not sent at once is sent together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Digest {
-    /// How often.
-    every: Every,
-    /// At what time of the day, in the time zone of the quiet hours; without these in UTC. Every hour only
-    /// the minutes count.
-    at: TimeOfDay,
-}
-
 /// Which notifications you want, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-struct Preferences {
+pub(super) struct Preferences {
     /// Which ways the notifications for each reason take beside the inbox.
     rules: Vec<Rule>,
     /// The channels and threads of which you hear nothing but mentions of your handle and direct messages,
@@ -195,7 +86,7 @@ struct Preferences {
     muted: Vec<Uuid>,
     /// When nothing is mailed or pushed; null if never.
     quiet_hours: Option<QuietHours>,
-    /// When what is not sent at once is sent together; null if never.
+    /// When what is not mailed at once is mailed together; null for every full hour.
     digest: Option<Digest>,
     /// Whether what leaves the service says what messages say. Mail cannot be withdrawn.
     show_words: bool,
@@ -213,7 +104,59 @@ impl Default for Preferences {
     }
 }
 
-/// Returns which notifications you want, and when.
+impl Preferences {
+    /// Returns when the quiet hours end in which `now` is, if it is in any.
+    pub fn quiet_until(&self, now: Time) -> Option<Time> {
+        self.quiet_hours.as_ref().and_then(|quiet| quiet.until(now))
+    }
+
+    /// Returns when the next digest after `after` is due.
+    pub fn next_digest(&self, after: Time) -> Time {
+        let zone = zone_or_utc(self.quiet_hours.as_ref());
+        match &self.digest {
+            Some(digest) => digest.next(after, &zone),
+            None => Digest::hourly().next(after, &zone),
+        }
+    }
+
+    /// Returns when the first digest is due that is not before `from`.
+    pub fn digest_from(&self, from: Time) -> Time {
+        self.next_digest(from.before(Duration::from_micros(1)))
+    }
+
+    /// Returns what its member wants to be told of on a way.
+    pub fn on(&self, out: Out) -> WantedOn<'_> {
+        WantedOn { preferences: self, out }
+    }
+}
+
+/// What a member wants to be told of on a way.
+pub(super) struct WantedOn<'a> {
+    preferences: &'a Preferences,
+    out: Out,
+}
+
+impl Wanted for WantedOn<'_> {
+    fn wants(&self, item: &OutgoingItem) -> bool {
+        let of = |reason: &InboxReason| {
+            let rule = self.preferences.rules.iter().find(|rule| rule.reason == *reason);
+            rule.is_some_and(|rule| match self.out {
+                Out::Mail => rule.mail,
+                Out::Push => rule.push,
+            })
+        };
+        let is_muted = |target: &Uuid| {
+            item.channel_id.uuid() == *target || item.thread_id.is_some_and(|thread| thread.uuid() == *target)
+        };
+        item.reasons.each().any(|reason| of(&reason)) && !self.preferences.muted.iter().any(is_muted)
+    }
+
+    fn shows_words(&self) -> bool {
+        self.preferences.show_words
+    }
+}
+
+/// Returns which notifications you want, when, and where they go.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -224,12 +167,22 @@ struct GetNotificationPreferences {
     _member_id: Option<MemberId>,
 }
 
-fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -> Result<Preferences> {
-    kept(cx, cx.caller().member_id()?)
+/// Which notifications you want, when, and where they go.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PreferencesAndWays {
+    #[serde(flatten)]
+    preferences: Preferences,
+    /// Where you are mailed; null if you have not set an address.
+    delivery: Option<Delivery>,
+}
+
+fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -> Result<PreferencesAndWays> {
+    let member = cx.caller().member_id()?;
+    Ok(PreferencesAndWays { preferences: kept(cx, member)?, delivery: delivery(cx, member)? })
 }
 
 /// Returns the preferences of a member: those that it has set, or else the usual ones.
-fn kept(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
+pub(super) fn kept(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
     match cx.one::<(String,)>(KEPT, &[&member])? {
         Some((body,)) => serde_json::from_str(&body).map_err(Error::internal),
         None => Ok(Preferences::default()),
@@ -257,7 +210,8 @@ struct SetNotificationPreferences {
     muted: Option<Items<Uuid, MUTED_MAX>>,
     /// When nothing is to be mailed or pushed.
     quiet_hours: Option<QuietHours>,
-    /// When what is not sent at once is to be sent together.
+    /// When what is not to be mailed at once is to be mailed together: all of it if your address has the mode
+    /// `digest`, otherwise what is more than 20 mails an hour. Default: every full hour.
     digest: Option<Digest>,
     /// Whether what leaves the service may say what messages say. Mail cannot be withdrawn. Default: it may.
     show_words: Option<bool>,

@@ -1,0 +1,516 @@
+//! Where a member is mailed: an address counts once its owner has confirmed it with a code that was sent
+//! there.
+//!
+//! A new address gets the code and nothing else, and the old one serves until it is confirmed, and is told.
+//! The code is made where it is taken for sending; its hash alone is kept. The address is in no event, no
+//! export and no trace.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::error::{Code, Error};
+use crate::id::{CodeId, MemberId};
+use crate::limits::{
+    CODE_TRIES_MAX, CODES_OF_MEMBER_MAX, CODES_OF_WORKSPACE_MAX, CODES_SPAN, MAIL_ADDRESS_MAX,
+};
+use crate::op::{
+    Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
+};
+use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations("notifications", operations()).records(vec![
+        Records::table("delivery_addresses", "member_id").through("member_id", "members").stays(),
+        Records::table("delivery_codes", "id").after("members").stays(),
+    ])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("set_delivery_address", set_delivery_address)
+            .title("Set where you are mailed")
+            .put("/me/delivery-address")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::NotEnabled])
+            .example(|_| json!({"address": "ada@example.com", "mode": "immediate"})),
+        idempotent_recording_refusals("confirm_delivery_address", confirm_delivery_address)
+            .title("Confirm where you are mailed")
+            .post("/me/delivery-address/confirm")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotEnabled])
+            .example(|_| json!({"code": "12345678"})),
+    ]
+}
+
+/// An address that mail is sent to: ASCII, without quotes and comments.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct MailAddress(String);
+
+impl MailAddress {
+    /// Parses an address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (local, domain) = text.rsplit_once('@')?;
+        let is_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
+        let atoms = |text: &str, is_part: &dyn Fn(char) -> bool| {
+            text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_part))
+        };
+        let is_label = |label: &str| label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-');
+        let fits = text.len() <= MAIL_ADDRESS_MAX
+            && local.len() <= LOCAL_MAX
+            && atoms(local, &is_local)
+            && atoms(domain, &|c| c.is_ascii_alphanumeric() || c == '-')
+            && domain.split('.').all(is_label);
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// Returns it as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns what follows the `@`.
+    pub fn domain(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
+    }
+}
+
+/// Bytes of the part before the `@` (RFC 5321).
+const LOCAL_MAX: usize = 64;
+
+/// It says whom somebody is outside of the service.
+impl fmt::Debug for MailAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MailAddress")
+    }
+}
+
+impl<'de> Deserialize<'de> for MailAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom("expected an address such as ada@example.com, in ASCII"))
+    }
+}
+
+impl JsonSchema for MailAddress {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "MailAddress".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string", "maxLength": MAIL_ADDRESS_MAX,
+            "pattern": "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*$"
+        })
+    }
+}
+
+impl ToParam for MailAddress {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+impl FromValue for MailAddress {
+    fn from_value(value: Value) -> Result<Self> {
+        String::from_value(value).map(Self)
+    }
+}
+
+named_enum! {
+    /// When a member is mailed.
+    pub(super) enum Mode { Off = "off", Immediate = "immediate", Digest = "digest" }
+}
+
+/// Where a member is mailed, and how that goes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Delivery {
+    /// The address that you are mailed at; null until one is confirmed.
+    address: Option<MailAddress>,
+    /// Whether there is one.
+    confirmed: bool,
+    /// The address that waits for its code; null if none does.
+    pending: Option<MailAddress>,
+    /// When you are mailed.
+    mode: Mode,
+    /// Whether nothing is mailed any more, because the address was refused for good. Set it again to confirm
+    /// it anew.
+    suspended: bool,
+    /// When mail that was not accepted is sent again; null if all was.
+    retry_at: Option<Time>,
+    /// Why the last mail was not accepted; null if it was.
+    last_error: Option<String>,
+}
+
+/// What is kept of where a member is mailed.
+pub(super) struct Stored {
+    pub mode: Mode,
+    pub address: Option<MailAddress>,
+    pub confirmed_at: Option<Time>,
+    pub pending: Option<MailAddress>,
+    /// When `pending` is sent its code.
+    pub code_due: Option<Time>,
+    pub code_hash: Option<Vec<u8>>,
+    pub code_until: Option<Time>,
+    /// How many wrong codes were given.
+    pub tries: i64,
+    /// The address that is to be told that another one was set.
+    pub former: Option<MailAddress>,
+    pub former_due: Option<Time>,
+    /// How often one of these two was not accepted.
+    pub notice_failures: i64,
+    pub failures: i64,
+    pub retry_at: Option<Time>,
+    pub last_error: Option<String>,
+    pub suspended: bool,
+    /// When the hour began in which `sent` mails were sent.
+    pub sent_since: Option<Time>,
+    pub sent: i64,
+    /// When what was too much for that hour is sent together.
+    pub digest_at: Option<Time>,
+}
+
+columns! {
+    stored_columns: Stored as d {
+        mode, address, confirmed_at, pending, code_due, code_hash, code_until, tries, former, former_due,
+        notice_failures, failures, retry_at, last_error, suspended, sent_since, sent, digest_at,
+    }
+}
+
+impl Stored {
+    /// What there is before a member has said anything.
+    fn unset(mode: Mode) -> Self {
+        Self {
+            mode,
+            address: None,
+            confirmed_at: None,
+            pending: None,
+            code_due: None,
+            code_hash: None,
+            code_until: None,
+            tries: 0,
+            former: None,
+            former_due: None,
+            notice_failures: 0,
+            failures: 0,
+            retry_at: None,
+            last_error: None,
+            suspended: false,
+            sent_since: None,
+            sent: 0,
+            digest_at: None,
+        }
+    }
+
+    /// Returns the address that mail goes to, if any does.
+    pub fn reached(&self) -> Option<&MailAddress> {
+        let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != Mode::Off;
+        self.address.as_ref().filter(|_| serves)
+    }
+
+    fn shown(self) -> Delivery {
+        Delivery {
+            confirmed: self.confirmed_at.is_some(),
+            address: self.address,
+            pending: self.pending,
+            mode: self.mode,
+            suspended: self.suspended,
+            retry_at: self.retry_at,
+            last_error: self.last_error,
+        }
+    }
+}
+
+/// Returns what is kept of where a member is mailed.
+pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<Stored>> {
+    cx.one(STORED, &[&member])
+}
+
+const STORED: &str =
+    concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
+
+/// Returns where a member is mailed, as it is shown to it.
+pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
+    Ok(stored(cx, member)?.map(Stored::shown))
+}
+
+/// Keeps where a member is mailed.
+pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Result<()> {
+    cx.execute(
+        1,
+        KEEP,
+        &[
+            &member,
+            &stored.mode,
+            &stored.address,
+            &stored.confirmed_at,
+            &stored.pending,
+            &stored.code_due,
+            &stored.code_hash,
+            &stored.code_until,
+            &stored.tries,
+            &stored.former,
+            &stored.former_due,
+            &stored.notice_failures,
+            &stored.failures,
+            &stored.retry_at,
+            &stored.last_error,
+            &stored.suspended,
+            &stored.sent_since,
+            &stored.sent,
+            &stored.digest_at,
+        ],
+    )
+}
+
+const KEEP: &str = "
+    insert into delivery_addresses (member_id, mode, address, confirmed_at, pending, code_due, code_hash,
+        code_until, tries, former, former_due, notice_failures, failures, retry_at, last_error, suspended,
+        sent_since, sent, digest_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+    on conflict (member_id) do update set mode = excluded.mode, address = excluded.address,
+        confirmed_at = excluded.confirmed_at, pending = excluded.pending, code_due = excluded.code_due,
+        code_hash = excluded.code_hash, code_until = excluded.code_until, tries = excluded.tries,
+        former = excluded.former, former_due = excluded.former_due,
+        notice_failures = excluded.notice_failures, failures = excluded.failures,
+        retry_at = excluded.retry_at, last_error = excluded.last_error, suspended = excluded.suspended,
+        sent_since = excluded.sent_since, sent = excluded.sent, digest_at = excluded.digest_at";
+
+/// Fails unless the service sends mail.
+fn check_enabled(cx: &Read<'_>) -> Result<()> {
+    if cx.settings().mail.is_some() {
+        return Ok(());
+    }
+    let missing = "the service sends no mail without SVC_SMTP_URL, SVC_MAIL_FROM and SVC_PUBLIC_URL";
+    Err(Error::new(Code::NotEnabled, missing))
+}
+
+/// Sets the address that you are mailed at, and when, and returns that.
+///
+/// A new address is sent a code of 8 digits, which `confirm_delivery_address` takes within 24 hours; until
+/// then you are mailed at the old one, which is told. Setting an address again whose code was sent sends
+/// another one; you get at most 3 codes an hour, and all members of the workspace 20.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetDeliveryAddress {
+    /// Whose address: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    /// The address.
+    address: MailAddress,
+    /// `immediate`: a while after you were told of something that you have not read, one mail for each
+    /// thread. `digest`: all together at the times of your preferences. `off`: nothing.
+    mode: Mode,
+}
+
+fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {
+    check_enabled(cx)?;
+    let member = cx.caller().member_id()?;
+    let mut stored = stored(cx, member)?.unwrap_or(Stored::unset(input.mode));
+    stored.mode = input.mode;
+    let serves = stored.confirmed_at.is_some() && !stored.suspended;
+    let waits_for_code = stored.pending.as_ref() == Some(&input.address) && stored.code_due.is_some();
+    if serves && stored.address.as_ref() == Some(&input.address) {
+        (stored.pending, stored.code_due) = (None, None);
+    } else if !waits_for_code {
+        count_code(cx, member)?;
+        let now = cx.now();
+        if serves {
+            (stored.former, stored.former_due) = (stored.address.clone(), Some(now));
+        }
+        (stored.pending, stored.code_due) = (Some(input.address.clone()), Some(now));
+        (stored.code_hash, stored.code_until, stored.tries) = (None, None, 0);
+        stored.notice_failures = 0;
+    }
+    keep(cx, member, &stored)?;
+    Ok(stored.shown())
+}
+
+/// Counts a code that is sent. Fails with 429 if too many have been within an hour.
+fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    let since = now.before(CODES_SPAN);
+    cx.execute_any(FORGET_CODES, &[&workspace, &since])?;
+    let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&workspace, &member])?;
+    let (own, all) = counted.unwrap_or_default();
+    if own >= CODES_OF_MEMBER_MAX || all >= CODES_OF_WORKSPACE_MAX {
+        let whose = if own >= CODES_OF_MEMBER_MAX { "you have" } else { "the workspace has" };
+        let detail = format!("{whose} asked for too many codes within an hour");
+        return Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", CODES_SPAN.as_secs()));
+    }
+    let id: CodeId = cx.new_id()?;
+    cx.execute(1, ADD_CODE, &[&id, &workspace, &member, &now])
+}
+
+const FORGET_CODES: &str = "delete from delivery_codes where workspace_id = $1 and at <= $2";
+
+const COUNT_CODES: &str = "
+    select cast(coalesce(sum(case when member_id = $2 then 1 else 0 end), 0) as bigint), count(*)
+    from delivery_codes where workspace_id = $1";
+
+const ADD_CODE: &str = "insert into delivery_codes (id, workspace_id, member_id, at) values ($1, $2, $3, $4)";
+
+/// A code of 8 digits.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ConfirmationCode(String);
+
+impl ConfirmationCode {
+    /// Draws one.
+    pub fn draw(cx: &Write<'_>) -> Result<Self> {
+        // Some are likelier than others, by one in 10^11.
+        let drawn = u64::from_le_bytes(cx.entropy().bytes()?) % 100_000_000;
+        Ok(Self(format!("{drawn:08}")))
+    }
+
+    pub fn digits(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns what is kept of it.
+    pub fn hash(&self, member: MemberId) -> Vec<u8> {
+        let hash = Sha256::new_with_prefix("svc delivery code 1\0");
+        hash.chain_update(member.uuid().as_bytes()).chain_update(&self.0).finalize().to_vec()
+    }
+}
+
+impl fmt::Debug for ConfirmationCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConfirmationCode")
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfirmationCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Self(text));
+        }
+        Err(de::Error::custom("expected a code of 8 digits"))
+    }
+}
+
+impl JsonSchema for ConfirmationCode {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "ConfirmationCode".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9]{8}$"})
+    }
+}
+
+/// Confirms the address that you have set with the code that was sent there, and returns where you are mailed
+/// now.
+///
+/// You are mailed what you are told of from now on. Confirming again with the same code changes nothing.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
+/// address waits for a code, or its code has ended, which it does after 24 hours and with the fifth wrong
+/// one; 409 `not-enabled` if the service sends no mail.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ConfirmDeliveryAddress {
+    /// Whose address: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    /// The code.
+    code: ConfirmationCode,
+}
+
+fn confirm_delivery_address(cx: &mut Write<'_>, input: &ConfirmDeliveryAddress) -> Result<Delivery, Refused> {
+    check_enabled(cx)?;
+    let member = cx.caller().member_id()?;
+    let nothing = || Error::wrong_state("no address waits for a code");
+    let mut stored = stored(cx, member)?.ok_or_else(nothing)?;
+    let is_right = stored.code_hash.as_deref() == Some(&*input.code.hash(member));
+    let Some(pending) = stored.pending.clone() else {
+        return if is_right && stored.confirmed_at.is_some() {
+            Ok(stored.shown())
+        } else {
+            Err(nothing().into())
+        };
+    };
+    let is_live = stored.code_until.is_some_and(|until| cx.now() < until) && stored.tries < CODE_TRIES_MAX;
+    if !is_live {
+        return Err(
+            Error::wrong_state("the code has ended or was not sent yet: set the address again").into()
+        );
+    }
+    if !is_right {
+        stored.tries = stored.tries.saturating_add(1);
+        keep(cx, member, &stored)?;
+        return Err(Refused::recorded(Error::forbidden("the code is wrong")));
+    }
+    let now = cx.now();
+    stored = Stored {
+        address: Some(pending),
+        confirmed_at: Some(now),
+        pending: None,
+        code_due: None,
+        failures: 0,
+        retry_at: None,
+        last_error: None,
+        suspended: false,
+        ..stored
+    };
+    keep(cx, member, &stored)?;
+    Ok(stored.shown())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_plain() {
+        for good in ["ada@example.com", "a.b+c@x-y.example", "ada@localhost", "!#$%&'*+/=?^_`{|}~-@a.b"] {
+            assert_eq!(MailAddress::parse(good).as_ref().map(MailAddress::as_str), Some(good));
+        }
+        let long = format!("{}@example.com", "a".repeat(65));
+        for bad in [
+            "",
+            "ada",
+            "@example.com",
+            "ada@",
+            "ada@@example.com",
+            ".a@b.c",
+            "a.@b.c",
+            "a..b@c.d",
+            "a@b..c",
+            "a@-b.c",
+            "a@b-.c",
+            "a@b.c.",
+            "ada lovelace@b.c",
+            "ada@b.c\r\nRCPT TO:<x@y.z>",
+            "<ada@b.c>",
+            "\"a b\"@c.d",
+            "a@[127.0.0.1]",
+            "ad\u{e4}@b.c",
+            "a@b\u{e4}.c",
+            "a,b@c.d",
+            "a@b.c,d@e.f",
+            "a@b.c\0",
+            &long,
+        ] {
+            assert!(MailAddress::parse(bad).is_none(), "{bad:?}");
+        }
+        assert_eq!(format!("{:?}", MailAddress::parse("ada@example.com")), "Some(MailAddress)");
+    }
+}

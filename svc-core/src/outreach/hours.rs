@@ -1,0 +1,254 @@
+//! Hours: the times of the day at which a member is left alone, and at which it is told of things together.
+//!
+//! They are those of a clock on the wall of its time zone. A time that the clock skips is the end of what it
+//! skips; one that it shows twice is the first, but quiet hours end with the second.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::{AmbiguousOffset, TimeZone, db};
+use jiff::{Timestamp, ToSpan as _};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::store::named_enum;
+use crate::text::{Items, nearest};
+use crate::time::Time;
+
+/// A time of day, as `HH:MM`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(super) struct TimeOfDay(String);
+
+impl<'de> Deserialize<'de> for TimeOfDay {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = |digits: &str, below: u8| {
+            digits.len() == 2 && digits.parse().is_ok_and(|number: u8| number < below)
+        };
+        let is_time =
+            text.split_once(':').is_some_and(|(hours, minutes)| number(hours, 24) && number(minutes, 60));
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+        if is_time && is_plain {
+            return Ok(Self(text));
+        }
+        Err(de::Error::custom("expected a time of day from 00:00 to 23:59"))
+    }
+}
+
+impl JsonSchema for TimeOfDay {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "TimeOfDay".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})
+    }
+}
+
+/// The name of a time zone of the IANA database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub(super) struct ZoneName(String);
+
+/// Characters of the name of a time zone.
+const ZONE_MAX: usize = 64;
+
+impl<'de> Deserialize<'de> for ZoneName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.len() <= ZONE_MAX
+            && let Ok(zone) = TimeZone::get(&text)
+            && let Some(name) = zone.iana_name()
+        {
+            return Ok(Self(name.to_owned()));
+        }
+        let known: Vec<String> = db().available().map(|name| name.as_str().to_owned()).collect();
+        let known: Vec<&str> = known.iter().map(|name| &**name).collect();
+        Err(de::Error::custom(match nearest(&text, &known) {
+            Some(near) => format!("no time zone has this name, did you mean `{near}`?"),
+            None => "no time zone has this name: expected one such as `Europe/Berlin`".to_owned(),
+        }))
+    }
+}
+
+impl JsonSchema for ZoneName {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "ZoneName".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "minLength": 1, "maxLength": ZONE_MAX})
+    }
+}
+
+named_enum! {
+    /// A day of the week.
+    pub(super) enum Day {
+        Monday = "mon", Tuesday = "tue", Wednesday = "wed", Thursday = "thu", Friday = "fri",
+        Saturday = "sat", Sunday = "sun",
+    }
+}
+
+/// When nothing is mailed or pushed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuietHours {
+    /// When they begin.
+    pub start: TimeOfDay,
+    /// When they end: on the next day, if that is before they begin.
+    pub end: TimeOfDay,
+    /// The time zone, by its name in the IANA database.
+    time_zone: ZoneName,
+    /// The days on which they begin. Default: every day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    days: Option<Items<Day, 7>>,
+}
+
+named_enum! {
+    /// How often a digest is sent.
+    pub(super) enum Every { Hour = "hour", Day = "day", Week = "week" }
+}
+
+/// When what is not sent at once is sent together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Digest {
+    /// How often; every week on Mondays.
+    every: Every,
+    /// At what time of the day, in the time zone of the quiet hours; without these in UTC. Every hour only
+    /// the minutes count.
+    at: TimeOfDay,
+}
+
+/// Returns the time zone of quiet hours, without these UTC.
+pub(super) fn zone_or_utc(quiet: Option<&QuietHours>) -> TimeZone {
+    quiet.map_or(TimeZone::UTC, |quiet| quiet.time_zone.zone())
+}
+
+impl ZoneName {
+    fn zone(&self) -> TimeZone {
+        // It was found when the name was read, in a database that is part of the program.
+        TimeZone::get(&self.0).unwrap_or(TimeZone::UTC)
+    }
+}
+
+impl Day {
+    fn weekday(self) -> Weekday {
+        match self {
+            Self::Monday => Weekday::Monday,
+            Self::Tuesday => Weekday::Tuesday,
+            Self::Wednesday => Weekday::Wednesday,
+            Self::Thursday => Weekday::Thursday,
+            Self::Friday => Weekday::Friday,
+            Self::Saturday => Weekday::Saturday,
+            Self::Sunday => Weekday::Sunday,
+        }
+    }
+}
+
+impl TimeOfDay {
+    /// Returns the hour and the minute.
+    fn parts(&self) -> (i8, i8) {
+        let (hour, minute) = self.0.split_once(':').unwrap_or_default();
+        (hour.parse().unwrap_or_default(), minute.parse().unwrap_or_default())
+    }
+}
+
+/// Which of the times that a clock on the wall shows twice is meant.
+#[derive(Clone, Copy)]
+enum Twice {
+    First,
+    Second,
+}
+
+/// Returns when the clock on the wall of `zone` shows this time on this date.
+fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Option<Time> {
+    let (hour, minute) = time.parts();
+    let shown = date.at(hour, minute, 0, 0);
+    let ambiguous = zone.to_ambiguous_timestamp(shown);
+    let timestamp = match ambiguous.offset() {
+        // With the offset after the gap it is before it.
+        AmbiguousOffset::Gap { .. } => {
+            let before = ambiguous.earlier().ok()?;
+            zone.following(before).next()?.timestamp()
+        }
+        _ => match twice {
+            Twice::First => ambiguous.earlier().ok()?,
+            Twice::Second => ambiguous.later().ok()?,
+        },
+    };
+    Some(Time::from_micros(timestamp.as_microsecond()))
+}
+
+/// Returns the date on which `now` is in `zone`.
+fn date_at(zone: &TimeZone, now: Time) -> Option<Date> {
+    Some(zone.to_datetime(Timestamp::from_microsecond(now.micros()).ok()?).date())
+}
+
+impl QuietHours {
+    /// Returns when they end, if `now` is in them.
+    pub fn until(&self, now: Time) -> Option<Time> {
+        let zone = self.time_zone.zone();
+        let today = date_at(&zone, now)?;
+        let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begin_on(*date));
+        ends.filter_map(|date| {
+            let begin = instant(&zone, date, &self.start, Twice::First)?;
+            let last = if self.end.0 <= self.start.0 { date.tomorrow().ok()? } else { date };
+            let end = instant(&zone, last, &self.end, Twice::Second)?;
+            (begin <= now && now < end).then_some(end)
+        })
+        .max()
+    }
+
+    fn begin_on(&self, date: Date) -> bool {
+        let weekday = date.weekday();
+        self.days.as_ref().is_none_or(|days| days.iter().any(|day| day.weekday() == weekday))
+    }
+}
+
+impl Digest {
+    /// The digest of who has not said when it wants one.
+    pub fn hourly() -> Self {
+        Self { every: Every::Hour, at: TimeOfDay("00:00".to_owned()) }
+    }
+
+    /// Returns when the first one after `after` is due.
+    pub fn next(&self, after: Time, zone: &TimeZone) -> Time {
+        let next = match self.every {
+            Every::Hour => self.next_of_hour(after, zone),
+            Every::Day => self.next_on(after, zone, |_| true),
+            Every::Week => self.next_on(after, zone, |date| date.weekday() == Weekday::Monday),
+        };
+        next.unwrap_or(after.plus(A_DAY))
+    }
+
+    /// An offset may change by half an hour, so the minutes are read from the clock, one after the other.
+    fn next_of_hour(&self, after: Time, zone: &TimeZone) -> Option<Time> {
+        let (_, minute) = self.at.parts();
+        let begun = after.micros().div_euclid(MINUTE_MICROS).saturating_mul(MINUTE_MICROS);
+        let minutes =
+            (1..=120).map(|n| Time::from_micros(begun.saturating_add(MINUTE_MICROS.saturating_mul(n))));
+        minutes.into_iter().find(|time| {
+            let shown = Timestamp::from_microsecond(time.micros()).map(|time| zone.to_datetime(time));
+            shown.is_ok_and(|shown| shown.minute() == minute)
+        })
+    }
+
+    fn next_on(&self, after: Time, zone: &TimeZone, is_day: impl Fn(Date) -> bool) -> Option<Time> {
+        let today = date_at(zone, after)?;
+        let dates = (0..=8).filter_map(|days: i64| today.checked_add(days.days()).ok());
+        let times =
+            dates.filter(|date| is_day(*date)).filter_map(|date| instant(zone, date, &self.at, Twice::First));
+        times.filter(|time| *time > after).min()
+    }
+}
+
+const A_DAY: Duration = Duration::from_secs(86_400);
+
+const MINUTE_MICROS: i64 = 60_000_000;

@@ -1,0 +1,285 @@
+//! A letter: one mail, as it is to be sent.
+//!
+//! It is made where it is taken and is in no row. What members have chosen, such as titles, is shown to
+//! members alone: who only may be one gets a code and not a name.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::conversation::inbox::InboxReason;
+use crate::conversation::notifications::outgoing::OutgoingItem;
+use crate::id::MemberId;
+use crate::limits::MAIL_ITEMS_MAX;
+use crate::outreach::delivery_address::{ConfirmationCode, MailAddress};
+use crate::time::Time;
+
+/// What a letter is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// The code of an address that is not confirmed.
+    Code,
+    /// That another address was set.
+    Former,
+    /// Items of one place.
+    Items(Vec<i64>),
+    /// Items that were kept for a digest.
+    Digest(Vec<i64>),
+}
+
+/// A mail.
+pub struct Letter {
+    pub(super) about: About,
+    to: MailAddress,
+    subject: String,
+    text: String,
+    html: String,
+    id: String,
+    references: Option<String>,
+}
+
+impl Letter {
+    /// Returns the address that it is for.
+    pub fn to(&self) -> &MailAddress {
+        &self.to
+    }
+
+    /// Returns its subject, which is one line.
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// Returns what it says, as plain text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns what it says, as HTML.
+    pub fn html(&self) -> &str {
+        &self.html
+    }
+
+    /// Returns the left part of its Message-ID, which is the same if it is sent again.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the left part of what all letters about its place refer to.
+    pub fn references(&self) -> Option<&str> {
+        self.references.as_deref()
+    }
+}
+
+/// To whom letters go, and what of the service they name.
+pub(super) struct Receiver<'a> {
+    pub member: MemberId,
+    pub handle: &'a str,
+    pub workspace: &'a str,
+    pub origin: &'a str,
+}
+
+impl Receiver<'_> {
+    /// Returns the letter with a code.
+    pub fn code(&self, to: MailAddress, code: &ConfirmationCode) -> Letter {
+        let origin = self.origin;
+        let mut body = Body::default();
+        body.line(&format!("{} is the code for this address.", code.digits()));
+        body.line(&format!(
+            "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have not \
+             asked for it, do nothing: without the code nothing more is sent."
+        ));
+        let id = hash("code", self.member, &[code.digits().as_bytes()]);
+        self.letter(About::Code, to, "The code for your address".to_owned(), body, id, None)
+    }
+
+    /// Returns the letter to an address that may be replaced by another one.
+    pub fn former(&self, to: MailAddress, now: Time) -> Letter {
+        let mut body = Body::default();
+        body.line(&format!(
+            "Somebody who acts as @{} in {} has set another address for its notifications.",
+            self.handle, self.workspace
+        ));
+        body.line(
+            "Notifications come here until that address is confirmed. If this was not you, revoke the token or \
+             end the session that was used.",
+        );
+        let id = hash("former", self.member, &[&now.micros().to_be_bytes()]);
+        let subject = format!("[{}] Another address was set for your notifications", self.workspace);
+        self.letter(About::Former, to, subject, body, id, None)
+    }
+
+    /// Returns the letter about items of one place: a thread, or a channel itself.
+    pub fn items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
+        let mut body = Body::default();
+        let title = items.iter().find_map(|item| item.thread.as_deref());
+        if let Some(item) = items.first() {
+            body.heading(&place_of(item));
+        }
+        body.items(items);
+        self.footer(&mut body);
+        let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
+        let subject = title.map_or_else(|| unread(items.len()), str::to_owned);
+        let references = hash("thread", self.member, &[place.as_bytes()]);
+        let id = hash("items", self.member, &[place.as_bytes(), &ends(&lsns)]);
+        let subject = format!("[{}] {subject}", self.workspace);
+        self.letter(About::Items(lsns), to, subject, body, id, Some(references))
+    }
+
+    /// Returns the letter about items of many places.
+    pub fn digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
+        let mut body = Body::default();
+        let mut left = MAIL_ITEMS_MAX;
+        for (_, items) in places {
+            let Some(item) = items.first().filter(|_| left > 0) else { break };
+            body.heading(&place_of(item));
+            body.items(items.get(..left.min(items.len())).unwrap_or_default());
+            left = left.saturating_sub(items.len());
+        }
+        let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
+        if lsns.len() > MAIL_ITEMS_MAX {
+            body.line(&format!("And {} more.", lsns.len().saturating_sub(MAIL_ITEMS_MAX)));
+        }
+        self.footer(&mut body);
+        let id = hash("digest", self.member, &[&ends(&lsns)]);
+        let subject = format!("[{}] {}", self.workspace, unread(lsns.len()));
+        self.letter(About::Digest(lsns), to, subject, body, id, None)
+    }
+
+    fn footer(&self, body: &mut Body) {
+        let Self { handle, workspace, origin, .. } = self;
+        body.line(&format!(
+            "You are @{handle} in {workspace} at {origin}. What you are mailed is up to your notification \
+             preferences."
+        ));
+    }
+
+    fn letter(
+        &self,
+        about: About,
+        to: MailAddress,
+        subject: String,
+        body: Body,
+        id: String,
+        references: Option<String>,
+    ) -> Letter {
+        let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let Body { text, html } = body;
+        let html = format!("<!doctype html><html><body>{html}</body></html>\n");
+        Letter { about, to, subject, text, html, id, references }
+    }
+}
+
+fn unread(count: usize) -> String {
+    if count == 1 { "1 unread notification".to_owned() } else { format!("{count} unread notifications") }
+}
+
+/// Where something has happened.
+fn place_of(item: &OutgoingItem) -> String {
+    let channel = if item.dm { "Direct message".to_owned() } else { format!("#{}", item.channel) };
+    match &item.thread {
+        Some(title) => format!("{channel}: {title}"),
+        None => channel,
+    }
+}
+
+/// What has happened.
+fn said_of(item: &OutgoingItem) -> String {
+    let actor = item.actor.as_ref().map_or_else(|| "The service".to_owned(), |handle| format!("@{handle}"));
+    let happened = match item.reasons.each().next() {
+        Some(InboxReason::Mention) => "has mentioned you",
+        Some(InboxReason::Reply) => "has replied to you",
+        Some(InboxReason::Dm) => "has written to you",
+        Some(InboxReason::GroupMention) => "has mentioned a group that you are in",
+        Some(InboxReason::Assigned) => "has assigned this to you",
+        Some(InboxReason::Owner) => "has made you the owner of this",
+        Some(InboxReason::Refuted) => "has refuted what you wrote",
+        Some(InboxReason::Added) => "has added you",
+        Some(InboxReason::Result) => "has published a result",
+        Some(InboxReason::ClaimUnacknowledged) => "reports that a claim was not acknowledged in time",
+        Some(InboxReason::ClaimExpired) => "reports that a claim has expired",
+        Some(InboxReason::ReviewRequested) => "has asked for your review",
+        Some(InboxReason::ApprovalRequested) => "has asked for your approval",
+        None => "has done something",
+    };
+    format!("{actor} {happened}")
+}
+
+/// What a letter says, in both forms.
+#[derive(Default)]
+struct Body {
+    text: String,
+    html: String,
+}
+
+impl Body {
+    fn line(&mut self, line: &str) {
+        let _ = write!(self.text, "{line}\n\n");
+        let _ = writeln!(self.html, "<p>{}</p>", escaped(line));
+    }
+
+    fn heading(&mut self, line: &str) {
+        let _ = write!(self.text, "{line}\n\n");
+        let _ = writeln!(self.html, "<h3>{}</h3>", escaped(line));
+    }
+
+    fn items(&mut self, items: &[&OutgoingItem]) {
+        for item in items.iter().take(MAIL_ITEMS_MAX) {
+            let said = said_of(item);
+            let Some(preview) = &item.preview else {
+                self.line(&format!("{said}."));
+                continue;
+            };
+            let _ = write!(self.text, "{said}:\n\n");
+            preview.lines().for_each(|line| {
+                let _ = writeln!(self.text, "    {line}");
+            });
+            self.text.push('\n');
+            let quoted = escaped(preview).replace('\n', "<br>");
+            let _ = writeln!(self.html, "<p>{}:</p><blockquote>{quoted}</blockquote>", escaped(&said));
+        }
+        if items.len() > MAIL_ITEMS_MAX {
+            self.line(&format!("And {} more.", items.len().saturating_sub(MAIL_ITEMS_MAX)));
+        }
+    }
+}
+
+/// Returns text as it stands in HTML.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Returns the first and the last of some positions.
+///
+/// With both, a letter that is sent again with something new in it is another one.
+fn ends(lsns: &[i64]) -> [u8; 16] {
+    let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
+    let mut ends = [0; 16];
+    for (to, from) in ends.iter_mut().zip(first.to_be_bytes().into_iter().chain(last.to_be_bytes())) {
+        *to = from;
+    }
+    ends
+}
+
+/// Returns a name that nobody else gives, and that says nothing.
+fn hash(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new_with_prefix("svc mail 1\0");
+    hash.update(kind);
+    hash.update(member.uuid().as_bytes());
+    parts.iter().for_each(|part| hash.update(part));
+    hex::encode(hash.finalize()).chars().take(ID_CHARS).collect()
+}
+
+/// Characters of a name: 128 bits.
+const ID_CHARS: usize = 32;

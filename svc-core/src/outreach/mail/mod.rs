@@ -1,0 +1,285 @@
+//! Mail: what members have not read, sent to the addresses that they have confirmed.
+//!
+//! Something is mailed a while after its member was told of it, one letter for each thread, or with everything
+//! else in a digest. What is too much for an hour is kept for the digest. Quiet hours and digests move the
+//! time when something is due at the moment at which it is taken, since only the program knows time zones.
+//! An address that does not accept mail for now is left alone for longer each time; one that refuses it for
+//! good is suspended.
+
+mod letter;
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::conversation::notifications::outgoing::{
+    Out, OutgoingItem, drop_due, oldest_due, postpone, set_due, take_due,
+};
+use crate::id::MemberId;
+use crate::limits::{CODE_TTL, MAIL_RETRY_MAX, MAIL_RETRY_MIN, MAILS_AN_HOUR_MAX, PARCEL_LEASE};
+use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Way, Write};
+use crate::outreach::delivery_address::{ConfirmationCode, MailAddress, Mode, Stored, keep, stored};
+use crate::outreach::preferences::{self, Preferences};
+use crate::store::columns;
+use crate::time::Time;
+pub use letter::Letter;
+use letter::{About, Receiver};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().ways(vec![Way { name: MAIL, queue: Queue::Own(OwnQueue { due: DUE, take }), settle }])
+}
+
+/// The name of the way.
+pub const MAIL: &str = "mail";
+
+/// Who has mail due, or a code.
+const DUE: &str = "
+    select m.workspace_id, m.id from members m join workspaces w on w.id = m.workspace_id
+    where w.state = 'live' and m.id in (
+        select f.member_id from (
+            select i.member_id from inbox i where i.mail_due <= $1 order by i.mail_due limit 1000) f
+        union select n.member_id from delivery_addresses n where n.code_due <= $1 or n.former_due <= $1)
+    order by m.id limit $2";
+
+/// A member as letters name it.
+struct Named {
+    handle: String,
+    active: bool,
+    workspace: String,
+}
+
+columns! {
+    named_columns: Named as m { handle, active = "m.deactivated_at is null", workspace = "w.name" }
+}
+
+const NAMED: &str = concat!(
+    "select ",
+    named_columns!(),
+    " from members m join workspaces w on w.id = m.workspace_id where m.id = $1"
+);
+
+/// Takes what a member is to be mailed now.
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+    let named: Option<Named> = cx.one(NAMED, &[&member])?;
+    let (Some(mail), Some(named), Some(stored)) = (cx.settings().mail.clone(), named, stored(cx, member)?)
+    else {
+        return nothing(cx, member);
+    };
+    if !named.active {
+        keep(cx, member, &Stored { code_due: None, former_due: None, ..stored })?;
+        return nothing(cx, member);
+    }
+    let receiver =
+        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin: &mail.public_origin };
+    let is_due = |due: Option<Time>| due.is_some_and(|due| due <= cx.now());
+    let letters = if is_due(stored.code_due) || is_due(stored.former_due) {
+        take_notices(cx, &receiver, stored)?
+    } else {
+        take_items(cx, &receiver, stored, &mail)?
+    };
+    if letters.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Parcel::new(MAIL, cx.caller().workspace_id, member, letters)))
+}
+
+fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+    drop_due(cx, member, Out::Mail)?;
+    Ok(None)
+}
+
+/// Takes the letters about the address itself.
+fn take_notices(cx: &mut Write<'_>, receiver: &Receiver<'_>, mut stored: Stored) -> Result<Vec<Letter>> {
+    let now = cx.now();
+    let lease = Some(now.plus(PARCEL_LEASE));
+    let mut letters = Vec::new();
+    if let Some(pending) = stored.pending.clone().filter(|_| stored.code_due.is_some_and(|due| due <= now)) {
+        let code = ConfirmationCode::draw(cx)?;
+        stored.code_hash = Some(code.hash(receiver.member));
+        (stored.code_until, stored.tries, stored.code_due) = (Some(now.plus(CODE_TTL)), 0, lease);
+        letters.push(receiver.code(pending, &code));
+    }
+    if let Some(former) = stored.former.clone().filter(|_| stored.former_due.is_some_and(|due| due <= now)) {
+        letters.push(receiver.former(former, now));
+        stored.former_due = lease;
+    }
+    keep(cx, receiver.member, &stored)?;
+    Ok(letters)
+}
+
+/// Takes the letters about what a member has not read.
+fn take_items(
+    cx: &mut Write<'_>,
+    receiver: &Receiver<'_>,
+    mut stored: Stored,
+    mail: &MailSettings,
+) -> Result<Vec<Letter>> {
+    let (member, now) = (receiver.member, cx.now());
+    let Some(address) = stored.reached().cloned() else {
+        drop_due(cx, member, Out::Mail)?;
+        return Ok(Vec::new());
+    };
+    let preferences = preferences::kept(cx, member)?;
+    if let Some(later) = later(cx, member, &stored, &preferences, mail)? {
+        postpone(cx, member, Out::Mail, later)?;
+        return Ok(Vec::new());
+    }
+    let items = take_due(cx, member, Out::Mail, &preferences.on(Out::Mail))?;
+    let mut places = by_place(&items);
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    if stored.mode == Mode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
+        return Ok(vec![receiver.digest(address, &places)]);
+    }
+    let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
+    let too_many = places.split_off(places.len().min(usize::try_from(left).unwrap_or_default()));
+    if !too_many.is_empty() {
+        let digest_at = preferences.next_digest(now);
+        let lsns: Vec<i64> = too_many.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
+        set_due(cx, member, Out::Mail, &lsns, Some(digest_at))?;
+        stored.digest_at = Some(digest_at);
+        keep(cx, member, &stored)?;
+    }
+    Ok(places.iter().map(|(place, items)| receiver.items(address.clone(), *place, items)).collect())
+}
+
+/// Returns until when nothing is to be sent to a member; none if something may be.
+fn later(
+    cx: &Write<'_>,
+    member: MemberId,
+    stored: &Stored,
+    preferences: &Preferences,
+    mail: &MailSettings,
+) -> Result<Option<Time>> {
+    let now = cx.now();
+    let retried = stored.retry_at.filter(|at| *at > now);
+    let digest = match (stored.mode, oldest_due(cx, member, Out::Mail)?) {
+        // Who is told of something right before a digest has that time to read it, too.
+        (Mode::Digest, Some(oldest)) => {
+            Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
+        }
+        _ => None,
+    };
+    Ok(retried.or_else(|| preferences.quiet_until(now)).max(digest))
+}
+
+/// Returns the items of each thread, or of each channel if they are about no thread, in the order in which
+/// their first ones came.
+fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
+    let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
+    for item in items {
+        let place = item.thread_id.map_or(item.channel_id.uuid(), |thread| thread.uuid());
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, items)) => items.push(item),
+            None => places.push((place, vec![item])),
+        }
+    }
+    places
+}
+
+impl Stored {
+    /// Returns how many mails were sent in the hour that `now` is in.
+    fn sent_within_hour(&self, now: Time) -> i64 {
+        let is_over = self.sent_since.is_none_or(|since| since.plus(HOUR) <= now);
+        if is_over { 0 } else { self.sent }
+    }
+
+    /// Counts a mail that was accepted.
+    fn count(&mut self, now: Time) {
+        let sent = self.sent_within_hour(now);
+        self.sent_since = self.sent_since.filter(|_| sent > 0).or(Some(now));
+        self.sent = sent.saturating_add(1);
+        (self.failures, self.retry_at, self.last_error) = (0, None, None);
+    }
+
+    /// Notes that the address accepts nothing for now, and returns when to try again.
+    fn fail(&mut self, now: Time, detail: &str, after: Option<Duration>) -> Time {
+        let at = now.plus(pause(self.failures, after));
+        self.failures = self.failures.saturating_add(1);
+        (self.retry_at, self.last_error) = (Some(at), Some(detail.to_owned()));
+        at
+    }
+}
+
+/// Returns how long to wait after so many failures, if the receiver has asked for this time.
+fn pause(failures: i64, after: Option<Duration>) -> Duration {
+    let doubled = u32::try_from(failures).ok().and_then(|failures| 2_u32.checked_pow(failures));
+    let pause = doubled.map_or(MAIL_RETRY_MAX, |times| MAIL_RETRY_MIN.saturating_mul(times));
+    pause.max(after.unwrap_or_default()).min(MAIL_RETRY_MAX)
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Records what became of letters.
+fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
+    let member = parcel.member_id();
+    // If there is nothing any more, the member has been erased meanwhile.
+    let Some(mut stored) = stored(cx, member)? else { return Ok(()) };
+    for (letter, arrival) in parcel.pieces::<Letter>().iter().zip(arrivals) {
+        match &letter.about {
+            About::Code | About::Former => settle_notice(&mut stored, letter, arrival, cx.now()),
+            About::Items(lsns) | About::Digest(lsns) => {
+                settle_items(cx, member, &mut stored, letter.to(), (lsns, arrival))?;
+                if matches!((&letter.about, arrival), (About::Digest(_), Arrival::Accepted)) {
+                    stored.digest_at = stored.digest_at.filter(|at| *at > cx.now());
+                }
+            }
+        }
+    }
+    keep(cx, member, &stored)
+}
+
+fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: Time) {
+    let is_code = letter.about == About::Code;
+    let (awaited, due) = match is_code {
+        true => (&mut stored.pending, &mut stored.code_due),
+        false => (&mut stored.former, &mut stored.former_due),
+    };
+    // Another address may have been set meanwhile.
+    if awaited.as_ref() != Some(letter.to()) {
+        return;
+    }
+    match arrival {
+        Arrival::Accepted | Arrival::Refused { .. } => {
+            *due = None;
+            *awaited = awaited.take().filter(|_| is_code);
+        }
+        Arrival::Later { after, .. } => {
+            *due = Some(now.plus(pause(stored.notice_failures, *after)));
+            stored.notice_failures = stored.notice_failures.saturating_add(1);
+        }
+        Arrival::NotTried => {}
+    }
+    if let (true, Arrival::Refused { detail } | Arrival::Later { detail, .. }) = (is_code, arrival) {
+        stored.last_error = Some(detail.clone());
+    }
+}
+
+fn settle_items(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    stored: &mut Stored,
+    to: &MailAddress,
+    (lsns, arrival): (&[i64], &Arrival),
+) -> Result<()> {
+    let now = cx.now();
+    let due = match arrival {
+        Arrival::Accepted => {
+            stored.count(now);
+            None
+        }
+        Arrival::Later { detail, after } => Some(stored.fail(now, detail, *after)),
+        Arrival::Refused { detail } => {
+            if stored.address.as_ref() == Some(to) {
+                (stored.suspended, stored.last_error) = (true, Some(detail.clone()));
+                return drop_due(cx, member, Out::Mail);
+            }
+            // The address has been replaced meanwhile.
+            Some(now)
+        }
+        Arrival::NotTried => Some(stored.retry_at.unwrap_or(now)),
+    };
+    set_due(cx, member, Out::Mail, lsns, due)
+}

@@ -1,0 +1,11 @@
+//! What leaves the service: which notifications members want outside of it, and how these get there.
+//!
+//! - `hours`: quiet hours and the times of digests, and `preferences`: what each member wants
+//! - `delivery_address`: where members are mailed, and `mail`: what they are mailed
+//! - `web_push`: the browsers in which members are notified
+
+mod hours;
+pub(crate) mod delivery_address;
+pub(crate) mod preferences;
+pub(crate) mod mail;
+pub(crate) mod web_push;

@@ -1,0 +1,115 @@
+//! Workers: what is due on the ways out is taken, sent, and what came of it is settled.
+//!
+//! One loop serves all ways for which this process has a sender, several times a second, and whenever
+//! something was sent. A parcel is leased, so other servers do not take it; one whose server dies is taken
+//! again. The loop takes nothing more once a shutdown begins, and ends when what it has taken was sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use svc_core::Service;
+use svc_core::op::{Arrival, Parcel};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::limits::HttpSettings;
+use crate::phase::Phase;
+
+/// Sends what is due on one way.
+pub(crate) trait Sender: Send + Sync {
+    /// Returns the name of the way.
+    fn way(&self) -> &'static str;
+
+    /// Sends the pieces of a parcel, and returns what became of each, in their order.
+    ///
+    /// It takes less than [`SEND_TIMEOUT`].
+    fn send<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Vec<Arrival>>;
+}
+
+/// Longest time that a parcel takes, which ends before its lease does.
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(45);
+/// Time between two looks for what is due.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time until the next look after one has failed.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Parcels of one way that are sent at the same time.
+const IN_FLIGHT_MAX: usize = 16;
+
+/// Returns the senders of the ways that the settings open.
+pub(crate) fn senders(_settings: &HttpSettings) -> Vec<Arc<dyn Sender>> {
+    Vec::new()
+}
+
+/// A way, and what is being sent on it.
+struct Line {
+    sender: Arc<dyn Sender>,
+    sending: JoinSet<()>,
+}
+
+/// Sends what is due until the server begins to shut down.
+pub(crate) async fn work(service: Service, senders: Vec<Arc<dyn Sender>>, mut phase: watch::Receiver<Phase>) {
+    if senders.is_empty() {
+        return;
+    }
+    let mut lines: Vec<Line> =
+        senders.into_iter().map(|sender| Line { sender, sending: JoinSet::new() }).collect();
+    loop {
+        let mut pause = PAUSE;
+        for line in &mut lines {
+            if let Err(error) = line.take(&service).await {
+                tracing::warn!(way = line.sender.way(), %error, cause = ?error.cause(), "nothing could be taken");
+                pause = PAUSE_AFTER_FAILURE;
+            }
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = sent_any(&mut lines) => {}
+            // The sender is dropped only after the closing phase.
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
+        }
+    }
+    for mut line in lines {
+        while line.sending.join_next().await.is_some() {}
+    }
+}
+
+/// Resolves when something was sent on any way.
+async fn sent_any(lines: &mut [Line]) {
+    let sent = lines.iter_mut().filter(|line| !line.sending.is_empty()).map(|line| {
+        Box::pin(async {
+            line.sending.join_next().await;
+        })
+    });
+    let sent: Vec<_> = sent.collect();
+    if sent.is_empty() {
+        return std::future::pending().await;
+    }
+    futures_util::future::select_all(sent).await;
+}
+
+impl Line {
+    /// Takes as many parcels as there is room for, and begins to send them.
+    async fn take(&mut self, service: &Service) -> svc_core::Result<()> {
+        let free = IN_FLIGHT_MAX.saturating_sub(self.sending.len());
+        if free == 0 {
+            return Ok(());
+        }
+        for parcel in service.take_parcels(self.sender.way(), free).await? {
+            self.sending.spawn(send(service.clone(), Arc::clone(&self.sender), parcel));
+        }
+        Ok(())
+    }
+}
+
+async fn send(service: Service, sender: Arc<dyn Sender>, parcel: Parcel) {
+    let way = sender.way();
+    let Ok(arrivals) = timeout(SEND_TIMEOUT, sender.send(&parcel)).await else {
+        return tracing::warn!(way, "a parcel was not sent in time and is taken again later");
+    };
+    if let Err(error) = service.settle(parcel, arrivals).await {
+        let cause = error.cause();
+        tracing::warn!(way, %error, ?cause, "what became of a parcel was not noted: it may be sent again");
+    }
+}
