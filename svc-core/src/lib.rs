@@ -43,7 +43,7 @@
 //! | layer | contents |
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
-//! | | [`limits`], [`capability`], [`entropy`], [`config`], [`spool`], [`data_dir`] |
+//! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`config`], [`spool`], [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
@@ -182,6 +182,7 @@ pub mod entropy;
 pub mod capability;
 mod schema;
 pub mod page;
+pub mod mailbox;
 pub mod config;
 pub mod spool;
 pub mod data_dir;
@@ -213,7 +214,6 @@ pub use log::cache::Cached;
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
-pub use outreach::delivery_address::MailAddress;
 pub use outreach::mail::{Letter, MAIL};
 pub use rate::{Client, RateSettings, Standing};
 pub use store::{

@@ -43,6 +43,7 @@ mod frames;
 mod mcp;
 mod ws;
 mod workers;
+mod mail;
 mod server;
 
 pub use limits::HttpSettings;

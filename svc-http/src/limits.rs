@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use svc_core::config::{Config, OidcConfig};
+use svc_core::config::{Config, MailConfig, OidcConfig};
 use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -40,6 +40,8 @@ pub struct HttpSettings {
     pub public_origin: Option<String>,
     /// How people sign in at an identity provider, if they can.
     pub oidc: Option<OidcConfig>,
+    /// How members are mailed, if they are.
+    pub mail: Option<MailConfig>,
     /// Whether a request without a credential acts as the first person.
     pub auth_disabled: bool,
     /// The workspace whose public channels anybody reads over MCP.
@@ -60,6 +62,7 @@ impl Default for HttpSettings {
             cookie_secure: false,
             public_origin: None,
             oidc: None,
+            mail: None,
             auth_disabled: false,
             anonymous_workspace: None,
             shutdown_drain: Duration::ZERO,
@@ -79,6 +82,7 @@ impl From<&Config> for HttpSettings {
             cookie_secure: config.cookie_secure,
             public_origin: config.public_origin.clone(),
             oidc: config.oidc.clone(),
+            mail: config.mail.clone(),
             auth_disabled: config.auth_disabled,
             anonymous_workspace: config.anonymous_workspace,
             shutdown_drain: config.shutdown_drain,

@@ -32,6 +32,7 @@ use tokio::time::{sleep, timeout};
 use crate::encode::{self, Response};
 use crate::in_flight::overloaded;
 use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
+use crate::mail::MailSender;
 use crate::openapi::Document;
 use crate::pace::Pace;
 use crate::phase::Phase;
@@ -39,6 +40,7 @@ use crate::route::{Routed, Routes, Target};
 use crate::shares::Shares;
 use crate::state::{Link, ServerState, Unverified};
 use crate::stream::Stream;
+use crate::workers::Sender;
 use crate::{body, frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: what its requests share, what answers them, and what they are counted in.
@@ -69,7 +71,7 @@ pub async fn serve(
     server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
     let graceful = GracefulShutdown::new();
-    let senders = workers::senders(&server.state.settings);
+    let senders = senders(&server.state.settings).map_err(io::Error::other)?;
     let phase = server.state.phase.subscribe();
     let mut working = JoinSet::new();
     working.spawn(workers::work(server.state.service.clone(), senders, phase));
@@ -123,6 +125,15 @@ pub async fn serve(
         "closed"
     );
     Ok(())
+}
+
+/// Returns the senders of the ways out that the settings open.
+fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
+    let mut senders: Vec<Arc<dyn Sender>> = Vec::new();
+    if let Some(mail) = &settings.mail {
+        senders.push(Arc::new(MailSender::new(mail)?));
+    }
+    Ok(senders)
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

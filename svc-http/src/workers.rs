@@ -14,7 +14,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::limits::HttpSettings;
 use crate::phase::Phase;
 
 /// Sends what is due on one way.
@@ -36,11 +35,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Parcels of one way that are sent at the same time.
 const IN_FLIGHT_MAX: usize = 16;
-
-/// Returns the senders of the ways that the settings open.
-pub(crate) fn senders(_settings: &HttpSettings) -> Vec<Arc<dyn Sender>> {
-    Vec::new()
-}
 
 /// A way, and what is being sent on it.
 struct Line {

@@ -13,5 +13,6 @@ mod identity;
 mod integrity;
 mod log;
 mod op;
+mod outreach;
 mod shells;
 mod store;

@@ -2,15 +2,18 @@
 //!
 //! It has the people by role, and the samples that the features declare.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
 use svc_core::op::{Fixture, Maker};
 use svc_core::setup::{Established, WantedToken};
 
 use crate::database::TestDatabase;
-use crate::world::{Setup, answer_of, call, open_service, text};
+use crate::world::{START, Setup, answer_of, call, open_service, text};
 
 /// The secrets of people's tokens, and other objects beside the fixture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +51,26 @@ pub(crate) struct Fixtures {
 pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
     let service = open_service(database, Setup { seed: 0, ..Setup::default() });
     let (fixture, people) = arrange(&service);
+    Operator { service: &service, token: &people.admin }
+        .call("set_delivery_address", json!({"address": "ada@example.com", "mode": "immediate"}));
+    send_code(database, &fixture);
     Fixtures { fixture, people }
+}
+
+/// What stands in the place of the code that the admin was sent, as the examples have it.
+const CODE: &str = "12345678";
+
+/// Does as if the admin had been sent [`CODE`] for its address.
+fn send_code(database: &TestDatabase, fixture: &Fixture) {
+    let hash = Sha256::new_with_prefix("svc delivery code 1\0");
+    let admin = fixture.get("admin").unwrap();
+    let hash = hash.chain_update(admin.as_bytes()).chain_update(CODE).finalize();
+    let hash = database.bytes(&hash);
+    let until = START.plus(Duration::from_secs(86_400)).micros();
+    database.execute(&format!(
+        "update delivery_addresses set code_hash = {hash}, code_until = {until}, code_due = null;
+         delete from delivery_codes"
+    ));
 }
 
 /// A caller whose operations must succeed.

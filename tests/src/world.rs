@@ -30,7 +30,7 @@ use crate::refusals;
 use crate::server::Server;
 
 /// The time at which every world begins.
-const START: Time = Time::from_micros(1_795_000_000_000_000);
+pub(crate) const START: Time = Time::from_micros(1_795_000_000_000_000);
 /// The key-encryption key of every world.
 const KEK: [u8; 32] = [7; 32];
 

@@ -9,9 +9,10 @@ mod retention;
 mod registry;
 mod reader;
 mod oidc;
+mod mail;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
@@ -92,6 +94,8 @@ pub struct Config {
     pub cookie_secure: bool,
     /// The origin of `SVC_PUBLIC_URL`, in lower case.
     pub public_origin: Option<String>,
+    /// How members are mailed; none unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
+    pub mail: Option<MailConfig>,
     /// The keys of signatures: `SVC_EXPORT_SIGNING_KEY` and `SVC_EXPORT_VERIFY_KEYS`.
     pub export_keys: ExportKeys,
     /// `SVC_LISTEN_ADDR`.
@@ -199,6 +203,15 @@ impl Config {
             ))
         })
     }
+}
+
+/// Whether a host, with or without a port, is this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The variables of the identity provider, which belong together.
 
-use std::net::IpAddr;
-
 use secrecy::SecretString;
 
+use super::is_loopback;
 use super::reader::Reader;
 
 /// How people sign in at an identity provider.
@@ -89,15 +88,6 @@ impl Reader {
         }
         Some(text)
     }
-}
-
-/// Whether a host, with or without a port, is this machine.
-fn is_loopback(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -158,6 +158,7 @@ impl Reader {
 
     pub fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
+        let public_origin = self.public_origin();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_dir: data_dir.to_owned(),
@@ -174,7 +175,8 @@ impl Reader {
             oidc_auto_provision: self.flag("SVC_OIDC_AUTO_PROVISION"),
             first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
             cookie_secure: self.cookie_secure(production),
-            public_origin: self.public_origin(),
+            mail: self.mail(public_origin.as_deref()),
+            public_origin,
             listen_addr: self.listen_addr(),
             allowed_hosts: self.allowed_hosts(),
             trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
@@ -337,6 +339,11 @@ impl Reader {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
 
+    /// Returns a secret as text, to be parsed.
+    pub(super) fn revealed(&self, name: &str) -> Option<Zeroizing<String>> {
+        self.values.get(name).cloned()
+    }
+
     fn key(&mut self, name: &str) -> Option<Key> {
         let text = self.values.get(name)?.clone();
         self.parsed_key(name, text.trim())
@@ -405,7 +412,7 @@ impl Reader {
         })
     }
 
-    fn seconds(&mut self, name: &str) -> Duration {
+    pub(super) fn seconds(&mut self, name: &str) -> Duration {
         Duration::from_secs(self.number(name))
     }
 }

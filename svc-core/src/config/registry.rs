@@ -143,6 +143,15 @@ pub const VARIABLES: &[Variable] = &[
         is one of the service's own names, and pages of its origin are the service's own. Addresses in \
         responses of SCIM begin with it; without it they do with the Host of the request, if that is one of \
         these names."),
+    variable("SVC_SMTP_URL", Form::Secret,
+        "The server that takes mail to members: smtps://USER:PASSWORD@HOST:PORT, or smtp:// to encrypt by \
+        STARTTLS; without USER:PASSWORD it is not signed in. On this machine smtp:// encrypts only with a \
+        password and if the server offers it. Certificates are checked against those of the system. Members \
+        are mailed only if SVC_MAIL_FROM and SVC_PUBLIC_URL are set, too, and only svc-http sends."),
+    variable("SVC_MAIL_FROM", Form::Text(""),
+        "The sender of mail to members: ADDRESS or NAME <ADDRESS>."),
+    variable("SVC_MAIL_DELAY_SECS", Form::Number(limits::MAIL_DELAY_SECS, 0, 86_400),
+        "Seconds after which somebody is mailed of what it was told of and has not read."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
         "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
         is signed."),

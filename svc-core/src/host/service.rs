@@ -29,8 +29,8 @@ use crate::log::bus::Bus;
 use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Gauges, Input, NotAdmitted, Operation, PartHealth, Reply, Request,
-    RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write,
+    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, PartHealth, Reply,
+    Request, RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write,
     health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
@@ -112,6 +112,7 @@ impl Options {
                 first_admin: config.first_admin,
                 oidc_link_email: config.oidc_link_email,
                 oidc_auto_provision: config.oidc_auto_provision,
+                mail: MailSettings::configured(config),
                 ..Settings::default()
             },
             rates: RateSettings {

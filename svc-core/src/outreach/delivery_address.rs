@@ -17,13 +17,12 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId};
-use crate::limits::{
-    CODE_TRIES_MAX, CODES_OF_MEMBER_MAX, CODES_OF_WORKSPACE_MAX, CODES_SPAN, MAIL_ADDRESS_MAX,
-};
+use crate::limits::{CODE_TRIES_MAX, CODES_OF_MEMBER_MAX, CODES_OF_WORKSPACE_MAX, CODES_SPAN};
+use crate::mailbox::MailAddress;
 use crate::op::{
     Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
 };
-use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
+use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -50,84 +49,6 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotEnabled])
             .example(|_| json!({"code": "12345678"})),
     ]
-}
-
-/// An address that mail is sent to: ASCII, without quotes and comments.
-#[derive(Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct MailAddress(String);
-
-impl MailAddress {
-    /// Parses an address.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (local, domain) = text.rsplit_once('@')?;
-        let is_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
-        let atoms = |text: &str, is_part: &dyn Fn(char) -> bool| {
-            text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_part))
-        };
-        let is_label = |label: &str| label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-');
-        let fits = text.len() <= MAIL_ADDRESS_MAX
-            && local.len() <= LOCAL_MAX
-            && atoms(local, &is_local)
-            && atoms(domain, &|c| c.is_ascii_alphanumeric() || c == '-')
-            && domain.split('.').all(is_label);
-        fits.then(|| Self(text.to_owned()))
-    }
-
-    /// Returns it as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns what follows the `@`.
-    pub fn domain(&self) -> &str {
-        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
-    }
-}
-
-/// Bytes of the part before the `@` (RFC 5321).
-const LOCAL_MAX: usize = 64;
-
-/// It says whom somebody is outside of the service.
-impl fmt::Debug for MailAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MailAddress")
-    }
-}
-
-impl<'de> Deserialize<'de> for MailAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text)
-            .ok_or_else(|| de::Error::custom("expected an address such as ada@example.com, in ASCII"))
-    }
-}
-
-impl JsonSchema for MailAddress {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "MailAddress".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string", "maxLength": MAIL_ADDRESS_MAX,
-            "pattern": "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*$"
-        })
-    }
-}
-
-impl ToParam for MailAddress {
-    fn param(&self) -> Param<'_> {
-        Param::Text(&self.0)
-    }
-}
-
-impl FromValue for MailAddress {
-    fn from_value(value: Value) -> Result<Self> {
-        String::from_value(value).map(Self)
-    }
 }
 
 named_enum! {
@@ -472,45 +393,4 @@ fn confirm_delivery_address(cx: &mut Write<'_>, input: &ConfirmDeliveryAddress) 
     };
     keep(cx, member, &stored)?;
     Ok(stored.shown())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_plain() {
-        for good in ["ada@example.com", "a.b+c@x-y.example", "ada@localhost", "!#$%&'*+/=?^_`{|}~-@a.b"] {
-            assert_eq!(MailAddress::parse(good).as_ref().map(MailAddress::as_str), Some(good));
-        }
-        let long = format!("{}@example.com", "a".repeat(65));
-        for bad in [
-            "",
-            "ada",
-            "@example.com",
-            "ada@",
-            "ada@@example.com",
-            ".a@b.c",
-            "a.@b.c",
-            "a..b@c.d",
-            "a@b..c",
-            "a@-b.c",
-            "a@b-.c",
-            "a@b.c.",
-            "ada lovelace@b.c",
-            "ada@b.c\r\nRCPT TO:<x@y.z>",
-            "<ada@b.c>",
-            "\"a b\"@c.d",
-            "a@[127.0.0.1]",
-            "ad\u{e4}@b.c",
-            "a@b\u{e4}.c",
-            "a,b@c.d",
-            "a@b.c,d@e.f",
-            "a@b.c\0",
-            &long,
-        ] {
-            assert!(MailAddress::parse(bad).is_none(), "{bad:?}");
-        }
-        assert_eq!(format!("{:?}", MailAddress::parse("ada@example.com")), "Some(MailAddress)");
-    }
 }

@@ -252,3 +252,147 @@ impl Digest {
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 const MINUTE_MICROS: i64 = 60_000_000;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Zones that move their clocks at different times, one of them by half an hour, and not at all.
+    const ZONES: [&str; 3] = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata"];
+
+    fn quiet(start: &str, end: &str, zone: &str, days: Option<Vec<&str>>) -> QuietHours {
+        let mut value = serde_json::json!({"start": start, "end": end, "time_zone": zone});
+        if let Some(days) = days {
+            value["days"] = days.into();
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn digest(every: &str, at: &str) -> Digest {
+        serde_json::from_value(serde_json::json!({"every": every, "at": at})).unwrap()
+    }
+
+    fn at(text: &str) -> Time {
+        Time::from_micros(text.parse::<Timestamp>().unwrap().as_microsecond())
+    }
+
+    fn minute(n: i64) -> Time {
+        Time::from_micros(n * MINUTE_MICROS)
+    }
+
+    /// Whether it is quiet, and until when: by looking at the clock on the wall, minute by minute.
+    fn seen_on_the_wall(quiet: &QuietHours, now: i64) -> Option<i64> {
+        let zone = quiet.time_zone.zone();
+        let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
+        let minutes = (now - 3 * 1440)..(now + 3 * 1440);
+        let walls: Vec<_> = minutes.clone().map(|n| (n, shown(n))).collect();
+        let mut found = None;
+        for days in -2..=1 {
+            let date = shown(now).date().checked_add(days.days()).unwrap();
+            if !quiet.days.as_ref().is_none_or(|all| all.iter().any(|day| day.weekday() == date.weekday())) {
+                continue;
+            }
+            let ((start_hour, start_minute), (end_hour, end_minute)) =
+                (quiet.start.parts(), quiet.end.parts());
+            let start = date.at(start_hour, start_minute, 0, 0);
+            let next = if (end_hour, end_minute) <= (start_hour, start_minute) { 1 } else { 0 };
+            let end = date.checked_add(next.days()).unwrap().at(end_hour, end_minute, 0, 0);
+            let begins = walls.iter().find(|(_, wall)| *wall >= start).unwrap().0;
+            let ends = walls.iter().rfind(|(_, wall)| *wall < end).unwrap().0 + 1;
+            if begins <= now && now < ends {
+                found = found.max(Some(ends));
+            }
+        }
+        found
+    }
+
+    /// The minutes of some years, and those about the changes of clocks more often.
+    fn moments() -> impl Strategy<Value = i64> {
+        let changes =
+            ["2027-03-28T01:00:00Z", "2026-10-25T01:00:00Z", "2027-04-03T15:00:00Z", "2026-10-03T15:30:00Z"]
+                .map(|text| at(text).micros() / MINUTE_MICROS);
+        prop_oneof![
+            29_000_000_i64..31_000_000,
+            (0..4_usize, -2000_i64..2000).prop_map(move |(n, away)| changes[n] + away),
+        ]
+    }
+
+    fn time_of_day() -> impl Strategy<Value = String> {
+        prop_oneof![(0..24, 0..60), (1..4, 0..60)].prop_map(|(hour, minute)| format!("{hour:02}:{minute:02}"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn quiet_hours_are_those_of_the_clock_on_the_wall(
+            now in moments(), start in time_of_day(), end in time_of_day(), zone in 0..3_usize,
+            days in proptest::option::of(proptest::sample::subsequence(vec!["mon", "wed", "sat", "sun"], 1..4)),
+        ) {
+            prop_assume!(start != end);
+            let quiet = quiet(&start, &end, ZONES[zone], days);
+            let until = quiet.until(minute(now)).map(|time| time.micros() / MINUTE_MICROS);
+            prop_assert_eq!(until, seen_on_the_wall(&quiet, now));
+        }
+
+        #[test]
+        fn a_digest_is_due_when_the_clock_on_the_wall_shows_its_time(
+            now in moments(), time in time_of_day(), every in 0..3_usize, zone in 0..3_usize,
+        ) {
+            let every = ["hour", "day", "week"][every];
+            let zone = TimeZone::get(ZONES[zone]).unwrap();
+            let next = digest(every, &time).next(minute(now), &zone).micros() / MINUTE_MICROS;
+            let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
+            let before = |n: i64| shown(n - 1);
+            let (hour, minute) = TimeOfDay(time).parts();
+            let is_due = |n: i64| {
+                let wall = shown(n);
+                if every == "hour" {
+                    return wall.minute() == minute;
+                }
+                let due = wall.date().at(hour, minute, 0, 0);
+                // The time itself, or the end of a gap that it is in; the first of two.
+                let is_first = !(n - 180..n).any(|earlier| shown(earlier) == wall);
+                let comes = (wall == due || (before(n) < due && due < wall)) && is_first;
+                comes && (every == "day" || wall.weekday() == Weekday::Monday)
+            };
+            let found = (now + 1..=now + 9 * 1440).find(|n| is_due(*n));
+            prop_assert_eq!(Some(next), found);
+        }
+    }
+
+    #[test]
+    fn what_the_clock_skips_ends_with_the_gap() {
+        // 02:00 becomes 03:00.
+        let quiet_in = quiet("22:00", "02:30", "Europe/Berlin", None);
+        assert_eq!(quiet_in.until(at("2027-03-28T00:59:59Z")), Some(at("2027-03-28T01:00:00Z")));
+        assert_eq!(quiet_in.until(at("2027-03-28T01:00:00Z")), None);
+        let from = quiet("02:30", "04:00", "Europe/Berlin", None);
+        assert_eq!(from.until(at("2027-03-28T00:59:59Z")), None);
+        assert_eq!(from.until(at("2027-03-28T01:00:00Z")), Some(at("2027-03-28T02:00:00Z")));
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let daily = digest("day", "02:30");
+        assert_eq!(daily.next(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
+        // 03:00 becomes 02:00, so 02:30 is shown twice.
+        assert_eq!(quiet_in.until(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
+        assert_eq!(daily.next(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
+        assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
+    }
+
+    #[test]
+    fn quiet_hours_may_cross_midnight_on_the_days_on_which_they_begin() {
+        let weekend = quiet("20:00", "08:00", "UTC", Some(vec!["fri", "sat"]));
+        assert_eq!(weekend.until(at("2026-11-20T19:59:00Z")), None, "a Friday");
+        assert_eq!(weekend.until(at("2026-11-20T20:00:00Z")), Some(at("2026-11-21T08:00:00Z")));
+        assert_eq!(weekend.until(at("2026-11-22T07:59:00Z")), Some(at("2026-11-22T08:00:00Z")));
+        assert_eq!(weekend.until(at("2026-11-22T21:00:00Z")), None, "a Sunday");
+        let weekly = digest("week", "09:00");
+        assert_eq!(weekly.next(at("2026-11-18T00:00:00Z"), &TimeZone::UTC), at("2026-11-23T09:00:00Z"));
+        assert_eq!(
+            Digest::hourly().next(at("2026-11-18T09:00:00Z"), &TimeZone::UTC),
+            at("2026-11-18T10:00:00Z")
+        );
+    }
+}

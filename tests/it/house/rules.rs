@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
         "sync",
         "monitor",
         "timers",
+        "mailbox",
         "config",
         "data_dir",
         "rate",
@@ -50,6 +51,7 @@ const COMPOSITION: &[&str] = &["lib.rs", "host/"];
 const USES_BELOW: &[(&str, &str, &str)] = &[
     ("capability.rs", "store", "its values say themselves how they are stored"),
     ("id.rs", "store", "its values say themselves how they are stored"),
+    ("mailbox.rs", "store", "its values say themselves how they are stored"),
     ("page.rs", "store", "its rows are read no further than a page goes"),
     ("text.rs", "store", "its values say themselves how they are stored"),
     ("time.rs", "store", "its values say themselves how they are stored"),

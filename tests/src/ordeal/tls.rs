@@ -68,6 +68,14 @@ pub(crate) fn issue(authority: &Authority, name: &str, folder: &Path, file: &str
     issued
 }
 
+/// Writes a certificate for `name` to `server.crt` of a folder, with its key beside it, and to `roots.pem` that
+/// of its authority.
+pub fn certificate_for(name: &str, folder: &Path) {
+    let authority = authority();
+    std::fs::write(folder.join("roots.pem"), authority.pem()).unwrap();
+    issue(&authority, name, folder, "server");
+}
+
 impl TlsServer {
     /// Starts one in front of the database at `url`, with a certificate for `name`.
     ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::Kept;
+use crate::config::{Config, Kept};
 use crate::entropy::Entropy;
 use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
@@ -36,6 +36,14 @@ pub struct MailSettings {
     pub delay: Duration,
     /// The address under which browsers reach the service.
     pub public_origin: String,
+}
+
+impl MailSettings {
+    /// Returns those of a configuration.
+    pub(crate) fn configured(config: &Config) -> Option<Self> {
+        let (mail, origin) = (config.mail.as_ref()?, config.public_origin.as_ref()?);
+        Some(Self { delay: mail.delay, public_origin: origin.clone() })
+    }
 }
 
 /// Limits that an operator can set and that functions use.

@@ -12,7 +12,8 @@ use crate::conversation::inbox::InboxReason;
 use crate::conversation::notifications::outgoing::OutgoingItem;
 use crate::id::MemberId;
 use crate::limits::MAIL_ITEMS_MAX;
-use crate::outreach::delivery_address::{ConfirmationCode, MailAddress};
+use crate::mailbox::MailAddress;
+use crate::outreach::delivery_address::ConfirmationCode;
 use crate::time::Time;
 
 /// What a letter is about.

@@ -18,8 +18,9 @@ use crate::conversation::notifications::outgoing::{
 };
 use crate::id::MemberId;
 use crate::limits::{CODE_TTL, MAIL_RETRY_MAX, MAIL_RETRY_MIN, MAILS_AN_HOUR_MAX, PARCEL_LEASE};
+use crate::mailbox::MailAddress;
 use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Way, Write};
-use crate::outreach::delivery_address::{ConfirmationCode, MailAddress, Mode, Stored, keep, stored};
+use crate::outreach::delivery_address::{ConfirmationCode, Mode, Stored, keep, stored};
 use crate::outreach::preferences::{self, Preferences};
 use crate::store::columns;
 use crate::time::Time;
@@ -103,6 +104,9 @@ fn take_notices(cx: &mut Write<'_>, receiver: &Receiver<'_>, mut stored: Stored)
     if let Some(former) = stored.former.clone().filter(|_| stored.former_due.is_some_and(|due| due <= now)) {
         letters.push(receiver.former(former, now));
         stored.former_due = lease;
+    }
+    if letters.is_empty() {
+        (stored.code_due, stored.former_due) = (None, None);
     }
     keep(cx, receiver.member, &stored)?;
     Ok(letters)

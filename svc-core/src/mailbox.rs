@@ -1,0 +1,170 @@
+//! Mailboxes: an address that mail is sent to, alone or with a name.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::Result;
+use crate::limits::MAIL_ADDRESS_MAX;
+use crate::store::{FromValue, Param, ToParam, Value};
+
+/// An address that mail is sent to: ASCII, without quotes and comments.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct MailAddress(String);
+
+impl MailAddress {
+    /// Parses an address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (local, domain) = text.rsplit_once('@')?;
+        let is_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
+        let atoms = |text: &str, is_part: &dyn Fn(char) -> bool| {
+            text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_part))
+        };
+        let is_label = |label: &str| label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-');
+        let fits = text.len() <= MAIL_ADDRESS_MAX
+            && atoms(local, &is_local)
+            && atoms(domain, &|c| c.is_ascii_alphanumeric() || c == '-')
+            && domain.split('.').all(is_label);
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// Returns it as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns what follows the `@`.
+    pub fn domain(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
+    }
+}
+
+/// It says whom somebody is outside of the service.
+impl fmt::Debug for MailAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MailAddress")
+    }
+}
+
+impl<'de> Deserialize<'de> for MailAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom("expected an address such as ada@example.com, in ASCII"))
+    }
+}
+
+/// What [`MailAddress::parse`] takes, as an ECMA-262 regular expression.
+const PATTERN: &str = concat!(
+    "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*",
+    "@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+);
+
+impl JsonSchema for MailAddress {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "MailAddress".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string", "maxLength": MAIL_ADDRESS_MAX,
+            "pattern": PATTERN,
+        })
+    }
+}
+
+impl ToParam for MailAddress {
+    fn param(&self) -> Param<'_> {
+        Param::Text(&self.0)
+    }
+}
+
+impl FromValue for MailAddress {
+    fn from_value(value: Value) -> Result<Self> {
+        String::from_value(value).map(Self)
+    }
+}
+
+/// An address, and the name that is shown beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mailbox {
+    /// The name.
+    pub name: Option<String>,
+    /// The address.
+    pub address: MailAddress,
+}
+
+impl Mailbox {
+    /// Parses `ada@example.com` or `Ada <ada@example.com>`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some((name, rest)) = text.split_once('<') else {
+            return Some(Self { name: None, address: MailAddress::parse(text.trim())? });
+        };
+        let name = name.trim().trim_matches('"').to_owned();
+        let is_plain = !name.chars().any(|c| c.is_control() || matches!(c, '<' | '>' | '"' | '\\'));
+        let address = MailAddress::parse(rest.trim_end().strip_suffix('>')?)?;
+        is_plain.then_some(Self { name: Some(name).filter(|name| !name.is_empty()), address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_plain() {
+        for good in ["ada@example.com", "a.b+c@x-y.example", "ada@localhost", "!#$%&'*+/=?^_`{|}~-@a.b"] {
+            assert_eq!(MailAddress::parse(good).as_ref().map(MailAddress::as_str), Some(good));
+        }
+        let long = format!("{}@example.com", "a".repeat(250));
+        for bad in [
+            "",
+            "ada",
+            "@example.com",
+            "ada@",
+            "ada@@example.com",
+            ".a@b.c",
+            "a.@b.c",
+            "a..b@c.d",
+            "a@b..c",
+            "a@-b.c",
+            "a@b-.c",
+            "a@b.c.",
+            "ada lovelace@b.c",
+            "ada@b.c\r\nRCPT TO:<x@y.z>",
+            "<ada@b.c>",
+            "\"a b\"@c.d",
+            "a@[127.0.0.1]",
+            "ad\u{e4}@b.c",
+            "a@b\u{e4}.c",
+            "a,b@c.d",
+            "a@b.c,d@e.f",
+            "a@b.c\0",
+            &long,
+        ] {
+            assert!(MailAddress::parse(bad).is_none(), "{bad:?}");
+        }
+        assert_eq!(format!("{:?}", MailAddress::parse("ada@example.com")), "Some(MailAddress)");
+    }
+
+    #[test]
+    fn a_mailbox_is_an_address_with_or_without_a_name() {
+        let parsed = |text: &str| {
+            let found = Mailbox::parse(text)?;
+            Some((found.name.unwrap_or_default(), found.address.as_str().to_owned()))
+        };
+        let found = |name: &str| Some((name.to_owned(), "a@b.c".to_owned()));
+        assert_eq!(parsed(" a@b.c "), found(""));
+        assert_eq!(parsed("<a@b.c>"), found(""));
+        assert_eq!(parsed("Night shift <a@b.c>"), found("Night shift"));
+        assert_eq!(parsed("\"Night shift\" <a@b.c> "), found("Night shift"));
+        for bad in ["", "Night shift", "Night <a@b.c", "a\r\nBcc: x@y.z <a@b.c>", "a <b> <a@b.c>"] {
+            assert_eq!(parsed(bad), None, "{bad:?}");
+        }
+    }
+}

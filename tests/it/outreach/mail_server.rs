@@ -1,0 +1,248 @@
+//! Mail as a server gets it that is not ours: the Python package `aiosmtpd`, from the real `svc-http`.
+//!
+//! It takes, puts off and refuses mail, is killed and comes back, and so is `svc-http`. Nothing is lost, and
+//! nothing comes of what was read or withdrawn.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_tests::database::{engines, skipped};
+use svc_tests::ordeal::tls::certificate_for;
+use svc_tests::process::{Running, until};
+use svc_tests::site::{Caller, Server, Site};
+use svc_tests::text;
+use tempfile::TempDir;
+
+/// Where the Python with the mail server is.
+const PYTHON: &str = "SVC_TEST_PYTHON";
+
+const NAME: &str = "night shift";
+const PASSWORD: &str = "a/secret@of:the server";
+
+/// The mail server, and what it needs to be started again.
+struct MailServer {
+    python: PathBuf,
+    port: u16,
+    files: TempDir,
+    running: Running,
+}
+
+impl MailServer {
+    fn start() -> Option<Self> {
+        let Some(python) = std::env::var_os(PYTHON) else {
+            skipped("mail", PYTHON);
+            return None;
+        };
+        let files = tempfile::tempdir().unwrap();
+        certificate_for("localhost", files.path());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let running = Self::run(Path::new(&python), port, files.path());
+        Some(Self { python: python.into(), port, files, running })
+    }
+
+    fn run(python: &Path, port: u16, files: &Path) -> Running {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/mail_server.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(port.to_string()).arg(files.join("server.crt")).arg(files.join("server.key"));
+        let mut running = Running::start(command.args([NAME, PASSWORD]));
+        assert_eq!(running.next_line(), json!({"port": port}).to_string());
+        running
+    }
+
+    /// Starts it again at the same port.
+    fn restart(&mut self) {
+        self.running = Self::run(&self.python, self.port, self.files.path());
+    }
+
+    fn answers(&mut self, how: &str) {
+        self.running.say(how);
+        assert_eq!(self.next()["answers"], how);
+    }
+
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.running.next_line()).unwrap()
+    }
+
+    /// The next mail, which must have been taken.
+    #[track_caller]
+    fn mail(&mut self) -> Value {
+        let next = self.next();
+        assert!(next["mail"].is_object(), "{next:#}");
+        next["mail"].clone()
+    }
+
+    fn serve(&self, site: &Site) -> Server {
+        let url = format!("smtp://night%20shift:a%2Fsecret%40of%3Athe%20server@localhost:{}", self.port);
+        site.serve(&[
+            ("SVC_SMTP_URL", &url),
+            ("SVC_MAIL_FROM", "Night Shift <svc@example.com>"),
+            ("SVC_PUBLIC_URL", "https://svc.example.com"),
+            ("SVC_MAIL_DELAY_SECS", "0"),
+            ("SSL_CERT_FILE", self.files.path().join("roots.pem").to_str().unwrap()),
+        ])
+    }
+}
+
+fn header<'m>(mail: &'m Value, name: &str) -> &'m str {
+    let all = mail["headers"].as_array().unwrap();
+    let mut found = all.iter().filter(|header| header[0] == name);
+    let value = found.next().unwrap_or_else(|| panic!("{name} is missing: {mail:#}"))[1].as_str().unwrap();
+    assert!(found.next().is_none(), "{name} twice: {mail:#}");
+    value
+}
+
+fn plain(mail: &Value) -> &str {
+    mail["parts"]["text/plain"].as_str().unwrap()
+}
+
+/// What the administrator and the agent of a site do.
+struct Team<'s> {
+    admin: Caller<'s>,
+    agent: Caller<'s>,
+    channel: String,
+}
+
+impl<'s> Team<'s> {
+    fn at(site: &'s Site, server: &Server) -> Self {
+        let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
+        let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
+        let channel = admin.ask("POST", &channels, Some(&json!({"name": "mailed"}))).output();
+        Self { admin, agent, channel: text(&channel["id"]) }
+    }
+
+    fn thread(&self, title: &str) -> String {
+        let target = format!("/channels/{}/threads", self.channel);
+        text(&self.admin.ask("POST", &target, Some(&json!({"title": title}))).output()["id"])
+    }
+
+    /// The agent says something in a thread to the administrator.
+    fn say(&self, thread: &str, words: &str) -> Value {
+        let body = json!({"body": format!("@admin, {words}")});
+        self.agent.ask("POST", &format!("/threads/{thread}/messages"), Some(&body)).output()
+    }
+
+    fn delivery(&self) -> Value {
+        self.admin.ask("GET", "/me/notification-preferences", None).output()["delivery"].clone()
+    }
+}
+
+/// Lets everything be due that waits for a time to come.
+fn make_due(site: &Site) {
+    site.database.execute(
+        "update delivery_addresses set retry_at = null;
+         update inbox set mail_due = 0 where mail_due is not null",
+    );
+}
+
+#[test]
+fn mail_reaches_a_server_whatever_becomes_of_it_and_of_ours() {
+    for engine in engines() {
+        let Some(mut mail) = MailServer::start() else { return };
+        tell(engine, &mut mail);
+    }
+}
+
+fn tell(engine: Engine, mail: &mut MailServer) {
+    let site = Site::found(engine);
+    let handle = site.database.rows("select handle from members where kind = 'human'");
+    assert_eq!(handle[0][0], "admin", "the handle that is mentioned");
+    let mut server = mail.serve(&site);
+    let team = Team::at(&site, &server);
+
+    let address = json!({"address": "ada+svc@example.com", "mode": "immediate"});
+    team.admin.ask("PUT", "/me/delivery-address", Some(&address)).output();
+    let sent = mail.mail();
+    assert_eq!((&sent["encrypted"], &sent["authenticated"]), (&json!(true), &json!(true)), "{sent:#}");
+    assert_eq!((&sent["from"], &sent["to"]), (&json!("svc@example.com"), &json!(["ada+svc@example.com"])));
+    let code: String = plain(&sent).chars().take(8).collect();
+    until("the code is taken", || {
+        let confirm = json!({"code": code});
+        team.admin.ask("POST", "/me/delivery-address/confirm", Some(&confirm)).is_success()
+    });
+
+    let title = format!("Bcc: eve@example.com \u{e4} {}", "long ".repeat(30));
+    let thread = team.thread(title.trim());
+    team.say(&thread, "the words: \u{20ac} <b>&\n.\nFrom here");
+    let first = mail.mail();
+    assert_eq!(first["to"], json!(["ada+svc@example.com"]));
+    assert_eq!(header(&first, "From"), "Night Shift <svc@example.com>");
+    assert_eq!(header(&first, "To"), "ada+svc@example.com");
+    assert_eq!(header(&first, "Auto-Submitted"), "auto-generated");
+    assert!(header(&first, "Subject").ends_with(title.trim()), "{first:#}");
+    let names = || first["headers"].as_array().unwrap().iter().map(|header| header[0].as_str().unwrap());
+    assert!(!names().any(|name| name.eq_ignore_ascii_case("bcc")), "{first:#}");
+    assert_eq!((&first["type"], &first["defects"]), (&json!("multipart/alternative"), &json!([])));
+    assert!(first["longest"].as_u64().unwrap() < 998, "{first:#}");
+    assert!(
+        plain(&first).contains("the words: \u{20ac} <b>&") && plain(&first).contains("    ."),
+        "{first:#}"
+    );
+    let html = first["parts"]["text/html"].as_str().unwrap();
+    assert!(html.contains("\u{20ac} &lt;b&gt;&amp;") && html.contains("@agent"), "{html}");
+    team.say(&thread, "more");
+    let second = mail.mail();
+    assert_eq!(header(&second, "References"), header(&first, "References"));
+    assert_ne!(header(&second, "Message-ID"), header(&first, "Message-ID"));
+
+    // Put off, and then read or withdrawn: only the rest comes, once.
+    mail.answers("451 4.7.1 later");
+    let read = team.say(&thread, "this is read");
+    assert_eq!(mail.next()["refused"], "ada+svc@example.com");
+    until("that it was put off is shown", || team.delivery()["retry_at"] != Value::Null);
+    assert!(text(&team.delivery()["last_error"]).contains("later"));
+    let withdrawn = team.say(&thread, "this is withdrawn");
+    team.say(&thread, "this is left");
+    team.admin.ask("POST", "/me/inbox/read", Some(&json!({"lsns": [read["lsn"]]}))).output();
+    team.agent.ask("DELETE", &format!("/messages/{}", text(&withdrawn["id"])), None).output();
+    mail.answers("take");
+    make_due(&site);
+    let left = mail.mail();
+    assert!(plain(&left).contains("this is left"), "{left:#}");
+    assert!(!plain(&left).contains("is read") && !plain(&left).contains("is withdrawn"), "{left:#}");
+    until("that it was taken is shown", || team.delivery()["retry_at"] == Value::Null);
+
+    // The server of the mail dies, and comes back.
+    mail.running.kill();
+    team.say(&thread, "while it is away");
+    until("that it is away is shown", || team.delivery()["last_error"] != Value::Null);
+    mail.restart();
+    make_due(&site);
+    assert!(plain(&mail.mail()).contains("while it is away"));
+
+    // Ours dies while a mail is on its way, and sends the same one again.
+    mail.answers("hang");
+    team.say(&thread, "twice rather than never");
+    let hung = mail.next()["hung"].clone();
+    server.running.kill();
+    mail.answers("take");
+    make_due(&site);
+    server = mail.serve(&site);
+    let again = mail.mail();
+    assert_eq!(header(&again, "Message-ID"), header(&hung, "Message-ID"));
+    assert_eq!(plain(&again), plain(&hung));
+    let team = Team {
+        admin: server.caller(&site.founders.admin),
+        agent: server.caller(&site.founders.agent),
+        ..team
+    };
+
+    mail.answers("550 5.1.1 no such user");
+    team.say(&thread, "to nobody");
+    assert_eq!(mail.next()["refused"], "ada+svc@example.com");
+    until("that it is suspended is shown", || team.delivery()["suspended"] == true);
+    mail.answers("take");
+    team.say(&thread, "to nobody either");
+    assert_eq!(site.database.number("select count(*) from inbox where mail_due is not null"), 0);
+    // A new code is the next thing that comes.
+    team.admin.ask("PUT", "/me/delivery-address", Some(&address)).output();
+    assert!(plain(&mail.mail()).contains("code"));
+
+    server.running.signal("TERM");
+    let log = server.running.ended().err;
+    for secret in ["ada+svc", "the words", "secret", "eve@"] {
+        assert!(!log.contains(secret), "{secret} is in the log: {log}");
+    }
+}

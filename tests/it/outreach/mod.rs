@@ -1,0 +1,4 @@
+//! What leaves the service.
+
+mod mail;
+mod mail_server;
