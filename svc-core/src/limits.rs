@@ -53,30 +53,8 @@ pub const PREVIEW_MAX: usize = 200;
 pub const UNREAD_COUNTED_MAX: i64 = 1000;
 /// Channels and threads that a member mutes.
 pub const MUTED_MAX: usize = 100;
-/// Bytes of an address that mail is sent to.
-pub const MAIL_ADDRESS_MAX: usize = 254;
-/// How long a code that confirms an address is taken.
-pub const CODE_TTL: Duration = Duration::from_secs(86_400);
-/// Wrong codes after which the right one is not taken any more.
-pub const CODE_TRIES_MAX: i64 = 5;
-/// Codes that a member gets within [`CODES_SPAN`].
-pub const CODES_OF_MEMBER_MAX: i64 = 3;
-/// Codes that all members of a workspace get within [`CODES_SPAN`].
-pub const CODES_OF_WORKSPACE_MAX: i64 = 20;
-/// The time within which codes are counted.
-pub const CODES_SPAN: Duration = Duration::from_secs(3600);
 /// Seconds after which somebody is mailed of what it was told of and has not read (`SVC_MAIL_DELAY_SECS`).
 pub const MAIL_DELAY_SECS: i64 = 120;
-/// Mails that a member gets within an hour; what is more is sent together.
-pub const MAILS_AN_HOUR_MAX: i64 = 20;
-/// How long mail waits that was not accepted; each time twice as long, up to [`MAIL_RETRY_MAX`].
-pub const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
-/// The longest that mail waits before it is sent again.
-pub const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
-/// Items that one mail tells of; of more only their number.
-pub const MAIL_ITEMS_MAX: usize = 50;
-/// Items of an inbox that one parcel has.
-pub const PARCEL_ITEMS: i64 = 200;
 /// How long whoever takes a parcel has to send it before it is taken again.
 pub const PARCEL_LEASE: Duration = Duration::from_secs(60);
 /// Items of an inbox that one call names.

@@ -7,8 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::Result;
-use crate::limits::MAIL_ADDRESS_MAX;
-use crate::store::{FromValue, Param, ToParam, Value};
+
+/// Bytes of an address that mail is sent to.
+const MAIL_ADDRESS_MAX: usize = 254;
 
 /// An address that mail is sent to: ASCII, without quotes and comments.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -75,18 +76,6 @@ impl JsonSchema for MailAddress {
             "type": "string", "maxLength": MAIL_ADDRESS_MAX,
             "pattern": PATTERN,
         })
-    }
-}
-
-impl ToParam for MailAddress {
-    fn param(&self) -> Param<'_> {
-        Param::Text(&self.0)
-    }
-}
-
-impl FromValue for MailAddress {
-    fn from_value(value: Value) -> Result<Self> {
-        String::from_value(value).map(Self)
     }
 }
 

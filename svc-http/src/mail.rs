@@ -209,3 +209,51 @@ impl Sender for MailSender {
         Box::pin(self.deliver(parcel.pieces()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+    use svc_core::config::{SmtpLogin, SmtpServer};
+    use svc_core::mailbox::Mailbox as Sender;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and what
+    /// the server was told.
+    async fn told(security: SmtpSecurity) -> (bool, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let login = SmtpLogin { name: "ada".into(), password: SecretString::from("a secret") };
+        let server = SmtpServer { host: "127.0.0.1".to_owned(), port, security, login: Some(login) };
+        let from = Sender::parse("svc@example.com").unwrap();
+        let sender = MailSender::new(&MailConfig { server, from, delay: Duration::ZERO }).unwrap();
+        let serving = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = BufReader::new(stream);
+            let mut all = String::new();
+            stream.write_all(b"220 here\r\n").await.unwrap();
+            while stream.read_line(&mut all).await.is_ok_and(|read| read > 0) {
+                let answer: &[u8] = match all.lines().last().unwrap() {
+                    hello if hello.starts_with("EHLO") => b"250-here\r\n250 AUTH PLAIN\r\n",
+                    login if login.starts_with("AUTH") => b"235 welcome\r\n",
+                    _ => b"221 bye\r\n",
+                };
+                stream.write_all(answer).await.unwrap();
+            }
+            all
+        });
+        let connected = sender.connect().await.is_ok();
+        (connected, serving.await.unwrap())
+    }
+
+    #[test]
+    fn nothing_is_said_to_a_server_that_does_not_encrypt() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (connected, all) = runtime.block_on(told(SmtpSecurity::StartTls));
+        assert!(!connected && !all.contains("AUTH") && !all.contains("MAIL"), "{all}");
+        let (connected, all) = runtime.block_on(told(SmtpSecurity::Local));
+        assert!(connected && all.contains("AUTH PLAIN"), "a control: {all}");
+    }
+}

@@ -53,7 +53,8 @@ pub(crate) async fn work(service: Service, senders: Vec<Arc<dyn Sender>>, mut ph
         let mut pause = PAUSE;
         for line in &mut lines {
             if let Err(error) = line.take(&service).await {
-                tracing::warn!(way = line.sender.way(), %error, cause = ?error.cause(), "nothing could be taken");
+                let (way, cause) = (line.sender.way(), error.cause());
+                tracing::warn!(way, %error, ?cause, "nothing could be taken");
                 pause = PAUSE_AFTER_FAILURE;
             }
         }

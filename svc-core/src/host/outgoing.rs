@@ -12,8 +12,8 @@ use crate::op::{Arrival, OwnQueue, Parcel, Queue, Read, Surface, Way, Write};
 impl Service {
     /// Takes what is due on a way, as parcels of at most `max` members.
     ///
-    /// Each is leased to the caller, who sends and [settles](Self::settle) it before the lease ends; otherwise
-    /// it is taken again. What one member has due and cannot be taken does not hold up others.
+    /// Each is leased to the caller, who sends and [settles](Self::settle) it before the lease ends; else it
+    /// is taken again. What one member has due and cannot be taken does not hold up others.
     pub async fn take_parcels(&self, way: &str, max: usize) -> Result<Vec<Parcel>> {
         let Queue::Own(OwnQueue { due, take }) = self.way(way)?.queue;
         let most = i64::try_from(max).map_err(Error::internal)?;

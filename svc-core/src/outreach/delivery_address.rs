@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -17,13 +18,23 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId};
-use crate::limits::{CODE_TRIES_MAX, CODES_OF_MEMBER_MAX, CODES_OF_WORKSPACE_MAX, CODES_SPAN};
 use crate::mailbox::MailAddress;
 use crate::op::{
     Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
 };
-use crate::store::{columns, named_enum};
+use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
+
+/// How long a code that confirms an address is taken.
+pub(super) const CODE_TTL: Duration = Duration::from_secs(86_400);
+/// Wrong codes after which the right one is not taken any more.
+const CODE_TRIES_MAX: i64 = 5;
+/// Codes that a member gets within [`CODES_SPAN`].
+const CODES_OF_MEMBER_MAX: i64 = 3;
+/// Codes that all members of a workspace get within [`CODES_SPAN`].
+const CODES_OF_WORKSPACE_MAX: i64 = 20;
+/// The time within which codes are counted.
+const CODES_SPAN: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", operations()).records(vec![
@@ -51,9 +62,22 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
+impl ToParam for MailAddress {
+    fn param(&self) -> Param<'_> {
+        Param::Text(self.as_str())
+    }
+}
+
+impl FromValue for MailAddress {
+    fn from_value(value: Value) -> Result<Self> {
+        let text = String::from_value(value)?;
+        Self::parse(&text).ok_or_else(|| Error::internal("what is kept as an address is none"))
+    }
+}
+
 named_enum! {
     /// When a member is mailed.
-    pub(super) enum Mode { Off = "off", Immediate = "immediate", Digest = "digest" }
+    pub(super) enum DeliveryMode { Off = "off", Immediate = "immediate", Digest = "digest" }
 }
 
 /// Where a member is mailed, and how that goes.
@@ -66,7 +90,7 @@ pub(super) struct Delivery {
     /// The address that waits for its code; null if none does.
     pending: Option<MailAddress>,
     /// When you are mailed.
-    mode: Mode,
+    mode: DeliveryMode,
     /// Whether nothing is mailed any more, because the address was refused for good. Set it again to confirm
     /// it anew.
     suspended: bool,
@@ -78,7 +102,7 @@ pub(super) struct Delivery {
 
 /// What is kept of where a member is mailed.
 pub(super) struct Stored {
-    pub mode: Mode,
+    pub mode: DeliveryMode,
     pub address: Option<MailAddress>,
     pub confirmed_at: Option<Time>,
     pub pending: Option<MailAddress>,
@@ -113,7 +137,7 @@ columns! {
 
 impl Stored {
     /// What there is before a member has said anything.
-    fn unset(mode: Mode) -> Self {
+    pub fn unset(mode: DeliveryMode) -> Self {
         Self {
             mode,
             address: None,
@@ -138,7 +162,7 @@ impl Stored {
 
     /// Returns the address that mail goes to, if any does.
     pub fn reached(&self) -> Option<&MailAddress> {
-        let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != Mode::Off;
+        let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != DeliveryMode::Off;
         self.address.as_ref().filter(|_| serves)
     }
 
@@ -236,7 +260,7 @@ struct SetDeliveryAddress {
     address: MailAddress,
     /// `immediate`: a while after you were told of something that you have not read, one mail for each
     /// thread. `digest`: all together at the times of your preferences. `off`: nothing.
-    mode: Mode,
+    mode: DeliveryMode,
 }
 
 fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {

@@ -329,7 +329,9 @@ mod tests {
         #[test]
         fn quiet_hours_are_those_of_the_clock_on_the_wall(
             now in moments(), start in time_of_day(), end in time_of_day(), zone in 0..3_usize,
-            days in proptest::option::of(proptest::sample::subsequence(vec!["mon", "wed", "sat", "sun"], 1..4)),
+            days in proptest::option::of(
+                proptest::sample::subsequence(vec!["mon", "wed", "sat", "sun"], 1..4)
+            ),
         ) {
             prop_assume!(start != end);
             let quiet = quiet(&start, &end, ZONES[zone], days);

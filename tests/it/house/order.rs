@@ -12,7 +12,6 @@ use crate::house::source::{Source, paths_in, paths_of, use_trees};
 const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/capability.rs", "store::value", STORED),
     ("svc-core/src/id.rs", "store::value", STORED),
-    ("svc-core/src/mailbox.rs", "store::value", STORED),
     (
         "svc-core/src/op/declare/chore.rs",
         "op::run",

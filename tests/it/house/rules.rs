@@ -51,7 +51,6 @@ const COMPOSITION: &[&str] = &["lib.rs", "host/"];
 const USES_BELOW: &[(&str, &str, &str)] = &[
     ("capability.rs", "store", "its values say themselves how they are stored"),
     ("id.rs", "store", "its values say themselves how they are stored"),
-    ("mailbox.rs", "store", "its values say themselves how they are stored"),
     ("page.rs", "store", "its rows are read no further than a page goes"),
     ("text.rs", "store", "its values say themselves how they are stored"),
     ("time.rs", "store", "its values say themselves how they are stored"),

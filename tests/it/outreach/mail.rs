@@ -7,33 +7,33 @@ use svc_core::op::{Arrival, Parcel};
 use svc_core::{Letter, MAIL, Service};
 use svc_tests::{MAIL_DELAY, Setup, World, on_both_engines, runtime};
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
+pub const MINUTE: Duration = Duration::from_secs(60);
+pub const HOUR: Duration = Duration::from_secs(3600);
+pub const DAY: Duration = Duration::from_secs(86_400);
 
 /// What is due now.
 fn take_from(service: &Service) -> Vec<Parcel> {
     runtime().block_on(service.take_parcels(MAIL, 100)).unwrap()
 }
 
-fn take(world: &World) -> Vec<Parcel> {
+pub fn take(world: &World) -> Vec<Parcel> {
     take_from(&world.service)
 }
 
 /// Says of each piece of a parcel that this became of it.
-fn settle(world: &World, parcel: Parcel, arrival: &Arrival) {
+pub fn settle(world: &World, parcel: Parcel, arrival: &Arrival) {
     let arrivals = vec![arrival.clone(); parcel.count()];
     runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
 }
 
 /// A letter as it is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
+pub struct Sent {
     to: String,
-    subject: String,
-    text: String,
+    pub subject: String,
+    pub text: String,
     id: String,
-    references: Option<String>,
+    pub references: Option<String>,
 }
 
 fn letters(parcel: &Parcel) -> Vec<Sent> {
@@ -48,7 +48,7 @@ fn letters(parcel: &Parcel) -> Vec<Sent> {
 }
 
 /// Takes and sends all that is due, and returns it.
-fn deliver(world: &World) -> Vec<Sent> {
+pub fn deliver(world: &World) -> Vec<Sent> {
     let mut sent = Vec::new();
     loop {
         let parcels = take(world);
@@ -67,7 +67,7 @@ fn code_in(letter: &Sent) -> String {
     letter.text.chars().take(8).collect()
 }
 
-fn set(world: &World, token: &str, address: &str, mode: &str) -> Value {
+pub fn set(world: &World, token: &str, address: &str, mode: &str) -> Value {
     world.call(token, "set_delivery_address", json!({"address": address, "mode": mode})).output()
 }
 
@@ -81,30 +81,26 @@ fn confirm(world: &World, token: &str, address: &str, mode: &str) {
     assert_eq!((&confirmed["address"], &confirmed["confirmed"]), (&json!(address), &json!(true)));
 }
 
-fn delivery(world: &World, token: &str) -> Value {
+pub fn delivery(world: &World, token: &str) -> Value {
     world.call(token, "get_notification_preferences", json!({})).output()["delivery"].clone()
 }
 
-fn prefer(world: &World, token: &str, preferences: Value) {
+pub fn prefer(world: &World, token: &str, preferences: Value) {
     world.call(token, "set_notification_preferences", preferences).output();
 }
 
 /// A member with a confirmed address, and its token.
-fn bob(world: &World, mode: &str) -> (String, String) {
+pub fn bob(world: &World, mode: &str) -> (String, String) {
     let (id, token) = world.new_agent("bob");
     confirm(world, &token, "bob@example.com", mode);
     (id, token)
 }
 
-fn post(world: &World, thread: &str, body: &str) -> Value {
+pub fn post(world: &World, thread: &str, body: &str) -> Value {
     world.admin("post_message", json!({"thread_id": thread, "body": body}))
 }
 
-fn later() -> Arrival {
-    Arrival::Later { detail: "451 try again".to_owned(), after: None }
-}
-
-fn texts(sent: &[Sent]) -> String {
+pub fn texts(sent: &[Sent]) -> String {
     sent.iter().map(|letter| letter.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
@@ -378,31 +374,6 @@ fn many_servers_share_what_is_due() {
 }
 
 #[test]
-fn what_is_not_accepted_waits_longer_each_time() {
-    on_both_engines(|world| {
-        let (_, token) = bob(world, "immediate");
-        let thread = world.new_thread(&world.new_channel("slow"), "Slow");
-        post(world, &thread, "@bob, slowly");
-        world.clock.advance(MAIL_DELAY);
-        let mut pause = MINUTE;
-        for _ in 0..12 {
-            let parcel = take(world).pop().unwrap();
-            settle(world, parcel, &later());
-            let shown = delivery(world, &token);
-            assert_eq!(shown["last_error"], "451 try again");
-            assert_ne!(shown["retry_at"], Value::Null);
-            world.clock.advance(pause - Duration::from_secs(1));
-            assert!(take(world).is_empty(), "{pause:?}");
-            world.clock.advance(Duration::from_secs(1));
-            pause = (pause * 2).min(6 * HOUR);
-        }
-        assert!(texts(&deliver(world)).contains("slowly"), "it is not lost");
-        let shown = delivery(world, &token);
-        assert_eq!((&shown["retry_at"], &shown["last_error"]), (&Value::Null, &Value::Null));
-    });
-}
-
-#[test]
 fn an_address_that_refuses_mail_is_suspended_until_it_is_confirmed_again() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
@@ -423,67 +394,6 @@ fn an_address_that_refuses_mail_is_suspended_until_it_is_confirmed_again() {
         world.clock.advance(MAIL_DELAY);
         let sent = deliver(world);
         assert!(texts(&sent).contains("three") && !texts(&sent).contains("two"), "it looks ahead: {sent:?}");
-    });
-}
-
-#[test]
-fn what_is_too_much_for_an_hour_is_sent_together() {
-    on_both_engines(|world| {
-        bob(world, "immediate");
-        let channel = world.new_channel("busy");
-        let threads: Vec<String> = (0..25).map(|n| world.new_thread(&channel, &format!("T{n:02}"))).collect();
-        threads.iter().for_each(|thread| drop(post(world, thread, "@bob, look")));
-        world.clock.advance(MAIL_DELAY);
-        let sent = deliver(world);
-        assert_eq!(sent.len(), 20);
-        assert!(sent.iter().all(|letter| letter.references.is_some()));
-        post(world, &threads[0], "@bob, one more");
-        world.clock.advance(MAIL_DELAY);
-        assert!(deliver(world).is_empty());
-        world.clock.advance(HOUR);
-        let digest = deliver(world);
-        assert_eq!(digest.len(), 1, "{digest:?}");
-        assert_eq!(digest[0].subject, "[Night shift] 6 unread notifications");
-        for title in ["T00", "T20", "T24"] {
-            assert!(digest[0].text.contains(title), "{digest:?}");
-        }
-        post(world, &threads[1], "@bob, alone again");
-        world.clock.advance(MAIL_DELAY);
-        assert!(deliver(world)[0].references.is_some());
-    });
-}
-
-/// Every world begins at 2026-11-18T09:06:40Z, a Wednesday.
-#[test]
-fn quiet_hours_and_digests_move_what_is_due() {
-    on_both_engines(|world| {
-        let (_, token) = bob(world, "immediate");
-        let thread = world.new_thread(&world.new_channel("calm"), "Calm");
-        let quiet = json!({"start": "08:00", "end": "10:30", "time_zone": "UTC"});
-        prefer(world, &token, json!({"quiet_hours": quiet}));
-        post(world, &thread, "@bob, quietly");
-        world.clock.advance(MAIL_DELAY);
-        assert!(deliver(world).is_empty());
-        world.clock.advance(HOUR);
-        assert!(deliver(world).is_empty(), "it is 10:08");
-        world.clock.advance(MINUTE * 22);
-        assert!(texts(&deliver(world)).contains("quietly"));
-        set(world, &token, "bob@example.com", "digest");
-        prefer(world, &token, json!({"digest": {"every": "day", "at": "12:00"}}));
-        post(world, &thread, "@bob, together");
-        let other = world.new_thread(&world.new_channel("other"), "Other");
-        post(world, &other, "@bob, with this");
-        world.clock.advance(HOUR);
-        assert!(deliver(world).is_empty(), "it is 11:30");
-        world.clock.advance(MINUTE * 30);
-        let sent = deliver(world);
-        assert_eq!(sent.len(), 1, "{sent:?}");
-        assert!(sent[0].text.contains("together") && sent[0].text.contains("with this"), "{sent:?}");
-        post(world, &thread, "@bob, tomorrow");
-        world.clock.advance(HOUR);
-        assert!(deliver(world).is_empty());
-        world.clock.advance(DAY);
-        assert!(texts(&deliver(world)).contains("tomorrow"));
     });
 }
 

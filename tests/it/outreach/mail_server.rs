@@ -48,7 +48,8 @@ impl MailServer {
         let mut command = Command::new(python);
         command.arg(script).arg(port.to_string()).arg(files.join("server.crt")).arg(files.join("server.key"));
         let mut running = Running::start(command.args([NAME, PASSWORD]));
-        assert_eq!(running.next_line(), json!({"port": port}).to_string());
+        let first: Value = serde_json::from_str(&running.next_line()).unwrap();
+        assert_eq!(first, json!({"port": port}));
         running
     }
 
@@ -181,7 +182,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
         "{first:#}"
     );
     let html = first["parts"]["text/html"].as_str().unwrap();
-    assert!(html.contains("\u{20ac} &lt;b&gt;&amp;") && html.contains("@agent"), "{html}");
+    assert!(html.contains("\u{20ac} &lt;b&gt;&amp;") && html.contains("@worker"), "{html}");
     team.say(&thread, "more");
     let second = mail.mail();
     assert_eq!(header(&second, "References"), header(&first, "References"));
@@ -202,7 +203,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     let left = mail.mail();
     assert!(plain(&left).contains("this is left"), "{left:#}");
     assert!(!plain(&left).contains("is read") && !plain(&left).contains("is withdrawn"), "{left:#}");
-    until("that it was taken is shown", || team.delivery()["retry_at"] == Value::Null);
+    until("that it was taken is shown", || team.delivery()["last_error"] == Value::Null);
 
     // The server of the mail dies, and comes back.
     mail.running.kill();
@@ -211,6 +212,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     mail.restart();
     make_due(&site);
     assert!(plain(&mail.mail()).contains("while it is away"));
+    until("that it was taken is shown", || team.delivery()["last_error"] == Value::Null);
 
     // Ours dies while a mail is on its way, and sends the same one again.
     mail.answers("hang");

@@ -2,3 +2,4 @@
 
 mod mail;
 mod mail_server;
+mod mail_times;

@@ -68,8 +68,8 @@ pub(crate) fn issue(authority: &Authority, name: &str, folder: &Path, file: &str
     issued
 }
 
-/// Writes a certificate for `name` to `server.crt` of a folder, with its key beside it, and to `roots.pem` that
-/// of its authority.
+/// Writes a certificate for `name` to `server.crt` of a folder, with its key beside it, and that of its
+/// authority to `roots.pem`.
 pub fn certificate_for(name: &str, folder: &Path) {
     let authority = authority();
     std::fs::write(folder.join("roots.pem"), authority.pem()).unwrap();

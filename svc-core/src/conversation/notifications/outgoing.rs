@@ -9,11 +9,14 @@ use crate::conversation::inbox::Reasons;
 use crate::conversation::messages::{beginnings, sealed_bytes};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{PARCEL_ITEMS, PARCEL_LEASE, PREVIEW_MAX};
+use crate::limits::{PARCEL_LEASE, PREVIEW_MAX};
 use crate::op::{Read, Sight, Write};
 use crate::page::filling;
 use crate::store::{Engine, ToParam, columns};
 use crate::time::Time;
+
+/// Items of an inbox that one parcel has.
+const PARCEL_ITEMS: i64 = 200;
 
 /// The column of the inbox that says when an item is due on a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ pub(crate) fn take_due(
 ) -> Result<Vec<OutgoingItem>> {
     let (now, sight, reasons) = (cx.now(), Sight::Member(member).params(), Reasons::all());
     let params = sight.and(&[&member, &reasons, &now, &PARCEL_ITEMS]);
-    let mut items: Vec<OutgoingItem> = cx.rows(out.statements().due, &params)?.into_vec();
+    let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
     let is_all = items.len() < usize::try_from(PARCEL_ITEMS).unwrap_or(usize::MAX);
     let read = openable(cx, &items)?;
     let last = if is_all && read == items.len() { i64::MAX } else { last_of(&items, read) };

@@ -11,10 +11,12 @@ use uuid::Uuid;
 use crate::conversation::inbox::InboxReason;
 use crate::conversation::notifications::outgoing::OutgoingItem;
 use crate::id::MemberId;
-use crate::limits::MAIL_ITEMS_MAX;
 use crate::mailbox::MailAddress;
 use crate::outreach::delivery_address::ConfirmationCode;
 use crate::time::Time;
+
+/// Items that one mail tells of; of more only their number.
+const MAIL_ITEMS_MAX: usize = 50;
 
 /// What a letter is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +89,8 @@ impl Receiver<'_> {
         let mut body = Body::default();
         body.line(&format!("{} is the code for this address.", code.digits()));
         body.line(&format!(
-            "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have not \
-             asked for it, do nothing: without the code nothing more is sent."
+            "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have \
+             not asked for it, do nothing: without the code nothing more is sent."
         ));
         let id = hash("code", self.member, &[code.digits().as_bytes()]);
         self.letter(About::Code, to, "The code for your address".to_owned(), body, id, None)
@@ -102,8 +104,8 @@ impl Receiver<'_> {
             self.handle, self.workspace
         ));
         body.line(
-            "Notifications come here until that address is confirmed. If this was not you, revoke the token or \
-             end the session that was used.",
+            "Notifications come here until that address is confirmed. If this was not you, revoke the token \
+             or end the session that was used.",
         );
         let id = hash("former", self.member, &[&now.micros().to_be_bytes()]);
         let subject = format!("[{}] Another address was set for your notifications", self.workspace);

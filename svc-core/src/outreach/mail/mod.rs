@@ -1,7 +1,7 @@
 //! Mail: what members have not read, sent to the addresses that they have confirmed.
 //!
-//! Something is mailed a while after its member was told of it, one letter for each thread, or with everything
-//! else in a digest. What is too much for an hour is kept for the digest. Quiet hours and digests move the
+//! Something is mailed a while after its member was told of it, one letter for each thread, or with all else
+//! in a digest. What is too much for an hour is kept for the digest. Quiet hours and digests move the
 //! time when something is due at the moment at which it is taken, since only the program knows time zones.
 //! An address that does not accept mail for now is left alone for longer each time; one that refuses it for
 //! good is suspended.
@@ -17,15 +17,22 @@ use crate::conversation::notifications::outgoing::{
     Out, OutgoingItem, drop_due, oldest_due, postpone, set_due, take_due,
 };
 use crate::id::MemberId;
-use crate::limits::{CODE_TTL, MAIL_RETRY_MAX, MAIL_RETRY_MIN, MAILS_AN_HOUR_MAX, PARCEL_LEASE};
+use crate::limits::PARCEL_LEASE;
 use crate::mailbox::MailAddress;
 use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Way, Write};
-use crate::outreach::delivery_address::{ConfirmationCode, Mode, Stored, keep, stored};
+use crate::outreach::delivery_address::{CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, stored};
 use crate::outreach::preferences::{self, Preferences};
 use crate::store::columns;
 use crate::time::Time;
 pub use letter::Letter;
 use letter::{About, Receiver};
+
+/// Mails that a member gets within an hour; what is more is sent together.
+const MAILS_AN_HOUR_MAX: i64 = 20;
+/// How long mail waits that was not accepted; each time twice as long, up to [`MAIL_RETRY_MAX`].
+const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
+/// The longest that mail waits before it is sent again.
+const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way { name: MAIL, queue: Queue::Own(OwnQueue { due: DUE, take }), settle }])
@@ -36,12 +43,14 @@ pub const MAIL: &str = "mail";
 
 /// Who has mail due, or a code.
 const DUE: &str = "
-    select m.workspace_id, m.id from members m join workspaces w on w.id = m.workspace_id
-    where w.state = 'live' and m.id in (
-        select f.member_id from (
-            select i.member_id from inbox i where i.mail_due <= $1 order by i.mail_due limit 1000) f
-        union select n.member_id from delivery_addresses n where n.code_due <= $1 or n.former_due <= $1)
-    order by m.id limit $2";
+    select f.workspace_id, f.member_id from (
+        select i.workspace_id, i.member_id from (
+            select workspace_id, member_id from inbox where mail_due <= $1 order by mail_due limit 1000) i
+        union select m.workspace_id, m.id
+            from delivery_addresses n join members m on m.id = n.member_id
+            where n.code_due <= $1 or n.former_due <= $1) f
+    join workspaces w on w.id = f.workspace_id
+    where w.state = 'live' order by f.member_id limit $2";
 
 /// A member as letters name it.
 struct Named {
@@ -134,7 +143,7 @@ fn take_items(
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    if stored.mode == Mode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
+    if stored.mode == DeliveryMode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
         return Ok(vec![receiver.digest(address, &places)]);
     }
     let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
@@ -161,7 +170,7 @@ fn later(
     let retried = stored.retry_at.filter(|at| *at > now);
     let digest = match (stored.mode, oldest_due(cx, member, Out::Mail)?) {
         // Who is told of something right before a digest has that time to read it, too.
-        (Mode::Digest, Some(oldest)) => {
+        (DeliveryMode::Digest, Some(oldest)) => {
             Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
         }
         _ => None,
@@ -256,8 +265,13 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
         }
         Arrival::NotTried => {}
     }
-    if let (true, Arrival::Refused { detail } | Arrival::Later { detail, .. }) = (is_code, arrival) {
-        stored.last_error = Some(detail.clone());
+    // What the former address does not accept is no concern of its member, who leaves it.
+    if is_code {
+        stored.last_error = match arrival {
+            Arrival::Refused { detail } | Arrival::Later { detail, .. } => Some(detail.clone()),
+            Arrival::Accepted => None,
+            Arrival::NotTried => stored.last_error.take(),
+        };
     }
 }
 
@@ -286,4 +300,32 @@ fn settle_items(
         Arrival::NotTried => Some(stored.retry_at.unwrap_or(now)),
     };
     set_due(cx, member, Out::Mail, lsns, due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_accepted_waits_for_a_minute_to_six_hours() {
+        let minutes = |failures, after: Option<u64>| {
+            pause(failures, after.map(|minutes| Duration::from_secs(minutes * 60))).as_secs() / 60
+        };
+        let all: Vec<u64> = (0..11).map(|failures| minutes(failures, None)).collect();
+        assert_eq!(all, [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]);
+        assert_eq!(minutes(1000, None), 360);
+        assert_eq!((minutes(0, Some(30)), minutes(7, Some(30)), minutes(0, Some(10_000))), (30, 128, 360));
+    }
+
+    #[test]
+    fn mails_are_counted_by_the_hour() {
+        let at = |minutes: u64| Time::from_micros(0).plus(Duration::from_secs(minutes * 60));
+        let mut stored = Stored::unset(DeliveryMode::Immediate);
+        (0..3).for_each(|minute| stored.count(at(minute)));
+        assert_eq!(stored.sent_within_hour(at(59)), 3);
+        assert_eq!(stored.sent_within_hour(at(60)), 0);
+        stored.count(at(61));
+        assert_eq!((stored.sent_within_hour(at(62)), stored.sent_within_hour(at(120))), (1, 1));
+        assert_eq!(stored.sent_within_hour(at(121)), 0);
+    }
 }

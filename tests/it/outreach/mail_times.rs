@@ -1,0 +1,101 @@
+//! When mail is sent: quiet hours, digests, what is too much, and what was not accepted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::op::Arrival;
+use svc_tests::{MAIL_DELAY, on_both_engines};
+
+use crate::outreach::mail::{
+    DAY, HOUR, MINUTE, bob, deliver, delivery, post, prefer, set, settle, take, texts,
+};
+
+fn later() -> Arrival {
+    Arrival::Later { detail: "451 try again".to_owned(), after: None }
+}
+
+#[test]
+fn what_is_not_accepted_waits_longer_each_time() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let thread = world.new_thread(&world.new_channel("slow"), "Slow");
+        post(world, &thread, "@bob, slowly");
+        world.clock.advance(MAIL_DELAY);
+        let mut pause = MINUTE;
+        for _ in 0..12 {
+            let parcel = take(world).pop().unwrap();
+            settle(world, parcel, &later());
+            let shown = delivery(world, &token);
+            assert_eq!(shown["last_error"], "451 try again");
+            assert_ne!(shown["retry_at"], Value::Null);
+            world.clock.advance(pause - Duration::from_secs(1));
+            assert!(take(world).is_empty(), "{pause:?}");
+            world.clock.advance(Duration::from_secs(1));
+            pause = (pause * 2).min(6 * HOUR);
+        }
+        assert!(texts(&deliver(world)).contains("slowly"), "it is not lost");
+        let shown = delivery(world, &token);
+        assert_eq!((&shown["retry_at"], &shown["last_error"]), (&Value::Null, &Value::Null));
+    });
+}
+
+#[test]
+fn what_is_too_much_for_an_hour_is_sent_together() {
+    on_both_engines(|world| {
+        bob(world, "immediate");
+        let channel = world.new_channel("busy");
+        let threads: Vec<String> = (0..25).map(|n| world.new_thread(&channel, &format!("T{n:02}"))).collect();
+        threads.iter().for_each(|thread| drop(post(world, thread, "@bob, look")));
+        world.clock.advance(MAIL_DELAY);
+        let sent = deliver(world);
+        assert_eq!(sent.len(), 20);
+        assert!(sent.iter().all(|letter| letter.references.is_some()));
+        post(world, &threads[0], "@bob, one more");
+        world.clock.advance(MAIL_DELAY);
+        assert!(deliver(world).is_empty());
+        world.clock.advance(HOUR);
+        let digest = deliver(world);
+        assert_eq!(digest.len(), 1, "{digest:?}");
+        assert_eq!(digest[0].subject, "[Night shift] 6 unread notifications");
+        for title in ["T00", "T20", "T24"] {
+            assert!(digest[0].text.contains(title), "{digest:?}");
+        }
+        post(world, &threads[1], "@bob, alone again");
+        world.clock.advance(MAIL_DELAY);
+        assert!(deliver(world)[0].references.is_some());
+    });
+}
+
+/// Every world begins at 2026-11-18T11:06:40Z, a Wednesday.
+#[test]
+fn quiet_hours_and_digests_move_what_is_due() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let thread = world.new_thread(&world.new_channel("calm"), "Calm");
+        let quiet = json!({"start": "10:00", "end": "12:30", "time_zone": "UTC"});
+        prefer(world, &token, json!({"quiet_hours": quiet}));
+        post(world, &thread, "@bob, quietly");
+        world.clock.advance(MAIL_DELAY);
+        assert!(deliver(world).is_empty());
+        world.clock.advance(HOUR);
+        assert!(deliver(world).is_empty(), "it is 12:08");
+        world.clock.advance(MINUTE * 22);
+        assert!(texts(&deliver(world)).contains("quietly"));
+        set(world, &token, "bob@example.com", "digest");
+        prefer(world, &token, json!({"digest": {"every": "day", "at": "14:00"}}));
+        post(world, &thread, "@bob, together");
+        let other = world.new_thread(&world.new_channel("other"), "Other");
+        post(world, &other, "@bob, with this");
+        world.clock.advance(HOUR);
+        assert!(deliver(world).is_empty(), "it is 13:30");
+        world.clock.advance(MINUTE * 30);
+        let sent = deliver(world);
+        assert_eq!(sent.len(), 1, "{sent:?}");
+        assert!(sent[0].text.contains("together") && sent[0].text.contains("with this"), "{sent:?}");
+        post(world, &thread, "@bob, tomorrow");
+        world.clock.advance(HOUR);
+        assert!(deliver(world).is_empty());
+        world.clock.advance(DAY);
+        assert!(texts(&deliver(world)).contains("tomorrow"));
+    });
+}
