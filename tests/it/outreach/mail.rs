@@ -364,7 +364,7 @@ fn many_servers_share_what_is_due() {
         world.clock.advance(MAIL_DELAY);
         let others: Vec<Service> = (2..5).map(|seed| world.another_service(seed)).collect();
         let taken = svc_tests::in_parallel(3, |n| {
-            take_from(&others[n]).iter().flat_map(|parcel| letters(parcel)).map(|letter| letter.to).collect()
+            take_from(&others[n]).iter().flat_map(letters).map(|letter| letter.to).collect()
         });
         let mut taken: Vec<String> = taken.into_iter().flat_map(|to: Vec<String>| to).collect();
         taken.sort_unstable();
