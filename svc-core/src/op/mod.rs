@@ -23,13 +23,13 @@ pub(crate) use declare::due::Due;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     check_file, destructive, destructive_in_steps, download, homed, idempotent,
-    idempotent_recording_refusals, long_read, prepared, read, scan, wait, wanting, write, write_file,
+    idempotent_recording_refusals, long_read, looked, prepared, read, scan, wait, wanting, write, write_file,
     write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::http::{Http, Method, Success};
-pub use declare::job::{LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
+pub use declare::job::{Found, LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
 pub use declare::operation::{Access, Docs, Effect, Operation};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Class, Records, RowColumns};

@@ -1,7 +1,7 @@
 //! Mentions: whom a message reaches, what its author is told of that, and what an edit changes.
 
 use serde_json::{Value, json};
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{World, in_parallel, on_both_engines, text};
 
 /// Posts a message and returns whom it mentions by name, by their ids, and what reaches nobody.
 fn post(world: &World, token: &str, thread: &str, body: &str) -> Value {
@@ -216,6 +216,47 @@ fn an_edit_reaches_newcomers_and_takes_back_what_it_removes() {
         assert!(reasons(&dan).is_empty());
         world.agent("delete_message", json!({"message_id": message}));
         assert!(reasons(&carol).is_empty(), "withdrawing takes everything back");
+    });
+}
+
+/// An edit is drafted before the queue. A draft of a text that another edit has replaced must not count: it
+/// would tell whom nobody names any more, and bring back what the other has changed.
+#[test]
+fn edits_of_one_message_at_the_same_moment_leave_what_the_last_of_them_says() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.new_channel("raced"), "Raced");
+        let members: Vec<(String, String)> =
+            (0..6).map(|number| world.new_agent(&format!("racer-{number}"))).collect();
+        // Long texts are not searched again for mentions where others wait, so all but one may be refused.
+        for (round, filling) in [0, 0, 90_000].into_iter().enumerate() {
+            let block = json!([{"type": "text", "text": "@racer-0 in a block"}]);
+            let input = json!({"thread_id": thread, "body": "first", "content": block});
+            let message = world.agent("post_message", input)["id"].clone();
+            let answers = in_parallel(members.len(), |number| {
+                let body = format!("@racer-{number} {}", "x ".repeat(filling / 2));
+                let mut input = json!({"message_id": message, "body": body});
+                if number % 2 == 1 {
+                    input["content"] = Value::Null;
+                }
+                world.call(&world.people.agent, "edit_message", input)
+            });
+            let done = answers.iter().filter(|answer| answer.is_success()).count();
+            let refused = answers.iter().filter(|answer| answer.code() == "overloaded").count();
+            assert!(done > 0 && done + refused == members.len() && (filling > 0 || refused == 0));
+            let now = world.agent("get_message", json!({"message_id": message}));
+            assert_eq!(now["edits"], done);
+            let last = answers.iter().find(|answer| answer.body["edits"] == done).unwrap();
+            assert_eq!((&last.body["body"], &last.body["content"]), (&now["body"], &now["content"]));
+            let body = text(&now["body"]);
+            let in_block = !now["content"].as_array().unwrap().is_empty();
+            for (number, (_, token)) in members.iter().enumerate() {
+                let told = unread(world, token).iter().any(|(_, of)| *of == message);
+                let named = body.starts_with(&format!("@racer-{number} ")) || (in_block && number == 0);
+                assert_eq!(told, named, "round {round}: racer-{number} of {:.20}, block: {in_block}", body);
+            }
+            let earlier = world.agent("list_message_edits", json!({"message_id": message}));
+            assert_eq!(earlier["items"].as_array().unwrap().len(), done);
+        }
     });
 }
 

@@ -1,7 +1,8 @@
 //! Editing, and the earlier texts of a message.
 //!
 //! Every edit is sealed under the message's own key, with a fresh nonce and bound to its number, so that
-//! withdrawing the message destroys the earlier texts too.
+//! withdrawing the message destroys the earlier texts too. It is drafted before the queue, because what takes
+//! as long as texts are long would keep all others waiting there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::Message;
 use super::citations;
 use super::content::{self, Block, GivenContent, Metadata};
-use super::plaintext::{self, GivenMetadata, Plaintext};
+use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
 use super::stored::{MessagePlace, Saying, Stored, visible_message};
 use crate::Result;
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{check_not_archived, visible_channel};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
-use crate::op::{Caller, DestroyPermit, Read, Write};
+use crate::op::{Caller, DestroyPermit, Found, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -99,38 +100,100 @@ pub(super) struct EditMessage {
     content: Patch<GivenContent>,
 }
 
-pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<EditedMessage> {
+/// An edit that is ready to be written: what was said and what is to be said, whom both mention, and the
+/// latter sealed.
+///
+/// It counts as long as nothing else has edited the message.
+pub(super) struct Draft {
+    /// The number of the text that it changes.
+    edits: i64,
+    before: Plaintext,
+    after: Plaintext,
+    /// None if it changes nothing.
+    sealed: Option<Sealed>,
+    mentioned_before: Mentioning,
+    mentioned: Mentioning,
+    bytes: usize,
+}
+
+impl Found for Draft {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Draft> {
+    let stored = visible_message(cx, input.message_id)?;
+    check_author(cx.caller(), stored.author_id)?;
+    Draft::of(cx, &stored, input, usize::MAX)
+}
+
+/// Most bytes of text in which mentions are searched where others wait for it.
+const WAITED_FOR_MAX: usize = 16 * 1024;
+
+impl Draft {
+    /// Drafts the edit of a message, if it has no more than `most` bytes of text, before and after it.
+    fn of(cx: &Read<'_>, stored: &Stored, input: &EditMessage, most: usize) -> Result<Self> {
+        let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
+            let what = "the message is unreadable and cannot be edited; post a new one";
+            return Err(Error::wrong_state(what));
+        };
+        if before.is_of_record() {
+            let what = "the words of a review, of an approval gate or of a vote cannot be edited";
+            return Err(Error::wrong_state(what));
+        }
+        let after = applied(before.clone(), input)?;
+        let edit = stored.edits.saturating_add(1);
+        let seal = || plaintext::seal(cx.sealer(), &key, stored.id, edit, &after);
+        let sealed = if after == before { None } else { Some(seal()?) };
+        let texts = before.texts().into_iter().chain(after.texts());
+        if texts.map(str::len).fold(0, usize::saturating_add) > most {
+            let what = "another edit of the message has come first; send this one again";
+            return Err(Error::new(Code::Overloaded, what));
+        }
+        let mentioned_before = Mentioning::of(&before.texts());
+        let mentioned = Mentioning::of(&after.texts());
+        // Sealed bytes are as many as those of the words, and the event has them as base64 beside the row's.
+        let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
+        let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
+        Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })
+    }
+}
+
+pub(super) fn edit_message(
+    cx: &mut Write<'_>,
+    input: &EditMessage,
+    draft: Option<&Draft>,
+) -> Result<EditedMessage> {
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
         return Err(Error::wrong_state("the message is withdrawn and cannot be edited; post a new one"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
-    let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
-        return Err(Error::wrong_state("the message is unreadable and cannot be edited; post a new one"));
+    let redrafted;
+    let draft = match draft.filter(|draft| draft.edits == stored.edits) {
+        Some(draft) => draft,
+        None => {
+            redrafted = Draft::of(cx, &stored, input, WAITED_FOR_MAX)?;
+            &redrafted
+        }
     };
-    if before.is_of_record() {
-        let what = "the words of a review, of an approval gate or of a vote cannot be edited";
-        return Err(Error::wrong_state(what));
-    }
-    let after = applied(before.clone(), input)?;
+    let Draft { before, after, .. } = draft;
     let marks = stored.marks(cx)?;
-    let reached = |text: &Plaintext| {
-        mentions::reached(cx, stored.channel_id, stored.author_id, &Mentioning::of(&text.texts()))
-    };
-    let reached_before = reached(&before)?;
-    let reached = if after.texts() == before.texts() { reached_before.clone() } else { reached(&after)? };
-    let edited = |stored: Stored, text: Plaintext, reached: Reached| EditedMessage {
-        message: stored.with(Saying::Plaintext(text), marks),
+    let reached =
+        |mentioning: &Mentioning| mentions::reached(cx, stored.channel_id, stored.author_id, mentioning);
+    let reached_before = reached(&draft.mentioned_before)?;
+    let reached =
+        if after.texts() == before.texts() { reached_before.clone() } else { reached(&draft.mentioned)? };
+    let edited = |stored: Stored, reached: Reached| EditedMessage {
+        message: stored.with(Saying::Plaintext(after.clone()), marks),
         mentioned: reached.mentioned,
         not_reached: reached.not_reached,
     };
-    if after == before {
-        return Ok(edited(stored, before, reached));
-    }
+    let Some(sealed) = &draft.sealed else { return Ok(edited(stored, reached)) };
     let edit = stored.edits.saturating_add(1);
-    let sealed = plaintext::seal(cx.sealer(), &key, stored.id, edit, &after)?;
-    let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64 };
+    let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64.clone() };
     let recorded = cx.emit(stored.place(), &event)?;
     let Recorded { lsn, content_hash, .. } = recorded;
     mentions::retell(cx, &recorded, stored.id, &reached_before, &reached)?;
@@ -141,7 +204,7 @@ pub(super) fn edit_message(cx: &mut Write<'_>, input: &EditMessage) -> Result<Ed
     stored.edits = edit;
     stored.edited_at = Some(now);
     stored.content_hash = Some(content_hash);
-    Ok(edited(stored, after, reached))
+    Ok(edited(stored, reached))
 }
 
 const KEEP_EARLIER: &str = "

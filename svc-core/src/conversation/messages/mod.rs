@@ -34,7 +34,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
-use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, idempotent, prepared, read};
+use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read};
 use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
@@ -200,7 +200,7 @@ fn operations() -> Vec<Operation> {
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
-        idempotent("edit_message", edit::edit_message)
+        looked("edit_message", Effect::Idempotent, edit::draft, edit::edit_message)
             .title("Edit a message")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::op::declare::job::{
-    BoxedOutput, Job, LongJob, LongPoll, Poll, Progress, Refused, WaitJob, WaitOutput, Wants, WriteJob,
+    BoxedOutput, Found, Job, LongJob, LongPoll, Looked, Poll, Progress, Refused, WaitJob, WaitOutput, Wants,
+    WriteJob,
 };
 use crate::op::declare::operation::{Effect, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
@@ -323,11 +324,11 @@ where
 {
     Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let input = Arc::new(input);
-        let named = Arc::clone(&input);
-        let job = move |workspace| -> WriteJob {
-            Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, workspace)?))))
-        };
-        Ok(Job::Homed { home: Box::new(move |cx| home(cx, &named)), job: Box::new(job) })
+        Ok(Job::Looked(Box::new(move |cx| {
+            let (workspace, input) = (home(cx, &input)?, Arc::clone(&input));
+            let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, workspace)?))));
+            Ok(Looked { home: Some(workspace), job, bytes: 0 })
+        })))
     })
 }
 
@@ -351,6 +352,43 @@ where
         let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, &made)?))));
         Ok(Job::Write { job, wants: Wants::default() })
     })
+}
+
+/// Declares an operation that changes something, and part of whose work needs what is stored, but no lock.
+///
+/// `look` does that part in a reader's transaction, before the change is queued. Only what the function's own
+/// transaction finds counts, so `look` returns with its result what that can be compared with. If it fails
+/// with a refusal, the function runs without its result and finds the reason again.
+pub fn looked<I, P, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    look: fn(&Read<'_>, &I) -> Result<P>,
+    run: fn(&mut Write<'_>, &I, Option<&P>) -> Result<O>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    P: Found + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+        let input = Arc::new(input);
+        Ok(Job::Looked(Box::new(move |cx| {
+            let (found, input) = (or_refused(look(cx, &input))?, Arc::clone(&input));
+            let bytes = found.as_ref().map_or(0, Found::bytes);
+            let job: WriteJob =
+                Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, found.as_ref())?))));
+            Ok(Looked { home: None, job, bytes })
+        })))
+    })
+}
+
+/// Returns none for a refusal: only a failure of the service is an error.
+fn or_refused<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code().status() < 500 => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.

@@ -48,8 +48,20 @@ pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
 
-/// A bound change that runs in the workspace it is given.
-pub(crate) type HomedJob = Box<dyn FnOnce(WorkspaceId) -> WriteJob + Send>;
+/// A bound change, as a read before it has found it.
+pub(crate) struct Looked {
+    /// The workspace that it belongs to, if no credential says that.
+    pub home: Option<WorkspaceId>,
+    pub job: WriteJob,
+    /// About how many bytes it holds besides the request.
+    pub bytes: usize,
+}
+
+/// What a read finds for a change, and is kept while that is queued.
+pub trait Found {
+    /// Returns about how many bytes it holds.
+    fn bytes(&self) -> usize;
+}
 
 /// How far a change has come that can be committed.
 pub(crate) enum Progress {
@@ -101,11 +113,8 @@ pub(crate) enum Job {
         job: WriteJob,
         wants: Wants,
     },
-    /// A change whose workspace a read finds first.
-    Homed {
-        home: ReadingJob<WorkspaceId>,
-        job: HomedJob,
-    },
+    /// A change for which a read finds something first.
+    Looked(ReadingJob<Looked>),
     Wait {
         job: WaitJob,
         filter: EventFilter,

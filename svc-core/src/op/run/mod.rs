@@ -15,7 +15,7 @@ mod call;
 mod pipeline;
 mod admit;
 mod tasks;
-mod home;
+mod look;
 mod long;
 mod own;
 mod follow;
@@ -56,8 +56,8 @@ pub use admit::{Admission, NotAdmitted};
 pub(super) use call::{AdmittedBy, Call};
 use call::{COPIES, Work};
 use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
-use home::HomeCall;
 use long::LongCall;
+use look::LookCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
@@ -343,9 +343,9 @@ impl Dispatch {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);
             }
-            Ok(Job::Homed { home, job }) => {
-                let (status, home) = (operation.http().success.status(), Prepared::Ready(home));
-                self.change_at_home(HomeCall { call, status, home, job, done }, on);
+            Ok(Job::Looked(look)) => {
+                let (status, look) = (operation.http().success.status(), Prepared::Ready(look));
+                self.look(LookCall { call, status, look, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
                 let (status, job) = (operation.http().success.status(), Prepared::Ready(job));

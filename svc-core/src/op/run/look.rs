@@ -1,0 +1,71 @@
+//! Changes for which a read finds something before they are queued: their workspace, or a part of their work.
+//!
+//! The writer locks the log of the workspace with those of its batch, in their order, as it does for the home
+//! of a credential. What takes long and needs no lock keeps nobody waiting.
+
+use std::sync::Arc;
+
+use super::call::Call;
+use super::pipeline::{self, Prepared};
+use super::tasks::{Reading, WriteCall};
+use super::{Dispatch, Done, RunOn};
+use crate::error::{Error, Result};
+use crate::id::ThreadId;
+use crate::log::cache::ReaderCache;
+use crate::op::declare::job::{Looked, Progress, ReadingJob, Wants};
+use crate::store::executor::{ReadTask, Reader, Task};
+
+/// The read before a change.
+pub(super) struct LookCall {
+    pub call: Call,
+    pub status: u16,
+    pub look: Prepared<ReadingJob<Looked>>,
+    /// The thread that the change is about.
+    pub thread: Option<ThreadId>,
+    pub found: Option<Looked>,
+    pub done: Done,
+}
+
+impl Dispatch {
+    /// Runs the read before a change, and then the change.
+    pub(super) fn look(&self, task: LookCall, on: RunOn) {
+        match on {
+            RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
+            RunOn::Caller => self.executor.read_inline(Box::new(task)),
+        }
+    }
+}
+
+impl ReadTask<ReaderCache> for LookCall {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
+        self.found = None;
+        self.found = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.look)?);
+        Ok(())
+    }
+}
+
+impl Task for LookCall {
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { mut call, status, thread, found, done, .. } = *self;
+        let found = outcome
+            .and_then(|()| found.ok_or_else(|| Error::internal("the read before a change found nothing")));
+        match found {
+            Ok(Looked { home, job, bytes }) => {
+                let dispatch = Arc::clone(&call.dispatch);
+                (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
+                let (job, wants, progress) = (Prepared::Ready(job), Wants::default(), Progress::Again);
+                let task = WriteCall { call, status, job, wants, thread, progress, done };
+                dispatch.executor.write(Box::new(task));
+            }
+            Err(error) => call.finish(Err(error), done),
+        }
+    }
+}
