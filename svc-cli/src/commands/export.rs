@@ -20,8 +20,9 @@ use crate::output::{Printer, progress, working};
 ///
 /// The file appears under its name once it is whole. It has the keys of the messages that live, but no token
 /// and no other secret. Acts as the member of the token in SVC_TOKEN, which must have the capability
-/// token:admin, or with --as-instance on the authority of the machine's administrator. SVC_EXPORT_SIGNING_KEY
-/// signs it. The audit trail records it.
+/// token:admin, or with --as-instance on the authority of the machine's administrator: only then has it the
+/// keys of direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs it. The audit trail
+/// records it.
 #[derive(Args)]
 pub struct Export {
     #[command(flatten)]

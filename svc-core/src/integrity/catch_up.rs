@@ -3,7 +3,7 @@
 //! It leaves nothing out, because a log with gaps proves nothing: events in private channels are there too,
 //! for who administers the workspace. The content of a message is sealed in its events, as it was hashed. The
 //! key beside it opens it as long as the message is not withdrawn, so who keeps what it has read keeps no
-//! words that were withdrawn before.
+//! words that were withdrawn before. Of a direct message its participants alone are given the keys.
 
 use std::collections::HashMap;
 
@@ -41,8 +41,8 @@ pub(super) fn operation() -> Operation {
 /// Nothing is left out, also not what happened in private channels that you are not in. Each event's
 /// `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash` that of the
 /// event before it. The content of messages is sealed, with the key that opens it in `content_key` while the
-/// message lives. Continue with `cursor`, or later with the `after_lsn` of the result: you have caught up
-/// when it equals `room_lsn`.
+/// message lives, unless it is in a direct message that you are not in. Continue with `cursor`, or later with
+/// the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
 ///
 /// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
 /// it is an older log that was restored.
@@ -82,7 +82,8 @@ struct ChainedEvent {
     event: StoredEvent,
     /// The key of the message whose content is sealed in the payload: 32 bytes as base64.
     ///
-    /// Only events of the kinds MessagePosted and MessageEdited have it, while the message is not withdrawn.
+    /// Only events of the kinds MessagePosted and MessageEdited have it, while the message is not withdrawn;
+    /// those in direct messages have it for their participants.
     /// `sealed` is base64 of a nonce of 12 bytes and what AES-256-GCM made of the content as JSON. The
     /// associated data are `svc.sealed/1`, the 16 bytes of the message's id, `edit` (0 without one) as 8
     /// bytes with the highest first, and `words`.

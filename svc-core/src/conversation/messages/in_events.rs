@@ -21,8 +21,9 @@ use super::keys::{Wrapped, old_key};
 use super::plaintext::{self, Plaintext};
 use super::post::MessagePosted;
 use super::stored::{Saying, not_pruned};
+use crate::conversation::places::visible;
 use crate::error::{Error, Result};
-use crate::id::MessageId;
+use crate::id::{ChannelId, MessageId};
 use crate::limits::ROW_BYTES;
 use crate::log::event::Event as _;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
@@ -99,13 +100,14 @@ pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Res
     events.iter().zip(spoken()).map(framed).collect()
 }
 
-/// Returns the keys that open the content of these events, by position: of messages that live.
+/// Returns the keys that open the content of these events, by position: of messages that live, and that are
+/// in no direct message of others.
 ///
 /// Whoever gets them gets the words, so they are for those alone who may read the whole log.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
     let parsed = parsed_payloads(events)?;
     let spoken = || events.iter().zip(&parsed).map(|(event, payload)| Spoken::of(&event.kind, payload));
-    let keys = keys_of(cx, spoken().flatten())?;
+    let keys = keys_to_give(cx, spoken().flatten())?;
     let mut found = HashMap::new();
     for (event, spoken) in events.iter().zip(spoken()) {
         let message = spoken.and_then(|spoken| spoken.message_id);
@@ -116,6 +118,16 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
     }
     Ok(found)
 }
+
+/// Returns the direct messages whose words the caller does not get, although it reads the whole log.
+pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
+    let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
+    let found: Vec<(ChannelId,)> = cx.query(KEPT_FROM, &sight.and(&[&workspace]))?;
+    Ok(found.into_iter().map(|(id,)| id).collect())
+}
+
+const KEPT_FROM: &str =
+    concat!("select c.id from channels c where c.workspace_id = $5 and c.dm and not ", visible!(c));
 
 /// Returns which of these messages of the caller's workspace have no row any more.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
@@ -225,18 +237,37 @@ fn keys_of<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = Spoken<'a>>,
 ) -> Result<HashMap<MessageId, KeyRow>> {
-    let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
     let sql = match cx.engine() {
         Engine::Sqlite => KEYS_SQLITE,
         Engine::Postgres => KEYS_POSTGRES,
     };
-    let rows: Vec<KeyRow> = cx.query(sql, &[&ids])?;
-    Ok(rows.into_iter().map(|row| (row.bound.message_id, row)).collect())
+    let ids = named(spoken);
+    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &[&ids])?)) }
+}
+
+/// Loads the keys of those of the messages whose words the caller may have that reads whole logs: all but
+/// those in direct messages that it does not see.
+fn keys_to_give<'a>(
+    cx: &Read<'_>,
+    spoken: impl Iterator<Item = Spoken<'a>>,
+) -> Result<HashMap<MessageId, KeyRow>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => GIVEN_SQLITE,
+        Engine::Postgres => GIVEN_POSTGRES,
+    };
+    let (ids, sight) = (named(spoken), cx.caller().sight.params());
+    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &sight.and(&[&ids]))?)) }
+}
+
+fn named<'a>(spoken: impl Iterator<Item = Spoken<'a>>) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn by_message(rows: Vec<KeyRow>) -> HashMap<MessageId, KeyRow> {
+    rows.into_iter().map(|row| (row.bound.message_id, row)).collect()
 }
 
 macro_rules! select_keys {
@@ -248,6 +279,25 @@ macro_rules! select_keys {
 const KEYS_SQLITE: &str = select_keys!("in (select unhex(value) from json_each($1))");
 
 const KEYS_POSTGRES: &str = select_keys!("= any($1)");
+
+macro_rules! select_given_keys {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            key_columns!(),
+            " from messages m join channels c on c.id = m.channel_id where ",
+            not_pruned!(),
+            " and (not c.dm or ",
+            visible!(c),
+            ") and m.id ",
+            $which
+        )
+    };
+}
+
+const GIVEN_SQLITE: &str = select_given_keys!("in (select unhex(value) from json_each($5))");
+
+const GIVEN_POSTGRES: &str = select_given_keys!("= any($5)");
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,7 @@ use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
 pub use in_events::OpenedEvent;
 pub(crate) use in_events::{
-    are_purged, frames_with_words, is_kind_of_words, is_spoken, live_keys, open_words,
+    are_purged, frames_with_words, is_kind_of_words, is_spoken, kept_from_caller, live_keys, open_words,
 };
 pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;

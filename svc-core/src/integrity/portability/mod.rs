@@ -73,6 +73,7 @@ pub(crate) fn feature() -> Feature {
                     .get("/workspaces/{workspace_id}/export")
                     .needs(&[TokenAdmin])
                     .audited("workspace.export")
+                    .whole_for_instance()
                     .refuses(&[Code::NotEnabled, Code::EventLogBroken])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
                 check_file("verify_workspace_export", verify_workspace_export)
@@ -104,9 +105,10 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 ///
 /// Everything that members may see is in it, also what happened in private channels. Each record is one line
 /// of the file. The content of messages is sealed as it is in the log; `content_key` beside a message opens
-/// it while the message lives. Tokens, other secrets, their hashes and the keys that wrap keys are not in it.
-/// Over MCP a file of at most 4 MiB is returned; over HTTP there is no limit. A server makes one export at a
-/// time, and leaves an audit row `workspace.export`.
+/// it while the message lives. Of direct messages that you are not in it is left out, so that they can be
+/// read nowhere else: only an export by the administrator of the machine has it. Tokens, other secrets, their
+/// hashes and the keys that wrap keys are not in it. Over MCP a file of at most 4 MiB is returned; over HTTP
+/// there is no limit. A server makes one export at a time, and leaves an audit row `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
 /// does not verify.

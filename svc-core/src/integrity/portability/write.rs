@@ -3,15 +3,16 @@
 //! The file is a spool, so a slow reader holds back no transaction. The events are verified as they are read;
 //! if the log was pruned meanwhile, the file is begun anew.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
 use super::record_writer::{RowSender, write_beside};
 use super::row::{MESSAGES, RowForm, push_json};
-use crate::conversation::messages::content_key;
+use crate::conversation::messages::{content_key, kept_from_caller};
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
-use crate::id::WorkspaceId;
+use crate::id::{ChannelId, WorkspaceId};
 use crate::integrity::events::broken_log;
 use crate::integrity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
@@ -155,7 +156,7 @@ impl Exporter {
         rows.begin_section(RowForm::of(records, self.words))?;
         let columns = records.exported().count();
         let has_keys = records.table == MESSAGES && self.words == Words::All;
-        let keys = has_keys.then(|| KeyColumns::of(records, header));
+        let keys = has_keys.then(|| KeyColumns::of(cx, records, header)).transpose()?;
         let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
         let mut outcome = Ok(());
         cx.scan(&scan, &[&self.workspace], &mut |row| {
@@ -254,6 +255,7 @@ const WRAPPED: &str = "wrapped";
 /// Where the columns are that open the key of a message.
 struct KeyColumns {
     id: usize,
+    channel_id: usize,
     thread_id: usize,
     author_id: usize,
     lsn: usize,
@@ -261,29 +263,34 @@ struct KeyColumns {
     wrapped: usize,
     /// The position up to which messages are pruned.
     words_floor: i64,
+    /// The channels whose keys the caller does not get.
+    kept_from: HashSet<ChannelId>,
 }
 
 impl KeyColumns {
     /// Those of the rows of [`Records::scan_with`] with [`WRAPPED`].
-    fn of(messages: &Records, header: &Header) -> Self {
+    fn of(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
         let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
         let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
-        Self {
+        Ok(Self {
             id: place("id"),
+            channel_id: place("channel_id"),
             thread_id: place("thread_id"),
             author_id: place("author_id"),
             lsn: place("lsn"),
             withdrawn_at: place("withdrawn_at"),
             wrapped: columns.len(),
             words_floor: header.words_floor,
-        }
+            kept_from: kept_from_caller(cx)?,
+        })
     }
 
-    /// Returns the key of a message; none if it does not live, or its key does not open.
+    /// Returns the key of a message; none if it does not live, is kept from the caller, or does not open.
     fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
         let (id, thread, lsn) = (row.id(self.id), row.id(self.thread_id), row.int(self.lsn));
         let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
-        if lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
+        let is_kept = row.id(self.channel_id).flatten().is_none_or(|id| self.kept_from.contains(&id.into()));
+        if is_kept || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
             return Ok(None);
         }
         let wrapped = match row.column(self.wrapped)? {
