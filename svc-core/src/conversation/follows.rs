@@ -132,7 +132,6 @@ struct FollowTarget {
 
 fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     let member_id = cx.caller().member_id()?;
-    cx.discreet();
     let (target_id, kind) = (input.target_id, kind_of(cx, input.target_id)?);
     if !see(cx, target_id)? {
         let (count, last): (i64, i64) =
@@ -223,7 +222,6 @@ struct Unfollow {
 
 fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<Unfollowed> {
     let member = cx.caller().member_id()?;
-    cx.discreet();
     if cx.change(DELETE, &[&member, &input.target_id])? == 0 {
         return Err(Error::not_found("follow"));
     }

@@ -150,12 +150,17 @@ impl Call {
         }
     }
 
+    /// Whether the operation is a member's own affair.
+    pub fn is_personal(&self) -> bool {
+        matches!(&self.work, Work::Operation(operation, _) if operation.access().personal)
+    }
+
     /// Rejects whoever is not the member itself, if the operation is a member's own affair.
     ///
     /// An input that names another member is rejected whether there is such a member or not.
     pub fn check_personal(&self) -> Result<()> {
-        let Work::Operation(operation, named) = &self.work else { return Ok(()) };
-        if !operation.access().personal {
+        let Work::Operation(_, named) = &self.work else { return Ok(()) };
+        if !self.is_personal() {
             return Ok(());
         }
         let caller = &self.entered()?.caller;

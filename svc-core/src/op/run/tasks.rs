@@ -78,8 +78,14 @@ impl Stage for Changing<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
+    /// What a member does with what is its own is audited without a place, too: that would tell what it is
+    /// about.
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
-        job(&mut self.context(call)?)
+        let mut cx = self.context(call)?;
+        if call.is_personal() {
+            cx.discreet();
+        }
+        job(&mut cx)
     }
 
     fn project(&self, call: &Call) -> Result<()> {
