@@ -11,6 +11,7 @@ mod glossary;
 mod in_events;
 mod inbox;
 mod inboxes;
+mod leaks;
 mod memory;
 mod mentions;
 mod messages;

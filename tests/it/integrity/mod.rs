@@ -1,6 +1,6 @@
 //! What members can read of the record: events, their verification, and the audit trail; and what is shared.
 
-mod origin;
+pub mod origin;
 mod audit;
 mod census;
 mod copies;

@@ -5,7 +5,6 @@
 //! audit page has a hidden id in it. Each search has a control: an insider that finds them.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -16,6 +15,7 @@ use svc_tests::database::engines;
 use svc_tests::{Setup, World, in_parallel, text};
 
 use crate::house::areas::{Wanted, by_area};
+use crate::op::asking::{Way, all_pages, fewest_filters, with_short_timeout};
 
 /// An id that no object has.
 const RANDOM: &str = "01999999-dead-7bee-8fad-0123456789ab";
@@ -193,58 +193,11 @@ fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
     properties.into_iter().filter_map(taking).collect()
 }
 
-/// The input with `id` in one field, and the shortest timeout that a wait can have.
+/// The input with `id` in one field.
 fn with_id(operation: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
     let mut input = example.clone();
     input[field] = if *list { json!([id]) } else { json!(id) };
     with_short_timeout(operation, input)
-}
-
-fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
-    if operation.effect() == Effect::Wait {
-        let schema = operation.input_schema();
-        input["timeout_secs"] = schema["properties"]["timeout_secs"]["minimum"].clone();
-    }
-    input
-}
-
-/// A way to call an operation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Core,
-    Rest,
-    Mcp,
-}
-
-impl Way {
-    fn over_the_wire(operation: &Operation) -> impl Iterator<Item = Way> {
-        [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.http().rest_only)
-    }
-
-    /// All ways; in process only where a request costs little.
-    fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
-        let core = (engine == Engine::Sqlite).then_some(Self::Core);
-        core.into_iter().chain(Self::over_the_wire(operation))
-    }
-
-    fn ask(self, world: &World, token: &str, operation: &Operation, input: &Value) -> Answer {
-        let ask = || match self {
-            Self::Core => world.call(token, operation.name(), input.clone()),
-            Self::Rest => world.rest().call(Some(token), operation, input),
-            Self::Mcp => world.mcp().call(Some(token), operation, input),
-        };
-        match (operation.effect(), input["timeout_secs"].as_u64()) {
-            (Effect::Wait, Some(secs)) => world.once_time_is_over(Duration::from_secs(secs), ask),
-            _ => loop {
-                let answer = ask();
-                // A workspace is verified once at a time.
-                if answer.code() != "rate-limited" {
-                    return answer;
-                }
-                std::thread::yield_now();
-            },
-        }
-    }
 }
 
 /// What a caller can distinguish in a response, apart from the id itself and the date.
@@ -332,34 +285,16 @@ fn an_insider_distinguishes_them() {
     assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
 }
 
-/// All responses of an operation that only reads, on all its pages, with as few filters as possible.
+/// What they say, with their headers.
 fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
-    let schema = operation.input_schema();
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut input = border.example(operation);
-    input.as_object_mut().unwrap().retain(|name, _| required.contains(&name.as_str()));
-    if let Some(after) = input.get_mut("after_id") {
-        *after = json!(0);
-    }
-    if let Some(limit) = schema["properties"].get("limit") {
-        input["limit"] = limit["maximum"].clone();
-    }
-    let mut input = with_short_timeout(operation, input);
+    let input = fewest_filters(operation, border.example(operation));
     let mut all = String::new();
-    loop {
-        let answer = way.ask(&border.world, token, operation, &input);
+    for answer in all_pages(&border.world, way, token, operation, input) {
         all.push_str(&answer.body.to_string());
         let headers = answer.headers.values().filter_map(|value| value.to_str().ok());
         headers.for_each(|value| all.push_str(value));
-        match &answer.body["next_cursor"] {
-            Value::String(cursor) => {
-                input["cursor"] = json!(cursor);
-                input.as_object_mut().unwrap().remove("after_id");
-            }
-            _ => return all,
-        }
     }
+    all
 }
 
 /// The log as a chain, and what is evidence, have no gaps for who administers the workspace, and show nothing

@@ -2,6 +2,7 @@
 
 mod access;
 mod admission;
+pub mod asking;
 mod borders;
 mod callers;
 mod chores;

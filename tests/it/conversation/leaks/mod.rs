@@ -1,0 +1,131 @@
+//! Leaks: what is a member's own is found by nobody else, whatever else that may do, and what is said in a
+//! direct message by nobody who is not in it.
+//!
+//! Both follow from the operation table: everything personal is done, and everything that reads is read, by
+//! others and by one who administers the workspace. What their answers say must not depend on it. Each search
+//! has a control that finds what is there.
+
+mod dms;
+mod personal;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use svc_core::op::{Effect, Operation};
+use svc_tests::{World, text};
+
+use crate::op::asking::{Way, all_pages, fewest_filters};
+
+/// Tests a promise on each engine at the same time.
+macro_rules! on_each_engine {
+    ($name:ident, $check:ident) => {
+        mod $name {
+            use svc_core::Engine;
+            use svc_tests::database::engines;
+
+            #[test]
+            fn on_sqlite() {
+                super::$check(Engine::Sqlite);
+            }
+
+            #[test]
+            fn on_postgres() {
+                if engines().contains(&Engine::Postgres) {
+                    super::$check(Engine::Postgres);
+                }
+            }
+        }
+    };
+}
+use on_each_engine;
+
+/// Those who must find nothing, and their tokens.
+fn viewers(world: &World) -> Vec<(&'static str, String)> {
+    vec![
+        ("who administers everything", world.people.bystander.clone()),
+        ("a worker", world.new_agent("passer-by").1),
+        ("who only reads", world.people.reader.clone()),
+    ]
+}
+
+/// Where an answer comes from: an operation, the way to it, and who has asked.
+type Asked = (&'static str, Way, &'static str);
+
+/// The inputs with which an operation that reads is called: its example, as few filters as possible, and
+/// everything that can be asked for on top.
+fn inputs(operation: &Operation, example: &Value) -> [(Way, Value); 3] {
+    let few = fewest_filters(operation, example.clone());
+    let mut all = few.clone();
+    let schema = operation.input_schema();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let kind = field["type"].to_string();
+        if kind.contains("boolean") {
+            all[name] = json!(true);
+        }
+    }
+    let last = if operation.http().rest_only { Way::Rest } else { Way::Mcp };
+    let example = if operation.effect() == Effect::Wait { few.clone() } else { example.clone() };
+    [(Way::Core, example), (Way::Rest, few), (last, all)]
+}
+
+/// What a function makes of the examples of operations.
+type Example<'a> = &'a dyn Fn(&Operation) -> Value;
+
+/// Reads everything that `wanted` operations tell the viewers.
+fn read_all(
+    world: &World,
+    viewers: &[(&'static str, String)],
+    example: Example<'_>,
+    wanted: impl Fn(&Operation) -> bool,
+) -> BTreeMap<Asked, Vec<Value>> {
+    let mut answers: BTreeMap<Asked, Vec<Value>> = BTreeMap::new();
+    for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
+        for (way, input) in inputs(operation, &example(operation)) {
+            for (who, token) in viewers {
+                let said = all_pages(world, way, token, operation, input.clone());
+                let said = said.into_iter().map(|answer| answer.body);
+                answers.entry((operation.name(), way, who)).or_default().extend(said);
+            }
+        }
+    }
+    answers
+}
+
+/// Where the trail of the workspace ends.
+fn trail_end(world: &World) -> i64 {
+    let workspace = world.database.id(world.id("workspace"));
+    world.database.number(&format!("select audit_seq from heads where workspace_id = {workspace}"))
+}
+
+/// The rows that the trail has got: their actions and what they say.
+fn trail_after(world: &World, seq: i64) -> Vec<(String, Value, Value)> {
+    let workspace = world.database.id(world.id("workspace"));
+    let rows = world.database.rows(&format!(
+        "select action, metadata, channel_id from audit where workspace_id = {workspace} and seq > {seq}
+         order by seq"
+    ));
+    rows.iter()
+        .map(|row| (text(&row[0]), serde_json::from_str(&text(&row[1])).unwrap(), row[2].clone()))
+        .collect()
+}
+
+/// Whether a row of the trail says of a call of the operation no more than that there was one.
+fn is_discreet(operation: &Operation, (action, metadata, channel): &(String, Value, Value)) -> bool {
+    let names: BTreeSet<&str> = metadata.as_object().unwrap().keys().map(String::as_str).collect();
+    let path = metadata["path"].as_str().unwrap_or_default();
+    let is_plain = names == BTreeSet::from(["operation", "path", "status", "surface"])
+        && (path == operation.http().path || path == "/mcp" || path.is_empty());
+    action == "mutation" && is_plain && channel.is_null()
+}
+
+#[track_caller]
+fn check_discreet(world: &World, operation: &Operation, before: i64) {
+    for row in trail_after(world, before) {
+        assert!(is_discreet(operation, &row), "{operation:?} leaves {row:?}");
+    }
+}
+
+/// Whether an operation is about what nobody else may know: those take whose it is, and refuse all others.
+fn is_personal(operation: &Operation) -> bool {
+    operation.access().personal && operation.input_schema()["properties"].get("member_id").is_some()
+}
