@@ -5,6 +5,7 @@ mod addresses;
 mod boot;
 mod channels;
 mod content;
+mod costs;
 mod dms;
 mod follows;
 mod glossary;

@@ -1,13 +1,13 @@
 //! A proxy in front of Postgres.
 //!
 //! It forwards whole protocol messages. It can end a connection right after a reply within a transaction, so
-//! that the client sees reply and end at once, or hold every byte back while connections stay open. It counts
-//! the statements that pass.
+//! that the client sees reply and end at once, or hold every byte back while connections stay open. It keeps
+//! what the server says of the statements that pass.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -34,8 +34,9 @@ struct Shared {
     /// The reply of a transaction after which the next connection ends; 0 for none.
     behind: AtomicUsize,
     cuts: AtomicUsize,
-    /// How many statements the server has completed.
-    statements: AtomicUsize,
+    /// What the server said of each statement that it has completed, and on which connection.
+    completed: Mutex<Vec<(usize, String)>>,
+    connections: AtomicUsize,
     /// Whether no connection is notified of commits.
     deaf: AtomicBool,
 }
@@ -73,7 +74,8 @@ impl Proxy {
             upstream: Upstream::of(&config),
             behind: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
-            statements: AtomicUsize::new(0),
+            completed: Mutex::default(),
+            connections: AtomicUsize::new(0),
             deaf: AtomicBool::new(false),
         };
         let shared = Arc::new(shared);
@@ -117,7 +119,13 @@ impl Proxy {
 
     /// How many statements were completed on its connections.
     pub fn statements(&self) -> usize {
-        self.shared.statements.load(Ordering::SeqCst)
+        self.shared.completed.lock().unwrap().len()
+    }
+
+    /// What the server said of the statements after the first `count`, such as `INSERT 0 1`, with the number
+    /// of the connection.
+    pub fn completed_after(&self, count: usize) -> Vec<(usize, String)> {
+        self.shared.completed.lock().unwrap()[count..].to_vec()
     }
 
     /// Ends each connection that asks to be notified of commits.
@@ -196,6 +204,7 @@ async fn answer(
     shared: &Shared,
     mut holding: watch::Receiver<bool>,
 ) -> bool {
+    let connection = shared.connections.fetch_add(1, Ordering::SeqCst);
     let mut waiting = Vec::new();
     let mut answers = 0;
     let mut bytes = vec![0; 65_536];
@@ -210,7 +219,8 @@ async fn answer(
             whole += length;
             match (message[0], message.last()) {
                 (b'C', _) => {
-                    shared.statements.fetch_add(1, Ordering::SeqCst);
+                    let tag = String::from_utf8_lossy(&message[5..length - 1]).into_owned();
+                    shared.completed.lock().unwrap().push((connection, tag));
                     continue;
                 }
                 (b'Z', Some(b'T')) => answers += 1,

@@ -1,0 +1,87 @@
+//! What a message costs in statements: who addresses nobody, and who reads what nobody has marked, pays for
+//! nothing that others may do.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::{Database, Engine, RateSettings, Service};
+use svc_tests::database::engines;
+use svc_tests::ordeal::proxy::Proxy;
+use svc_tests::{Setup, World, answer_of, call};
+
+/// A service on the world's database, each of whose statements is seen.
+struct Watched<'w> {
+    world: &'w World,
+    service: Service,
+    proxy: Proxy,
+}
+
+impl<'w> Watched<'w> {
+    fn start(world: &'w World) -> Self {
+        let proxy = Proxy::start(&world.database.url());
+        let rates = RateSettings { per_client: 0, per_workspace: 0, window: Duration::from_secs(86_400) };
+        let service = world.another_service_at(Database::Postgres(proxy.url(&[]).into()), rates);
+        Self { world, service, proxy }
+    }
+
+    /// What the server says of the statements of a call whose like has been called before.
+    ///
+    /// The service reads the log beside it, as it hears of what is posted: a change has a connection of its
+    /// own meanwhile, and of a read that is called again and again one is alone.
+    fn statements(&self, operation: &str, input: &Value) -> Vec<String> {
+        let ask =
+            || answer_of(call(&self.service, Some(&self.world.people.agent), operation, input)).output();
+        let called = |_| {
+            let before = self.proxy.statements();
+            ask();
+            let completed = self.proxy.completed_after(before);
+            let writer = completed.iter().find(|(_, tag)| tag.starts_with("INSERT")).map(|(at, _)| *at);
+            let own = completed.into_iter().filter(|(at, _)| writer.is_none_or(|writer| writer == *at));
+            own.map(|(_, tag)| tag).collect::<Vec<String>>()
+        };
+        (0..10).map(called).min_by_key(Vec::len).unwrap()
+    }
+}
+
+/// The statements of a post: its transaction and how long it may take, the head of the log, the rows of
+/// message, event and trail, the head again, the end of the transaction, and that others hear of it.
+const POST: [&str; 10] = [
+    "BEGIN",
+    "SET",
+    "SELECT 1",
+    "INSERT 0 1",
+    "INSERT 0 1",
+    "INSERT 0 1",
+    "UPDATE 1",
+    "SELECT 1",
+    "COMMIT",
+    "SELECT 1",
+];
+
+/// Those of a read of one row: its transaction and how long it may take, the head of the log, by which the
+/// connection knows what it has cached, the row, and the end.
+const READ: [&str; 5] = ["BEGIN", "SET", "SELECT 1", "SELECT 1", "ROLLBACK"];
+
+#[test]
+fn who_addresses_nobody_and_reads_what_nobody_marked_pays_for_no_more_than_the_rows() {
+    for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
+        let world = World::with(engine, Setup { seed: 93, ..Setup::default() });
+        world.new_agent("bob");
+        let watched = Watched::start(&world);
+        let thread = world.new_thread(&world.new_channel("plain"), "Plain");
+        let post =
+            |body: &str| watched.statements("post_message", &json!({"thread_id": thread, "body": body}));
+        for nobody in ["the build is green", "mail bob@corp.example", "`@bob` said\n\n> @bob, look"] {
+            assert_eq!(post(nobody), POST, "{nobody}");
+        }
+        // The control: who may be addressed is looked for, and who is gets an item.
+        assert_eq!(post("@nobody").len(), POST.len() + 1);
+        assert_eq!(post("@bob, look").len(), POST.len() + 3);
+
+        let message = world.agent("post_message", json!({"thread_id": thread, "body": "unmarked"}));
+        let read = || watched.statements("get_message", &json!({"message_id": message["id"]}));
+        assert_eq!(read(), READ);
+        world.agent("pin_message", json!({"message_id": message["id"]}));
+        assert_eq!(read().len(), READ.len() + 1);
+    }
+}
