@@ -12,6 +12,7 @@ pub mod floor;
 pub mod footprints;
 pub mod herd;
 pub mod idle;
+pub mod inboxes;
 pub mod load;
 pub mod memory;
 pub mod old_events;

@@ -38,13 +38,18 @@ impl Stage {
 
     /// Sets a service up on `database` that has another time.
     pub fn build_at(database: &TestDatabase, clock: Clock) -> Self {
+        Self::build_where(database, |options| options.clock = clock)
+    }
+
+    /// Sets a service up on `database` with other options.
+    pub fn build_where(database: &TestDatabase, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
-        options.clock = clock;
         let signer = NoteSigner::new(&SIGNS);
         options.settings.known_keys = vec![signer.public()];
         options.settings.signer = Some(signer);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
+        change(&mut options);
         let service = Service::open(options).expect("the service opens");
         let made = service.establish("bench", "admin").expect("the set-up");
         let token = made.token.secret.clone();

@@ -1,10 +1,10 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
-//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|
-//! fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`; with `--json`
-//! the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres. `bench memory` and
-//! `bench idle` print KiB. `bench simulate [--engine ..] [--steps N] [--seed N] [--json]` takes steps of the
-//! simulation of the claim engine.
+//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|fanout|
+//! posts-followed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`;
+//! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
+//! `bench memory` and `bench idle` print KiB. `bench simulate [--engine ..] [--steps N] [--seed N] [--json]`
+//! takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
 
@@ -12,8 +12,8 @@ use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, claims, credentials, export, fanout, footprints, herd, idle, memory, pop, posts, prune, reads,
-    restore, scim, simulate, verify, withdraw,
+    admission, claims, credentials, export, fanout, footprints, herd, idle, inboxes, memory, pop, posts,
+    prune, reads, restore, scim, simulate, verify, withdraw,
 };
 
 /// The allocator of `svc-http`, for both sides.
@@ -21,9 +21,9 @@ use svc_tests::bench::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] \
-    [--json]\n   or: bench memory|idle [--engine sqlite|postgres] [--json]\n\
-    \x20  or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate \
+    delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle [--engine sqlite|postgres] \
+    [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
 struct Arguments {
@@ -110,6 +110,8 @@ fn main() -> ExitCode {
         "sessions" => credentials::sessions(engine, pairs, runtime),
         "delegated" => credentials::delegated(engine, pairs, runtime),
         "limits" => credentials::limits(engine, pairs, runtime),
+        "fanout" => inboxes::fanout(engine, pairs, runtime),
+        "posts-followed" => inboxes::followed(engine, pairs, runtime),
         "fanout-ws" => fanout::fanout(engine, pairs, runtime),
         "posts-ws" => fanout::quiet(engine, pairs, runtime),
         "prune" => prune::run(engine, pairs, runtime),
