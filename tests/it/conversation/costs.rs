@@ -76,7 +76,7 @@ fn who_addresses_nobody_and_reads_what_nobody_marked_pays_for_no_more_than_the_r
         }
         // The control: who may be addressed is looked for, and who is gets an item.
         assert_eq!(post("@nobody").len(), POST.len() + 1);
-        assert_eq!(post("@bob, look").len(), POST.len() + 3);
+        assert_eq!(post("@bob, look").len(), POST.len() + 2);
 
         let message = world.agent("post_message", json!({"thread_id": thread, "body": "unmarked"}));
         let read = || watched.statements("get_message", &json!({"message_id": message["id"]}));

@@ -124,7 +124,19 @@ pub(crate) fn notify(
     to: To<'_>,
 ) -> Result<()> {
     let actor = cx.caller().member;
-    add(cx, actor, because, reason, message, to)
+    add(cx, actor, because, reason, message.map_or(About::Event, About::Message), to)
+}
+
+/// Adds a message that the caller has just posted, and of which nobody has been told yet.
+pub(crate) fn notify_first(
+    cx: &mut Write<'_>,
+    because: &Recorded,
+    reason: InboxReason,
+    message: MessageId,
+    to: To<'_>,
+) -> Result<()> {
+    let actor = cx.caller().member;
+    add(cx, actor, because, reason, About::NewMessage(message), to)
 }
 
 /// Adds what has come to pass in a channel, whoever has noticed it, to the inboxes of members.
@@ -134,7 +146,18 @@ pub(crate) fn notify_of_service(
     reason: InboxReason,
     members: &[MemberId],
 ) -> Result<()> {
-    add(cx, None, because, reason, None, To::Members(members))
+    add(cx, None, because, reason, About::Event, To::Members(members))
+}
+
+/// What an item is about.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    /// The event that causes it alone.
+    Event,
+    /// A message of which nobody has been told yet.
+    NewMessage(MessageId),
+    /// A message.
+    Message(MessageId),
 }
 
 fn add(
@@ -142,7 +165,7 @@ fn add(
     actor: Option<MemberId>,
     because: &Recorded,
     reason: InboxReason,
-    message: Option<MessageId>,
+    about: About,
     to: To<'_>,
 ) -> Result<()> {
     if matches!(to, To::Members(members) if members.iter().all(|member| Some(*member) == actor)) {
@@ -151,6 +174,11 @@ fn add(
     let channel = because.subject.channel_id;
     let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", because.kind)))?;
     let (now, since) = (cx.now(), online_since(cx.now()));
+    let (message, may_be_told) = match about {
+        About::Event => (None, false),
+        About::NewMessage(message) => (Some(message), false),
+        About::Message(message) => (Some(message), true),
+    };
     let (lsn, bit, thread) = (because.lsn, reason.bit(), because.subject.thread_id);
     let (is_listed, is_here) = (matches!(to, To::Members(_)), matches!(to, To::OnlineInChannel));
     let listed = if let To::Members(members) = to { members } else { &[] };
@@ -170,7 +198,7 @@ fn add(
     } else {
         params.extend([&is_here as &dyn ToParam, &since]);
     }
-    if message.is_some() {
+    if may_be_told {
         cx.execute_any(raise, &params)?;
     }
     cx.execute_any(insert, &params)
@@ -303,13 +331,10 @@ macro_rules! notify {
                 push_due!("m.id"),
                 " ",
                 told!($actor, $who),
-                " and not exists (
-                    select 1 from inbox i where i.member_id = m.id and (i.lsn = $4 or i.message_id = ",
-                $message,
-                "))
-                 and ((cast($5 as bigint) & 5) <> 0 or not ",
+                " and ((cast($5 as bigint) & 5) <> 0 or not ",
                 muted!("m.id"),
-                ")"
+                // There is one of the event or of the message.
+                ") on conflict do nothing"
             ),
         ]
     };

@@ -72,6 +72,13 @@ impl Group {
             _ => None,
         }
     }
+
+    fn members(self) -> To<'static> {
+        match self {
+            Self::Channel => To::ChannelMembers,
+            Self::Here => To::OnlineInChannel,
+        }
+    }
 }
 
 /// Whom a text reaches.
@@ -229,32 +236,23 @@ const COUNT_GROUP: &str = concat!(
     ")) limit $5) others"
 );
 
-/// Tells those whom a new message reaches.
+/// Tells those whom a new message reaches, and in a direct message all others who are in it.
 pub(crate) fn tell(
     cx: &mut Write<'_>,
     because: &Recorded,
     message: MessageId,
     reached: &Reached,
+    is_dm: bool,
 ) -> Result<()> {
     let members = reached.members();
-    if !members.is_empty() {
-        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
-    }
-    tell_groups(cx, because, message, reached.groups.iter().copied())
-}
-
-fn tell_groups(
-    cx: &mut Write<'_>,
-    because: &Recorded,
-    message: MessageId,
-    groups: impl Iterator<Item = Group>,
-) -> Result<()> {
-    for group in groups {
-        let to = match group {
-            Group::Channel => To::ChannelMembers,
-            Group::Here => To::OnlineInChannel,
-        };
-        inbox::notify(cx, because, InboxReason::GroupMention, Some(message), to)?;
+    let mentioned = (!members.is_empty()).then_some((InboxReason::Mention, To::Members(&members)));
+    let groups = reached.groups.iter().map(|group| (InboxReason::GroupMention, group.members()));
+    let all = is_dm.then_some((InboxReason::Dm, To::ChannelMembers));
+    for (place, (reason, to)) in mentioned.into_iter().chain(groups).chain(all).enumerate() {
+        match place {
+            0 => inbox::notify_first(cx, because, reason, message, to)?,
+            _ => inbox::notify(cx, because, reason, Some(message), to)?,
+        }
     }
     Ok(())
 }
@@ -283,5 +281,8 @@ pub(crate) fn retell(
     if !members.is_empty() {
         inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
     }
-    tell_groups(cx, because, message, after.groups.difference(&still).copied())
+    for group in after.groups.difference(&still) {
+        inbox::notify(cx, because, InboxReason::GroupMention, Some(message), group.members())?;
+    }
+    Ok(())
 }

@@ -15,7 +15,6 @@ use super::keys;
 use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
 use super::stored::{MessagePlace, uri};
 use crate::Result;
-use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{ThreadPlace, visible_place};
 use crate::entropy::Entropy;
@@ -204,10 +203,7 @@ pub(crate) fn post_sealed(
         Some(_) => mentions::reached(cx, place.channel_id, author_id, &post.mentioning)?,
         None => Reached::default(),
     };
-    mentions::tell(cx, &recorded, id, &reached)?;
-    if place.dm {
-        inbox::notify(cx, &recorded, InboxReason::Dm, Some(id), To::ChannelMembers)?;
-    }
+    mentions::tell(cx, &recorded, id, &reached, place.dm)?;
     let Reached { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     let content_hash = hash_text(&content_hash);
