@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::config::ENV_FILE;
+use crate::config::{ENV_FILE, VapidKey};
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 
@@ -32,11 +32,22 @@ const KEYS: &str = "keys";
 const MARKER: &str = ".setup";
 
 /// The keys: each one's variable and file in `keys`. Each is 32 random bytes, in hex.
-const KEY_FILES: [(&str, &str); 3] = [
+const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),
     ("SVC_EXPORT_SIGNING_KEY", "export.key"),
+    ("SVC_VAPID_PRIVATE_KEY", "vapid.key"),
 ];
+
+/// Draws a key that will do for each of them: as good as all random bytes are a private key on P-256.
+fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
+    loop {
+        let key = Zeroizing::new(entropy.bytes::<32>()?);
+        if VapidKey::new(&key).is_some() {
+            return Ok(key);
+        }
+    }
+}
 
 const SPOOL: &str = "spool";
 
@@ -278,7 +289,7 @@ impl Setup {
         create_folders(&keys, &mut self.created)?;
         create_folders(&self.dir.artifacts(), &mut self.created)?;
         for (_, name) in KEY_FILES {
-            let key = Zeroizing::new(entropy.bytes::<32>()?);
+            let key = draw_key(entropy)?;
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
             self.write_missing(keys.join(name), &text)?;
         }
@@ -378,6 +389,7 @@ mod tests {
         let config = Config::read(NOTHING, &path).unwrap();
         assert!(config.content_keys().is_ok());
         assert!(config.session_secret.is_some() && config.export_keys.signing.is_some());
+        assert!(config.push.is_some());
         assert!(DataDir::open(&path).unwrap().artifacts().is_dir());
     }
 

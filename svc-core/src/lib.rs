@@ -43,7 +43,8 @@
 //! | layer | contents |
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
-//! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`config`], [`spool`], [`data_dir`] |
+//! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`config`], [`spool`],
+//! | | [`data_dir`], |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
@@ -183,6 +184,7 @@ pub mod capability;
 mod schema;
 pub mod page;
 pub mod mailbox;
+pub mod egress;
 pub mod config;
 pub mod spool;
 pub mod data_dir;

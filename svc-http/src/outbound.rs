@@ -2,11 +2,11 @@
 //!
 //! A name is resolved once, only public addresses count, and the connection goes to one of these; an address
 //! in the URL is checked in the same way. So nobody who can make this service send a request reaches what is
-//! private beside it. One host may be excepted, which the operator has named. Nothing is redirected, no proxy
-//! is used, no connection is kept, and time and bytes of a response are limited.
+//! private beside it. One host may be excepted, which the operator has named, or all, for development. Nothing
+//! is redirected, no proxy is used, no connection is kept, and time and bytes of a response are limited.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
@@ -14,6 +14,7 @@ use http::{Request, Response};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
+use svc_core::egress::{Egress, is_public};
 use tokio::time::timeout;
 
 /// Longest time for resolving a name.
@@ -32,6 +33,8 @@ pub(crate) struct Reach {
     pub private_host: Option<String>,
     /// Whether that host may be spoken to without TLS, if it is this machine.
     pub loopback_http: bool,
+    /// Whether any address will do.
+    pub egress: Egress,
 }
 
 /// The client.
@@ -51,6 +54,15 @@ pub(crate) enum Failed {
     TooLarge,
     /// What the server says about itself is that it does not work.
     Faulty(u16),
+}
+
+impl Failed {
+    fn without_address(self) -> Self {
+        match self {
+            Self::Transport(error) => Self::Transport(error.without_url()),
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for Failed {
@@ -76,7 +88,7 @@ impl std::error::Error for Failed {
 impl Outbound {
     /// Creates the client.
     pub fn new(reach: Reach) -> Result<Self, Failed> {
-        let names = Names { private_host: reach.private_host.clone() };
+        let names = Names { private_host: reach.private_host.clone(), egress: reach.egress };
         let client = Client::builder()
             .dns_resolver(names)
             .no_proxy()
@@ -97,9 +109,7 @@ impl Outbound {
 
     /// Sends a request, and returns the response with all of its body. Any status below 500 will do.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Failed> {
-        let request = reqwest::Request::try_from(request).map_err(Failed::Transport)?;
-        self.reach.check(request.url())?;
-        let mut response = self.client.execute(request).await.map_err(Failed::Transport)?;
+        let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
             return Err(Failed::Faulty(response.status().as_u16()));
         }
@@ -114,6 +124,24 @@ impl Outbound {
         *made.status_mut() = response.status();
         *made.headers_mut() = std::mem::take(response.headers_mut());
         Ok(made)
+    }
+
+    /// Sends a request, and returns the status and the headers of the response, whatever they are. Its body is
+    /// not read.
+    ///
+    /// The address may be a secret, so a failure does not name it.
+    pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, Failed> {
+        let mut response = self.exchange(request).await.map_err(Failed::without_address)?;
+        let mut head = Response::new(());
+        *head.status_mut() = response.status();
+        *head.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(head)
+    }
+
+    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<reqwest::Response, Failed> {
+        let request = reqwest::Request::try_from(request).map_err(Failed::Transport)?;
+        self.reach.check(request.url())?;
+        self.client.execute(request).await.map_err(Failed::Transport)
     }
 
     /// Returns the body at an address, which must be there.
@@ -134,6 +162,9 @@ impl Outbound {
 impl Reach {
     /// Checks an address before anything is resolved. A resolver is not asked about an IP address.
     fn check(&self, url: &Url) -> Result<(), Failed> {
+        if self.egress.is_open {
+            return self.egress.check(url).map_err(Failed::Forbidden);
+        }
         let host = url.host_str().ok_or(Failed::Forbidden("it has no host"))?;
         let is_private = self.private_host.as_deref() == Some(host);
         let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
@@ -153,17 +184,18 @@ impl Reach {
 /// Resolves names to what may be connected to.
 struct Names {
     private_host: Option<String>,
+    egress: Egress,
 }
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let is_private = self.private_host.as_deref() == Some(name.as_str());
+        let may_be_private = self.egress.is_open || self.private_host.as_deref() == Some(name.as_str());
         Box::pin(async move {
             let resolver = TokioResolver::builder_tokio()?.build()?;
             let found = timeout(NAME_TIMEOUT, resolver.lookup_ip(name.as_str())).await??;
             let reachable: Vec<SocketAddr> = found
                 .iter()
-                .filter(|ip| is_private || is_public(*ip))
+                .filter(|ip| may_be_private || is_public(*ip))
                 .map(|ip| SocketAddr::new(ip, 0))
                 .collect();
             if reachable.is_empty() {
@@ -175,98 +207,16 @@ impl Resolve for Names {
     }
 }
 
-/// Returns whether an address is one of the public Internet (the registries of RFC 6890).
-fn is_public(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => is_public_v4(ip),
-        IpAddr::V6(ip) => is_public_v6(ip),
-    }
-}
-
-fn is_public_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
-    let is_shared = a == 100 && (64..128).contains(&b);
-    let is_for_protocols = a == 192 && b == 0 && c == 0;
-    let is_old_relay = a == 192 && b == 88 && c == 99;
-    let is_for_benchmarks = a == 198 && (18..20).contains(&b);
-    !(a == 0
-        || ip.is_private()
-        || ip.is_loopback()
-        || ip.is_link_local()
-        || ip.is_documentation()
-        || is_shared
-        || is_for_protocols
-        || is_old_relay
-        || is_for_benchmarks
-        || a >= 224)
-}
-
-/// Only global unicast, and of it nothing in which an IPv4 address may be hidden.
-fn is_public_v6(ip: Ipv6Addr) -> bool {
-    let [a, b, ..] = ip.segments();
-    let is_global = a & 0xe000 == 0x2000;
-    let is_for_protocols = a == 0x2001 && b < 0x0200;
-    let is_documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);
-    let is_6to4 = a == 0x2002;
-    is_global && !is_for_protocols && !is_documentation && !is_6to4
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_the_internet_are_public() {
-        for public in
-            ["1.1.1.1", "93.184.216.34", "192.1.0.1", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8"]
-        {
-            assert!(is_public(public.parse().unwrap()), "{public}");
-        }
-        for other in [
-            "0.0.0.0",
-            "0.1.2.3",
-            "10.0.0.1",
-            "100.64.0.1",
-            "100.127.255.255",
-            "127.0.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "172.31.0.1",
-            "192.0.0.8",
-            "192.0.2.1",
-            "192.88.99.1",
-            "192.168.0.1",
-            "198.18.0.1",
-            "198.51.100.1",
-            "203.0.113.1",
-            "224.0.0.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1",
-            "::7f00:1",
-            "64:ff9b::a00:1",
-            "64:ff9b:1::1",
-            "100::1",
-            "fc00::1",
-            "fd00::1",
-            "fe80::1",
-            "fec0::1",
-            "ff02::1",
-            "2001::1",
-            "2001:db8::1",
-            "2002:a00:1::",
-            "3fff::1",
-        ] {
-            assert!(!is_public(other.parse().unwrap()), "{other}");
-        }
-    }
-
-    #[test]
     fn an_address_is_checked_before_it_is_resolved() {
-        let reach = |host: &str, loopback_http| Reach { private_host: Some(host.to_owned()), loopback_http };
+        let reach = |host: &str, loopback_http| {
+            let private_host = Some(host.to_owned());
+            Reach { private_host, loopback_http, ..Reach::default() }
+        };
         let fits = |reach: &Reach, url: &str| reach.check(&Url::parse(url).unwrap()).is_ok();
         let none = Reach::default();
         assert!(fits(&none, "https://idp.example/") && fits(&none, "https://1.1.1.1/"));
@@ -309,14 +259,18 @@ mod tests {
         let public = Outbound::new(Reach::default()).unwrap();
         assert!(matches!(public.get(&url).await, Err(Failed::Transport(_))));
         let private_host = Some("localhost".to_owned());
-        let excepted = Outbound::new(Reach { private_host, loopback_http: false }).unwrap();
-        let (answer, came) = tokio::join!(excepted.get(&url), async {
-            let (stream, from) = listener.accept().await.unwrap();
-            drop(stream);
-            from
-        });
-        assert!(answer.is_err() && came.ip().is_loopback(), "a control: there it connects");
+        let excepted = Reach { private_host, ..Reach::default() };
+        let open = Reach { egress: Egress { is_open: true }, ..Reach::default() };
+        for reach in [excepted, open] {
+            let reaching = Outbound::new(reach).unwrap();
+            let (answer, came) = tokio::join!(reaching.get(&url), async {
+                let (stream, from) = listener.accept().await.unwrap();
+                drop(stream);
+                from
+            });
+            assert!(answer.is_err() && came.ip().is_loopback(), "a control: there it connects");
+        }
         let more = listener.accept();
-        assert!(timeout(Duration::ZERO, more).await.is_err(), "only the second has connected");
+        assert!(timeout(Duration::ZERO, more).await.is_err(), "only those have connected");
     }
 }

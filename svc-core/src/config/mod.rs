@@ -10,6 +10,7 @@ mod registry;
 mod reader;
 mod oidc;
 mod mail;
+mod push;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +20,12 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
+use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
+pub use push::{PushConfig, VapidKey};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 pub use retention::Kept;
@@ -96,6 +99,10 @@ pub struct Config {
     pub public_origin: Option<String>,
     /// How members are mailed; none unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
     pub mail: Option<MailConfig>,
+    /// How push services know this service; none without `SVC_VAPID_PRIVATE_KEY`.
+    pub push: Option<PushConfig>,
+    /// Where requests may go whose address a member has given: `SVC_ALLOW_PRIVATE_EGRESS`.
+    pub egress: Egress,
     /// The keys of signatures: `SVC_EXPORT_SIGNING_KEY` and `SVC_EXPORT_VERIFY_KEYS`.
     pub export_keys: ExportKeys,
     /// `SVC_LISTEN_ADDR`.

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat};
+use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
@@ -176,6 +177,8 @@ impl Reader {
             first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
             cookie_secure: self.cookie_secure(production),
             mail: self.mail(public_origin.as_deref()),
+            push: self.push(public_origin.as_deref()),
+            egress: Egress { is_open: self.private_egress(production) },
             public_origin,
             listen_addr: self.listen_addr(),
             allowed_hosts: self.allowed_hosts(),
@@ -344,7 +347,7 @@ impl Reader {
         self.values.get(name).cloned()
     }
 
-    fn key(&mut self, name: &str) -> Option<Key> {
+    pub(super) fn key(&mut self, name: &str) -> Option<Key> {
         let text = self.values.get(name)?.clone();
         self.parsed_key(name, text.trim())
     }

@@ -152,6 +152,16 @@ pub const VARIABLES: &[Variable] = &[
         "The sender of mail to members: ADDRESS or NAME <ADDRESS>."),
     variable("SVC_MAIL_DELAY_SECS", Form::Number(limits::MAIL_DELAY_SECS, 0, 86_400),
         "Seconds after which somebody is mailed of what it was told of and has not read."),
+    variable("SVC_VAPID_PRIVATE_KEY", Form::Secret,
+        "The private key on P-256 by which the push services of browsers know this service (RFC 8292): 32 \
+        bytes, as hex or base64. Without it there is no web push. Browsers are subscribed for this key: with \
+        another one, all of them must subscribe anew."),
+    variable("SVC_VAPID_SUBJECT", Form::Text(""),
+        "Whom push services ask about this service: mailto:ADDRESS or https://PAGE. If unset: \
+        SVC_PUBLIC_URL, if that is https. Some push services refuse a service that names nobody."),
+    variable("SVC_ALLOW_PRIVATE_EGRESS", Form::Flag,
+        "Let requests whose address a member has given, such as those of web push, go to private addresses \
+        and over http. Not allowed in production."),
     variable("SVC_EXPORT_SIGNING_KEY", Form::Secret,
         "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
         is signed."),

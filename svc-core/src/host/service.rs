@@ -100,6 +100,8 @@ impl Options {
             settings: Settings {
                 lease_default: config.lease_default,
                 ack_timeout: config.ack_timeout,
+                vapid_public_key: config.push.as_ref().map(|push| push.key.public().to_owned()),
+                egress: config.egress,
                 delivery_stability: config.delivery_stability,
                 import_max_bytes: config.import_max_bytes,
                 signer: NoteSigner::configured(&config.export_keys),

@@ -130,7 +130,8 @@ impl Remote {
         let host = Url::parse(issuer).ok().and_then(|url| url.host_str().map(str::to_owned));
         let private_host = Some(host.ok_or_else(|| wrong("SVC_OIDC_ISSUER"))?);
         let redirect_uri = config.redirect_uri.clone().and_then(|uri| RedirectUrl::new(uri).ok());
-        let outbound = Outbound::new(Reach { private_host, loopback_http: *allow_loopback_http });
+        let loopback_http = *allow_loopback_http;
+        let outbound = Outbound::new(Reach { private_host, loopback_http, ..Reach::default() });
         Ok(Self {
             issuer: issuer.clone(),
             client_id: ClientId::new(client_id.clone()),

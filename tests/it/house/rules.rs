@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
         "monitor",
         "timers",
         "mailbox",
+        "egress",
         "config",
         "data_dir",
         "rate",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, Kept};
+use crate::egress::Egress;
 use crate::entropy::Entropy;
 use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
@@ -63,6 +64,10 @@ pub struct Settings {
     pub oidc_link_email: bool,
     /// Whether who signs in at a provider and is no member joins.
     pub oidc_auto_provision: bool,
+    /// The key that browsers subscribe for web push with; none if nothing is pushed.
+    pub vapid_public_key: Option<String>,
+    /// Where requests may go whose address a member has given.
+    pub egress: Egress,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
     /// What signs exports and checkpoints; none if nothing is signed.
@@ -99,6 +104,8 @@ impl Default for Settings {
             first_admin: false,
             oidc_link_email: false,
             oidc_auto_provision: false,
+            vapid_public_key: None,
+            egress: Egress::default(),
             delivery_stability: Duration::from_secs(limits::DELIVERY_STABILITY_SECS.unsigned_abs()),
             signer: None,
             known_keys: Vec::new(),

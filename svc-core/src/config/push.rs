@@ -1,0 +1,157 @@
+//! The variables of web push: the key by which push services know this service, and whom they ask about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::ExposeSecret as _;
+use web_push_native::p256::SecretKey;
+use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint as _;
+use web_push_native::p256::pkcs8::EncodePrivateKey as _;
+use zeroize::Zeroizing;
+
+use super::reader::Reader;
+use crate::error::{Error, Result};
+
+/// How push services know this service.
+#[derive(Clone, Debug)]
+pub struct PushConfig {
+    /// `SVC_VAPID_PRIVATE_KEY`.
+    pub key: Arc<VapidKey>,
+    /// `SVC_VAPID_SUBJECT`, or else `SVC_PUBLIC_URL`, if that is https.
+    pub subject: Option<String>,
+}
+
+/// A key pair on the curve P-256 (RFC 8292). It shows its public half alone.
+pub struct VapidKey {
+    secret: SecretKey,
+    public: String,
+}
+
+impl VapidKey {
+    /// Creates the pair of a private key; none if there is no such key on the curve.
+    pub fn new(private: &[u8; 32]) -> Option<Self> {
+        let secret = SecretKey::from_slice(private).ok()?;
+        let public = URL_SAFE_NO_PAD.encode(secret.public_key().to_encoded_point(false));
+        Some(Self { secret, public })
+    }
+
+    /// Returns the public key as browsers take it: an uncompressed point, in base64url.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+
+    /// Returns the pair as a PKCS#8 document.
+    pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>> {
+        let document = self.secret.to_pkcs8_der().map_err(|error| Error::internal(error.to_string()))?;
+        Ok(document.to_bytes())
+    }
+}
+
+impl fmt::Debug for VapidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VapidKey({})", self.public)
+    }
+}
+
+impl Reader {
+    /// Returns how push services know this service; none without a key.
+    pub(super) fn push(&mut self, public_origin: Option<&str>) -> Option<PushConfig> {
+        const KEY: &str = "SVC_VAPID_PRIVATE_KEY";
+        let subject = self.vapid_subject();
+        let private = self.key(KEY)?;
+        let key = VapidKey::new(private.expose_secret());
+        if key.is_none() {
+            self.reject(&format!("{KEY}: there is no such key on the curve P-256"));
+        }
+        let public = public_origin.filter(|origin| origin.starts_with("https://")).map(str::to_owned);
+        Some(PushConfig { key: Arc::new(key?), subject: subject.or(public) })
+    }
+
+    fn vapid_subject(&mut self) -> Option<String> {
+        const NAME: &str = "SVC_VAPID_SUBJECT";
+        let subject = self.text(NAME);
+        if subject.is_empty() {
+            return None;
+        }
+        let (scheme, rest) = subject.split_once(':').unwrap_or_default();
+        let is_mail = scheme == "mailto" && rest.contains('@');
+        let is_page = scheme == "https" && rest.strip_prefix("//").is_some_and(|rest| !rest.is_empty());
+        let is_plain = subject.chars().all(|c| c.is_ascii_graphic());
+        if !is_plain || !(is_mail || is_page) {
+            self.reject(&format!("{NAME}: expected mailto:ADDRESS or https://PAGE, found \"{subject}\""));
+        }
+        Some(subject)
+    }
+
+    /// Returns whether requests may go to private addresses and over http.
+    pub(super) fn private_egress(&mut self, production: bool) -> bool {
+        const NAME: &str = "SVC_ALLOW_PRIVATE_EGRESS";
+        let is_set = self.flag(NAME);
+        if is_set && production {
+            self.reject_in_production(NAME);
+        }
+        is_set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    /// The private key of RFC 8292, 2.4, and its public key.
+    const PRIVATE: &str = "c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721";
+    const PUBLIC: &str =
+        "BGD-1LpUukWf0vAbVMp6wiosVkaAWSKWkpBCMSVtzrZ5A8bwMVHSOc93bSB7IMxe-CpmndA5URQkRyEicxmymSk";
+
+    fn read(vars: &[(&str, &str)]) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::read(vars, dir.path()).map_err(|error| error.detail().to_owned())
+    }
+
+    #[test]
+    fn push_services_know_the_service_by_its_key_and_whom_to_ask() {
+        assert!(read(&[("SVC_VAPID_SUBJECT", "mailto:ops@svc.example")]).unwrap().push.is_none());
+        let key = ("SVC_VAPID_PRIVATE_KEY", PRIVATE);
+        let subject = |vars: &[(&str, &str)]| {
+            let config = read(&[&[key], vars].concat()).unwrap();
+            assert!(!format!("{config:?}").contains("c9afa9"));
+            let push = config.push.unwrap();
+            assert_eq!(push.key.public(), PUBLIC);
+            push.subject
+        };
+        let (https, http) = (("SVC_PUBLIC_URL", "https://svc.example"), ("SVC_PUBLIC_URL", "http://here"));
+        assert_eq!(subject(&[]), None);
+        assert_eq!(subject(&[http]), None);
+        assert_eq!(subject(&[https]).as_deref(), Some("https://svc.example"));
+        let named = ("SVC_VAPID_SUBJECT", "mailto:ops@svc.example");
+        assert_eq!(subject(&[https, named]).as_deref(), Some("mailto:ops@svc.example"));
+    }
+
+    #[test]
+    fn what_is_no_key_or_nobody_to_ask_is_rejected() {
+        let (nothing, beyond) = ("0".repeat(64), "f".repeat(64));
+        for (name, value, why) in [
+            ("SVC_VAPID_PRIVATE_KEY", &*nothing, "no such key on the curve"),
+            ("SVC_VAPID_PRIVATE_KEY", &beyond, "no such key on the curve"),
+            ("SVC_VAPID_PRIVATE_KEY", "abc", "expected 32 bytes"),
+            ("SVC_VAPID_SUBJECT", "ops@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:ops", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "http://svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:a b@svc.example", "expected mailto:"),
+        ] {
+            let refusal = read(&[(name, value)]).unwrap_err();
+            assert!(refusal.contains(name) && refusal.contains(why), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn private_addresses_are_for_development() {
+        let open = ("SVC_ALLOW_PRIVATE_EGRESS", "1");
+        assert!(!read(&[]).unwrap().egress.is_open && read(&[open]).unwrap().egress.is_open);
+        let refusal = read(&[open, ("SVC_ENV", "production")]).unwrap_err();
+        assert!(refusal.contains("SVC_ALLOW_PRIVATE_EGRESS is not allowed while"), "{refusal}");
+    }
+}
