@@ -49,6 +49,7 @@ create table web_push (
     failures bigint not null,
     retry_at bigint,
     last_ok_at bigint,
+    has text,
     at bigint not null
 );
 create unique index web_push_endpoint on web_push (endpoint);

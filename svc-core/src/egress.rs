@@ -1,8 +1,8 @@
 //! Where requests of the service to other servers may go: to public addresses, over TLS.
 //!
-//! Somebody who can make the service send a request reaches nothing that is private beside it. Here is what can
-//! be told of an address without resolving its name; whoever sends the request checks what that resolves to by
-//! [`is_public`].
+//! Somebody who can make the service send a request reaches nothing that is private beside it. Here is what
+//! can be told of an address without resolving its name; whoever sends the request checks what that resolves
+//! to by [`is_public`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -83,6 +83,8 @@ ids! {
     BlockId,
     /// The id of a code that was asked for.
     CodeId,
+    /// The id of a browser's subscription for web push.
+    SubscriptionId,
     /// A review's id.
     ReviewId,
     /// The id of a finding of a review.

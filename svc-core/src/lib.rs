@@ -44,7 +44,7 @@
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
 //! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`config`], [`spool`],
-//! | | [`data_dir`], |
+//! | | [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |

@@ -57,6 +57,8 @@ pub const MUTED_MAX: usize = 100;
 pub const MAIL_DELAY_SECS: i64 = 120;
 /// How long whoever takes a parcel has to send it before it is taken again.
 pub const PARCEL_LEASE: Duration = Duration::from_secs(60);
+/// Browsers of a member that notifications are pushed to.
+pub const SUBSCRIPTIONS_MAX: i64 = 10;
 /// Items of an inbox that one call names.
 pub const MARKED_MAX: usize = 500;
 /// Relations that a message makes, apart from what its words cite.

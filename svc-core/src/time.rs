@@ -33,6 +33,12 @@ impl Time {
         self.0
     }
 
+    /// Returns the time of a date as headers of HTTP have it (RFC 9110, 5.6.7); none if it is none.
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let date = jiff::fmt::rfc2822::parse(text).ok()?;
+        Some(Self(date.timestamp().as_microsecond()))
+    }
+
     /// Returns the time `span` later, saturating on overflow.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {

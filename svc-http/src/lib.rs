@@ -44,6 +44,7 @@ mod mcp;
 mod ws;
 mod workers;
 mod mail;
+mod push;
 mod server;
 
 pub use limits::HttpSettings;

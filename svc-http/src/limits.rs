@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use svc_core::config::{Config, MailConfig, OidcConfig};
+use svc_core::config::{Config, MailConfig, OidcConfig, PushConfig};
+use svc_core::egress::Egress;
 use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -42,6 +43,10 @@ pub struct HttpSettings {
     pub oidc: Option<OidcConfig>,
     /// How members are mailed, if they are.
     pub mail: Option<MailConfig>,
+    /// How push services know this service; none if nothing is pushed.
+    pub push: Option<PushConfig>,
+    /// Where requests may go whose address a member has given.
+    pub egress: Egress,
     /// Whether a request without a credential acts as the first person.
     pub auth_disabled: bool,
     /// The workspace whose public channels anybody reads over MCP.
@@ -63,6 +68,8 @@ impl Default for HttpSettings {
             public_origin: None,
             oidc: None,
             mail: None,
+            push: None,
+            egress: Egress::default(),
             auth_disabled: false,
             anonymous_workspace: None,
             shutdown_drain: Duration::ZERO,
@@ -83,6 +90,8 @@ impl From<&Config> for HttpSettings {
             public_origin: config.public_origin.clone(),
             oidc: config.oidc.clone(),
             mail: config.mail.clone(),
+            push: config.push.clone(),
+            egress: config.egress,
             auth_disabled: config.auth_disabled,
             anonymous_workspace: config.anonymous_workspace,
             shutdown_drain: config.shutdown_drain,

@@ -2,8 +2,9 @@
 //!
 //! A name is resolved once, only public addresses count, and the connection goes to one of these; an address
 //! in the URL is checked in the same way. So nobody who can make this service send a request reaches what is
-//! private beside it. One host may be excepted, which the operator has named, or all, for development. Nothing
-//! is redirected, no proxy is used, no connection is kept, and time and bytes of a response are limited.
+//! private beside it. One host may be excepted, which the operator has named, or all, for development.
+//! Nothing is redirected, no proxy is used, no connection is kept, and time and bytes of a response are
+//! limited.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,11 +19,11 @@ use svc_core::egress::{Egress, is_public};
 use tokio::time::timeout;
 
 /// Longest time for resolving a name.
-const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time until there is a connection, the name and TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time of a whole exchange.
-const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes of a response's body.
 const BODY_MAX: usize = 512 << 10;
 
@@ -126,8 +127,9 @@ impl Outbound {
         Ok(made)
     }
 
-    /// Sends a request, and returns the status and the headers of the response, whatever they are. Its body is
-    /// not read.
+    /// Sends a request, and returns the status and the headers of the response, whatever they are.
+    ///
+    /// Its body is not read.
     ///
     /// The address may be a secret, so a failure does not name it.
     pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, Failed> {

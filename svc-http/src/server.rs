@@ -36,6 +36,7 @@ use crate::mail::MailSender;
 use crate::openapi::Document;
 use crate::pace::Pace;
 use crate::phase::Phase;
+use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
 use crate::shares::Shares;
 use crate::state::{Link, ServerState, Unverified};
@@ -132,6 +133,9 @@ fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
     let mut senders: Vec<Arc<dyn Sender>> = Vec::new();
     if let Some(mail) = &settings.mail {
         senders.push(Arc::new(MailSender::new(mail)?));
+    }
+    if let Some(push) = &settings.push {
+        senders.push(Arc::new(WebPush::new(push, settings.egress)?));
     }
     Ok(senders)
 }

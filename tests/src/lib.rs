@@ -16,6 +16,7 @@ mod pool;
 mod prepare;
 pub mod process;
 pub mod provider;
+pub mod push_service;
 pub mod refusals;
 pub mod search;
 mod server;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use svc_core::egress::Egress;
 use svc_core::entropy::Entropy;
 use svc_core::id::SessionId;
 use svc_core::note::NoteSigner;
@@ -26,6 +27,7 @@ use crate::client::stdio::Stdio;
 use crate::database::{TestDatabase, engines};
 use crate::pool::PooledDatabase;
 use crate::prepare::{Fixtures, People, make_samples};
+use crate::push_service;
 use crate::refusals;
 use crate::server::Server;
 
@@ -71,6 +73,10 @@ pub struct Setup {
     pub signs: bool,
     /// Whether members are mailed; they are unless set, if a test sends what is due.
     pub mail: bool,
+    /// Whether browsers can be registered for web push; they can unless set.
+    pub web_push: bool,
+    /// Where requests may go whose address a member has given.
+    pub egress: Egress,
     /// The settings of the world's server.
     pub http: HttpSettings,
 }
@@ -95,8 +101,19 @@ impl Default for Setup {
             replay_max: None,
             signs: true,
             mail: true,
+            web_push: true,
+            egress: Egress::default(),
             http: HttpSettings::default(),
         }
+    }
+}
+
+impl Setup {
+    /// One whose server pushes notifications, also to push services on this machine.
+    pub fn pushing() -> Self {
+        let egress = Egress { is_open: true };
+        let http = HttpSettings { push: Some(push_service::config()), egress, ..HttpSettings::default() };
+        Self { egress, http, ..Self::default() }
     }
 }
 
@@ -146,6 +163,8 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.retention_tick = None;
     options.settings.signer = setup.signs.then(|| NoteSigner::new(&SIGNS));
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
+    options.settings.vapid_public_key = setup.web_push.then(push_service::public_key);
+    options.settings.egress = setup.egress;
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);

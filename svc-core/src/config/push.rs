@@ -100,10 +100,10 @@ impl Reader {
 mod tests {
     use crate::config::Config;
 
-    /// The private key of RFC 8292, 2.4, and its public key.
+    /// The private key of RFC 6979, A.2.5, and its public key.
     const PRIVATE: &str = "c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721";
     const PUBLIC: &str =
-        "BGD-1LpUukWf0vAbVMp6wiosVkaAWSKWkpBCMSVtzrZ5A8bwMVHSOc93bSB7IMxe-CpmndA5URQkRyEicxmymSk";
+        "BGD-1LolWp0xyWHrdMY1bWjASbiSO2H6bOZpYi5g8p-2eQP-EAi4vJmkGunpVii8ZPLxsgwtfp9Rd6PClNRGIpk";
 
     fn read(vars: &[(&str, &str)]) -> Result<Config, String> {
         let dir = tempfile::tempdir().unwrap();

@@ -86,6 +86,7 @@ pub(crate) fn features() -> Vec<Feature> {
         outreach::preferences::feature(),
         outreach::mail::feature(),
         outreach::web_push::feature(),
+        outreach::push::feature(),
         parts::in_database(),
     ]
 }

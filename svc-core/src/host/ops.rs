@@ -25,6 +25,7 @@ pub use crate::integrity::subscriptions::{
 };
 pub use crate::integrity::taps::{Tap, TapEvent, TapPage, TapPosition};
 pub use crate::log::feed::{FrameBytes, FrameForm};
+pub use crate::outreach::push::{PUSH_TTL, PushPiece, WEB_PUSH};
 
 #[cfg(test)]
 mod tests {

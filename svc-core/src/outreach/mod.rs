@@ -2,10 +2,11 @@
 //!
 //! - `hours`: quiet hours and the times of digests, and `preferences`: what each member wants
 //! - `delivery_address`: where members are mailed, and `mail`: what they are mailed
-//! - `web_push`: the browsers in which members are notified
+//! - `web_push`: the browsers of members, and `push`: what they are told
 
 mod hours;
 pub(crate) mod delivery_address;
+pub(crate) mod web_push;
 pub(crate) mod preferences;
 pub(crate) mod mail;
-pub(crate) mod web_push;
+pub(crate) mod push;

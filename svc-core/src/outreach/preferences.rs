@@ -22,6 +22,7 @@ use crate::limits::MUTED_MAX;
 use crate::op::{Feature, Operation, Read, Records, Write, idempotent, read};
 use crate::outreach::delivery_address::{Delivery, delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
+use crate::outreach::web_push::{self, WebPush};
 use crate::text::Items;
 use crate::time::Time;
 
@@ -168,17 +169,23 @@ struct GetNotificationPreferences {
 }
 
 /// Which notifications you want, when, and where they go.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 struct PreferencesAndWays {
     #[serde(flatten)]
     preferences: Preferences,
     /// Where you are mailed; null if you have not set an address.
     delivery: Option<Delivery>,
+    /// The key of web push, and your browsers.
+    web_push: WebPush,
 }
 
 fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -> Result<PreferencesAndWays> {
     let member = cx.caller().member_id()?;
-    Ok(PreferencesAndWays { preferences: kept(cx, member)?, delivery: delivery(cx, member)? })
+    Ok(PreferencesAndWays {
+        preferences: kept(cx, member)?,
+        delivery: delivery(cx, member)?,
+        web_push: web_push::shown(cx)?,
+    })
 }
 
 /// Returns the preferences of a member: those that it has set, or else the usual ones.

@@ -1,7 +1,447 @@
-//! Web push: the browsers in which members are notified.
+//! The browsers of a member to which notifications are pushed: their subscriptions at push services.
+//!
+//! What a browser says of its subscription lets others send to it, so it is shown to its member alone, and
+//! not at all where things are written down. An endpoint belongs to the member who registered it last,
+//! because a browser has one, whoever uses it.
 
-use crate::op::{Feature, Records};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD_INDIFFERENT;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::json;
+use url::Url;
+use web_push_native::p256::PublicKey;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::error::{Code, Error};
+use crate::id::{MemberId, SubscriptionId};
+use crate::limits::{SUBSCRIPTIONS_MAX, URI_MAX};
+use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
+use crate::store::{FromValue, Param, ToParam, Value, columns};
+use crate::text::Text;
+use crate::time::Time;
+
+/// How long to wait once a push service has failed; twice as long after each further failure.
+const RETRY_SHORTEST: Duration = Duration::from_secs(60);
+/// How long to wait at most, unless the push service asks for more.
+const RETRY_LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().records(vec![Records::table("web_push", "id").through("member_id", "members").stays()])
+    Feature::new()
+        .operations("notifications", operations())
+        .sample(Sample::new("subscription", "register_web_push", |_| browser("https://push.example/ada")))
+        .records(vec![Records::table("web_push", "id").through("member_id", "members").stays()])
+}
+
+fn operations() -> Vec<Operation> {
+    vec![
+        idempotent("register_web_push", register_web_push)
+            .title("Register a browser for web push")
+            .post("/me/web-push")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::WrongState, Code::NotEnabled])
+            .example(|_| browser("https://push.example/ada/laptop")),
+        destructive("remove_web_push", remove_web_push)
+            .title("Push no more to a browser")
+            .delete("/me/web-push/{subscription_id}")
+            .needs(&[WorkspaceRead])
+            .personal()
+            .refuses(&[Code::Forbidden, Code::NotFound])
+            .example(|w| json!({"subscription_id": w.id("subscription")})),
+    ]
+}
+
+/// What a browser says of its subscription, with the keys of RFC 8291, 5.
+fn browser(endpoint: &str) -> serde_json::Value {
+    json!({
+        "endpoint": endpoint,
+        "expirationTime": null,
+        "keys": {
+            "p256dh":
+                "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        },
+    })
+}
+
+/// A browser that notifications are pushed to.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Subscription {
+    /// The subscription's id.
+    id: SubscriptionId,
+    /// Its address at the push service of the browser.
+    endpoint: String,
+    /// When you registered it, the last time.
+    created_at: Time,
+    /// When the push service has last taken a notification for it; null if never.
+    last_ok_at: Option<Time>,
+}
+
+columns! {
+    subscription_columns: Subscription as w { id, endpoint, created_at = at, last_ok_at }
+}
+
+/// Where a notification goes, and what it is encrypted for. It does not show itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Browser {
+    /// The address at the push service.
+    pub endpoint: String,
+    /// The public key of the browser: an uncompressed point on P-256.
+    pub p256dh: Point,
+    /// The secret that the browser and the service share.
+    pub auth: AuthSecret,
+}
+
+impl fmt::Debug for Browser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Browser")
+    }
+}
+
+/// A type of bytes that are sent in base64url, and are not shown.
+macro_rules! bytes_of_browser {
+    ($(#[$doc:meta])* $name:ident, $length:literal, $expected:literal, $is_right:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq)]
+        pub struct $name([u8; $length]);
+
+        impl $name {
+            fn new(bytes: &[u8]) -> Option<Self> {
+                let bytes = bytes.try_into().ok()?;
+                let is_right: fn(&[u8; $length]) -> bool = $is_right;
+                is_right(&bytes).then_some(Self(bytes))
+            }
+
+            /// Returns the bytes.
+            pub fn bytes(&self) -> &[u8; $length] {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let bytes = URL_SAFE_NO_PAD_INDIFFERENT.decode(text).ok();
+                bytes.and_then(|bytes| Self::new(&bytes)).ok_or_else(|| de::Error::custom($expected))
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_-]+=*$", "maxLength": 100})
+            }
+        }
+
+        impl FromValue for $name {
+            fn from_value(value: Value) -> Result<Self> {
+                let bytes = Vec::<u8>::from_value(value)?;
+                Self::new(&bytes).ok_or_else(|| Error::internal(concat!("a column of web_push, ", $expected)))
+            }
+        }
+
+        impl ToParam for $name {
+            fn param(&self) -> Param<'_> {
+                Param::Bytes(&self.0)
+            }
+        }
+    };
+}
+
+bytes_of_browser! {
+    /// The public key of a browser.
+    Point, 65, "`p256dh`: expected an uncompressed point on the curve P-256, in base64url",
+    |bytes| PublicKey::from_sec1_bytes(bytes).is_ok()
+}
+
+bytes_of_browser! {
+    /// The secret that a browser shares with those who send to it.
+    AuthSecret, 16, "`auth`: expected 16 bytes in base64url", |_| true
+}
+
+/// The keys of a subscription.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+struct Keys {
+    /// The public key of the browser: an uncompressed point on P-256, in base64url.
+    p256dh: Point,
+    /// The secret that the browser shares with who sends to it: 16 bytes in base64url.
+    auth: AuthSecret,
+}
+
+/// Registers a browser to which your notifications are pushed, and returns its subscription.
+///
+/// The browser subscribes with the `public_key` in your notification preferences as its
+/// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering it again
+/// replaces its keys; an endpoint that somebody else had registered is yours from then on. What is pushed is
+/// encrypted for the browser. A subscription that its push service does not know any more goes by itself.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you have 10 subscriptions
+/// already; 409 `not-enabled` if the service has no key for web push.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RegisterWebPush {
+    /// Whose browser it is: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+    /// The address at the push service: https, at a public host.
+    endpoint: Text<1, URI_MAX>,
+    /// When the subscription ends by itself, as browsers say it. It is not used: the push service tells.
+    #[serde(rename = "expirationTime")]
+    _expiration_time: Option<f64>,
+    /// The keys that notifications are encrypted for.
+    keys: Keys,
+}
+
+fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subscription> {
+    check_enabled(cx)?;
+    let member = cx.caller().member_id()?;
+    let endpoint = address(cx, &input.endpoint)?;
+    let (others,): (i64,) =
+        cx.one(OTHERS, &[&member, &endpoint])?.ok_or_else(|| Error::internal("a count returned no row"))?;
+    if others >= SUBSCRIPTIONS_MAX {
+        let detail = format!("you have {SUBSCRIPTIONS_MAX} subscriptions, the maximum");
+        return Err(Error::wrong_state(detail));
+    }
+    let (id, now): (SubscriptionId, _) = (cx.new_id()?, cx.now());
+    let Keys { p256dh, auth } = &input.keys;
+    cx.execute(1, REGISTER, &[&id, &member, &endpoint, p256dh, auth, &now])?;
+    cx.one(REGISTERED, &[&endpoint])?.ok_or_else(|| Error::internal("what was just registered is missing"))
+}
+
+const OTHERS: &str = "select count(*) from web_push where member_id = $1 and endpoint <> $2";
+
+/// Of an endpoint that is there already, its member keeps the id.
+const REGISTER: &str = "
+    insert into web_push (id, member_id, endpoint, p256dh, auth, failures, at)
+    values ($1, $2, $3, $4, $5, 0, $6)
+    on conflict (endpoint) do update set
+        id = case when web_push.member_id = excluded.member_id then web_push.id else excluded.id end,
+        last_ok_at = case when web_push.member_id = excluded.member_id then web_push.last_ok_at end,
+        member_id = excluded.member_id, p256dh = excluded.p256dh, auth = excluded.auth, at = excluded.at,
+        failures = 0, retry_at = null, has = null";
+
+const REGISTERED: &str =
+    concat!("select ", subscription_columns!(), " from web_push w where w.endpoint = $1");
+
+fn check_enabled(cx: &Read<'_>) -> Result<()> {
+    match cx.settings().vapid_public_key {
+        Some(_) => Ok(()),
+        None => Err(Error::new(Code::NotEnabled, "web push is not enabled: set SVC_VAPID_PRIVATE_KEY")),
+    }
+}
+
+/// Returns the address that the text of an endpoint names, if requests may go there.
+///
+/// The error says nothing of the text, which is a secret.
+fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
+    let rejected = |why: &str| Error::malformed(format!("`endpoint`: {why}"));
+    let url = Url::parse(endpoint).map_err(|_| rejected("it is no address"))?;
+    cx.settings().egress.check(&url).map_err(rejected)?;
+    if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
+        return Err(rejected("expected neither a user nor a fragment"));
+    }
+    let address = String::from(url);
+    if address.len() > URI_MAX { Err(rejected("it is too long")) } else { Ok(address) }
+}
+
+/// Removes a browser of yours: nothing is pushed to it any more. Returns its subscription.
+///
+/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoveWebPush {
+    /// The subscription.
+    subscription_id: SubscriptionId,
+    /// Whose browser it is: yours.
+    #[serde(rename = "member_id")]
+    _member_id: Option<MemberId>,
+}
+
+fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
+    let member = cx.caller().member_id()?;
+    let found = cx.one(OF_MEMBER_BY_ID, &[&input.subscription_id, &member])?;
+    let subscription: Subscription = found.ok_or_else(|| Error::not_found("subscription"))?;
+    remove(cx, subscription.id)?;
+    Ok(subscription)
+}
+
+const OF_MEMBER_BY_ID: &str =
+    concat!("select ", subscription_columns!(), " from web_push w where w.id = $1 and w.member_id = $2");
+
+/// Removes a subscription.
+pub(super) fn remove(cx: &mut Write<'_>, subscription: SubscriptionId) -> Result<()> {
+    cx.execute_any(REMOVE, &[&subscription])
+}
+
+const REMOVE: &str = "delete from web_push where id = $1";
+
+/// What a member can know of web push.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct WebPush {
+    /// The `applicationServerKey` that browsers subscribe with; null if web push is not enabled.
+    public_key: Option<String>,
+    /// Your browsers, in the order in which you have registered them.
+    subscriptions: Vec<Subscription>,
+}
+
+/// Returns what the caller can know of web push.
+pub(super) fn shown(cx: &Read<'_>) -> Result<WebPush> {
+    let subscriptions = cx.query(OF_MEMBER, &[&cx.caller().member_id()?])?;
+    Ok(WebPush { public_key: cx.settings().vapid_public_key.clone(), subscriptions })
+}
+
+const OF_MEMBER: &str = concat!(
+    "select ",
+    subscription_columns!(),
+    " from web_push w where w.member_id = $1 order by w.at, w.id"
+);
+
+/// A subscription to which notifications are pushed.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub id: SubscriptionId,
+    pub browser: Browser,
+    /// How often in a row its push service has failed.
+    pub failures: i64,
+    /// When its push service may be asked again; null if at once.
+    pub retry_at: Option<Time>,
+    /// The items that it has, although another subscription of its member lacks them still.
+    pub has: Vec<i64>,
+}
+
+/// A target's row.
+struct StoredTarget {
+    id: SubscriptionId,
+    endpoint: String,
+    p256dh: Point,
+    auth: AuthSecret,
+    failures: i64,
+    retry_at: Option<Time>,
+    has: Option<String>,
+}
+
+columns! {
+    target_columns: StoredTarget as w { id, endpoint, p256dh, auth, failures, retry_at, has }
+}
+
+/// Returns the subscriptions of a member.
+pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<Target>> {
+    let stored: Vec<StoredTarget> = cx.query(TARGETS, &[&member])?;
+    let open = |stored: StoredTarget| {
+        let StoredTarget { id, endpoint, p256dh, auth, failures, retry_at, has } = stored;
+        let has = has.map_or(Ok(Vec::new()), |has| serde_json::from_str(&has).map_err(Error::internal))?;
+        Ok(Target { id, browser: Browser { endpoint, p256dh, auth }, failures, retry_at, has })
+    };
+    stored.into_iter().map(open).collect()
+}
+
+const TARGETS: &str =
+    concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
+
+/// Keeps how a target has fared: `is_ok` if its push service has taken something just now.
+pub(super) fn keep(cx: &mut Write<'_>, target: &Target, is_ok: bool) -> Result<()> {
+    let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
+    let ok_at = is_ok.then(|| cx.now());
+    // It may have been registered anew or removed meanwhile.
+    cx.execute_any(KEEP, &[&target.id, &target.failures, &target.retry_at, &has, &ok_at])
+}
+
+const KEEP: &str = "
+    update web_push set failures = $2, retry_at = $3, has = $4, last_ok_at = coalesce($5, last_ok_at)
+    where id = $1";
+
+impl Target {
+    /// Notes that its push service has taken something.
+    pub fn succeed(&mut self) {
+        (self.failures, self.retry_at) = (0, None);
+    }
+
+    /// Notes that its push service has failed, and when it may be asked again: not before `after`, if it has
+    /// said that.
+    pub fn fail(&mut self, now: Time, after: Option<Duration>) {
+        let doublings = u32::try_from(self.failures).unwrap_or(u32::MAX).min(31);
+        let pause = RETRY_SHORTEST.saturating_mul(1_u32 << doublings).min(RETRY_LONGEST);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.plus(after.map_or(pause, |after| after.max(pause))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(text: &str) -> Result<Point, serde_json::Error> {
+        serde_json::from_value(json!(text))
+    }
+
+    #[test]
+    fn a_key_is_a_point_on_the_curve_and_a_secret_has_16_bytes() {
+        let right = browser("https://push.example/")["keys"]["p256dh"].as_str().unwrap().to_owned();
+        assert!(point(&right).is_ok() && point(&format!("{right}=")).is_ok());
+        let bytes = URL_SAFE_NO_PAD_INDIFFERENT.decode(&right).unwrap();
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD_INDIFFERENT.encode(bytes);
+        let mut off = bytes.clone();
+        off[64] ^= 1;
+        let compressed = [&[2 + (bytes[64] & 1)], &bytes[1..33]].concat();
+        assert!(PublicKey::from_sec1_bytes(&compressed).is_ok(), "a control: it is the same point");
+        for wrong in [encode(&off), encode(&compressed), encode(&bytes[1..]), encode(&[0]), encode(&[0; 65])]
+        {
+            let error = point(&wrong).unwrap_err().to_string();
+            assert!(error.starts_with("`p256dh`: expected an uncompressed point"), "{error}");
+            assert!(!error.contains(&wrong));
+        }
+        let secret = |length: usize| serde_json::from_value::<AuthSecret>(json!(encode(&vec![1; length])));
+        assert!(secret(16).is_ok());
+        for length in [0, 15, 17, 32] {
+            assert!(secret(length).unwrap_err().to_string().contains("expected 16 bytes"));
+        }
+        assert!(point("not base64!").is_err());
+    }
+
+    #[test]
+    fn pauses_grow_from_failure_to_failure_and_are_never_shorter_than_asked_for() {
+        let target = |failures| Target {
+            id: uuid::Uuid::nil().into(),
+            browser: Browser {
+                endpoint: "https://push.example/a-secret".to_owned(),
+                p256dh: point(browser("")["keys"]["p256dh"].as_str().unwrap()).unwrap(),
+                auth: AuthSecret::new(&[1; 16]).unwrap(),
+            },
+            failures,
+            retry_at: None,
+            has: Vec::new(),
+        };
+        let shown = format!("{:?}", target(0).browser);
+        assert_eq!(shown, "Browser", "nothing of it is shown");
+        let now = Time::from_micros(1);
+        let pause = |failures, after| {
+            let mut target = target(failures);
+            target.fail(now, after);
+            target.retry_at.unwrap().since(now)
+        };
+        let of = |secs| Duration::from_secs(secs);
+        assert_eq!((pause(0, None), pause(1, None), pause(4, None)), (of(60), of(120), of(960)));
+        assert_eq!((pause(6, None), pause(40, None), pause(i64::MAX, None)), (of(3600), of(3600), of(3600)));
+        assert_eq!((pause(0, Some(of(5))), pause(0, Some(of(7200)))), (of(60), of(7200)));
+    }
 }

@@ -389,9 +389,8 @@ fn pages_are_made_in_one_place() {
     for source in sources().iter().filter(in_core) {
         for field in ["items: Vec<", "next_cursor: Option<Cursor>"] {
             let found = source.lines_with_code(field);
-            findings.extend(found.map(|line| {
-                format!("{}:{line}: a page of its own: page.rs has the one that is bounded", source.path)
-            }));
+            findings
+                .extend(found.map(|line| format!("{}:{line}: page.rs has the bounded page", source.path)));
         }
     }
     none(findings);

@@ -115,7 +115,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     (
         "inbox",
         "conversation/inbox",
-        &["conversation/channels", "conversation/notifications", "log/bus", "outreach/mail"],
+        &["conversation/channels", "conversation/notifications", "log/bus", "outreach/mail", "outreach/push"],
     ),
     ("inbox_rules", "outreach/preferences", &["conversation/inbox"]),
     ("key_checks", "log/keys", &[]),
@@ -141,6 +141,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/presence",
             "integrity/snapshot",
             "outreach/mail",
+            "outreach/push",
         ],
     ),
     ("memory_blocks", "conversation/memory", &[]),
@@ -251,6 +252,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "op/declare",
             "conversation/presence",
             "outreach/mail",
+            "outreach/push",
         ],
     ),
 ];

@@ -1,5 +1,8 @@
-//! What leaves the service.
+//! What leaves the service for its members.
 
 mod mail;
 mod mail_server;
 mod mail_times;
+mod push;
+mod push_services;
+mod web_push;

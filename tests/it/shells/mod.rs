@@ -15,3 +15,4 @@ mod story;
 mod subscriptions;
 mod scim;
 pub mod transports;
+mod web_push;

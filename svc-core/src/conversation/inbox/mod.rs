@@ -190,7 +190,7 @@ fn add(
         (false, Engine::Postgres) => GROUP_POSTGRES,
     };
     let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));
-    let push_at = cx.settings().pushes.then_some(now);
+    let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
     let mut params: Vec<&dyn ToParam> =
         vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
     if is_listed {

@@ -145,6 +145,17 @@ pub(crate) fn set_due(
     with_lsns(cx, out.statements().set, lsns, |cx, sql, lsns| cx.execute_any(sql, &[&member, &due, lsns]))
 }
 
+/// Returns which of these items are due at some time.
+pub(crate) fn still_due(cx: &mut Write<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<Vec<i64>> {
+    let mut due = Vec::new();
+    with_lsns(cx, out.statements().still, lsns, |cx, sql, lsns| {
+        let rows: Vec<(i64,)> = cx.query(sql, &[&member, lsns])?;
+        due.extend(rows.into_iter().map(|(lsn,)| lsn));
+        Ok(())
+    })?;
+    Ok(due)
+}
+
 /// Lets nothing be due of a member any more.
 pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: Out) -> Result<()> {
     cx.execute_any(out.statements().drop, &[&member])
@@ -170,6 +181,7 @@ struct Statements {
     postpone: &'static str,
     oldest: &'static str,
     set: [&'static str; 2],
+    still: [&'static str; 2],
     drop: &'static str,
 }
 
@@ -225,6 +237,11 @@ macro_rules! statements {
                     " is not null and "
                 ),
                 "$3",
+                ""
+            ),
+            still: in_lsns!(
+                concat!("select lsn from inbox where member_id = $1 and ", $due, " is not null and "),
+                "$2",
                 ""
             ),
             drop: concat!(

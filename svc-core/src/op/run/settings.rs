@@ -84,8 +84,6 @@ pub struct Settings {
     pub retention_tick: Option<Duration>,
     /// How members are mailed; none if they are not.
     pub mail: Option<MailSettings>,
-    /// Whether browsers are notified.
-    pub pushes: bool,
     /// Most events that are sent to a subscriber beyond what it has said that it wants.
     pub replay_max: usize,
     /// The time between rounds of the claim reaper; none leaves it to other processes.
@@ -114,7 +112,6 @@ impl Default for Settings {
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             mail: None,
-            pushes: false,
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
             left_out: None,

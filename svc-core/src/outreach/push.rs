@@ -1,0 +1,320 @@
+//! Web push as a way out: what is pushed to the browsers of a member, and what becomes of it.
+//!
+//! What is due in a thread is one notification, to each browser. A browser whose push service fails is left
+//! alone for a while, and the items wait for it; those that have them meanwhile are noted, so that none hears
+//! of an item twice. What still waits after a day is given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::preferences;
+use super::web_push::{self, Browser, Target};
+use crate::Result;
+use crate::conversation::inbox::InboxReason;
+use crate::conversation::notifications::outgoing::{
+    Out, OutgoingItem, drop_due, postpone, set_due, still_due, take_due,
+};
+use crate::error::Error;
+use crate::hash::sha256;
+use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, WorkspaceId};
+use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Way, Write};
+use crate::time::Time;
+
+/// The name of the way.
+pub const WEB_PUSH: &str = "web_push";
+
+/// How long a push service keeps a notification for a browser that is away, and a notification waits for a
+/// push service.
+pub const PUSH_TTL: Duration = Duration::from_secs(86_400);
+
+/// Threads and channels that one parcel tells a browser of.
+const PLACES_MAX: usize = 10;
+/// Bytes that a notification has less than, before it is encrypted.
+const PAYLOAD_MAX: usize = 3072;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().ways(vec![Way { name: WEB_PUSH, queue: Queue::Own(OwnQueue { due: DUE, take }), settle }])
+}
+
+/// Who has something due.
+const DUE: &str = "
+    select m.workspace_id, m.id from members m join workspaces w on w.id = m.workspace_id
+    where w.state = 'live' and m.id in (
+        select f.member_id from (
+            select i.member_id from inbox i where i.push_due <= $1 order by i.push_due limit 1000) f)
+    order by m.id limit $2";
+
+/// A notification for one browser.
+pub struct PushPiece {
+    /// Where it goes, and what it is encrypted for.
+    pub browser: Browser,
+    /// What a later notification replaces this one by.
+    pub topic: String,
+    /// Whether somebody has spoken to the member.
+    pub is_urgent: bool,
+    /// What the browser gets.
+    pub payload: Vec<u8>,
+    /// When it was taken.
+    pub taken_at: Time,
+    /// The browser, as its member knows it.
+    pub subscription: SubscriptionId,
+    /// The items that it tells of: their positions, and when each came to be.
+    tells_of: Vec<(i64, Time)>,
+}
+
+/// What a browser gets: the newest of what is new in one place, and how much there is.
+#[derive(Serialize)]
+struct Notification<'a> {
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    /// The name of the channel; null for a direct message.
+    channel: Option<&'a str>,
+    thread_id: Option<ThreadId>,
+    /// The title of the thread.
+    thread: Option<&'a str>,
+    message_id: Option<MessageId>,
+    lsn: i64,
+    at: Time,
+    reason: InboxReason,
+    /// The handle of who did it; null for the service itself.
+    actor: Option<&'a str>,
+    preview: Option<&'a str>,
+    /// How many items it tells of.
+    count: usize,
+}
+
+/// Takes what a member has due, unless it is quiet, or none of its browsers may be asked yet.
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+    let now = cx.now();
+    let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
+    if active != Some((true,)) {
+        drop_due(cx, member, Out::Push)?;
+        return Ok(None);
+    }
+    let preferences = preferences::kept(cx, member)?;
+    if let Some(until) = preferences.quiet_until(now) {
+        postpone(cx, member, Out::Push, until)?;
+        return Ok(None);
+    }
+    let targets = web_push::targets(cx, member)?;
+    let Some(first) = targets.iter().map(|target| target.retry_at.unwrap_or(now)).min() else {
+        drop_due(cx, member, Out::Push)?;
+        return Ok(None);
+    };
+    if first > now {
+        postpone(cx, member, Out::Push, first)?;
+        return Ok(None);
+    }
+    let items = take_due(cx, member, Out::Push, &preferences.on(Out::Push))?;
+    let places = places(&items);
+    let workspace = cx.caller().workspace_id;
+    let mut pieces = Vec::new();
+    for target in targets.iter().filter(|target| target.retry_at.is_none_or(|at| at <= now)) {
+        for (place, items) in &places {
+            pieces.extend(piece(workspace, target, *place, items, now)?);
+        }
+    }
+    if pieces.is_empty() {
+        // Those that may be asked have it all; what is left is for others.
+        let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
+        let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
+        set_due(cx, member, Out::Push, &lsns, later)?;
+        return Ok(None);
+    }
+    Ok(Some(Parcel::new(WEB_PUSH, workspace, member, pieces)))
+}
+
+const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";
+
+/// Returns the items of each place, the first places only; those of others stay leased, and come next.
+fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
+    let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
+    for item in items {
+        let place = item.thread_id.map_or(item.channel_id.uuid(), ThreadId::uuid);
+        let is_full = places.len() >= PLACES_MAX;
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, items)) => items.push(item),
+            None if !is_full => places.push((place, vec![item])),
+            None => {}
+        }
+    }
+    places
+}
+
+/// Returns the notification of the items of a place that a browser does not have yet.
+fn piece(
+    workspace_id: WorkspaceId,
+    target: &Target,
+    place: Uuid,
+    items: &[&OutgoingItem],
+    taken_at: Time,
+) -> Result<Option<PushPiece>> {
+    let lacking: Vec<&OutgoingItem> =
+        items.iter().copied().filter(|item| !target.has.contains(&item.lsn)).collect();
+    let Some(newest) = lacking.last() else { return Ok(None) };
+    let is_urgent = lacking.iter().any(|item| {
+        item.reasons.each().any(|reason| matches!(reason, InboxReason::Mention | InboxReason::Dm))
+    });
+    Ok(Some(PushPiece {
+        browser: target.browser.clone(),
+        topic: topic(place),
+        is_urgent,
+        payload: payload(workspace_id, newest, lacking.len())?,
+        taken_at,
+        subscription: target.id,
+        tells_of: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+    }))
+}
+
+/// Returns what stands for a place at push services, which do not learn what it is (RFC 8030, 5.4).
+fn topic(place: Uuid) -> String {
+    let hash = sha256(place.as_bytes());
+    URL_SAFE_NO_PAD.encode(hash).chars().take(22).collect()
+}
+
+/// Returns what a browser gets, in less than [`PAYLOAD_MAX`] bytes: words are cut if they take more.
+fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Result<Vec<u8>> {
+    let mut notification = Notification {
+        workspace_id,
+        channel_id: newest.channel_id,
+        channel: Some(&*newest.channel).filter(|_| !newest.dm),
+        thread_id: newest.thread_id,
+        thread: newest.thread.as_deref(),
+        message_id: newest.message_id,
+        lsn: newest.lsn,
+        at: newest.at,
+        reason: newest.reasons.strongest()?,
+        actor: newest.actor.as_deref(),
+        preview: newest.preview.as_deref(),
+        count,
+    };
+    loop {
+        let payload = serde_json::to_vec(&notification).map_err(Error::internal)?;
+        if payload.len() < PAYLOAD_MAX {
+            return Ok(payload);
+        }
+        let texts = [
+            &mut notification.preview,
+            &mut notification.thread,
+            &mut notification.channel,
+            &mut notification.actor,
+        ];
+        let longest = texts.into_iter().flatten().max_by_key(|text| text.len());
+        let longest = longest.ok_or_else(|| Error::internal("a notification is too long without words"))?;
+        *longest = first_half(longest);
+    }
+}
+
+fn first_half(text: &str) -> &str {
+    let middle = text.char_indices().nth(text.chars().count() / 2);
+    middle.and_then(|(at, _)| text.get(..at)).unwrap_or_default()
+}
+
+/// Records what push services have said: which browsers have what, and when the others are tried again.
+fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
+    let (member, now) = (parcel.member_id(), cx.now());
+    let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces::<PushPiece>().iter().zip(arrivals).collect();
+    let mut targets = Vec::new();
+    for mut target in web_push::targets(cx, member)? {
+        let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);
+        if of_target().any(|(_, arrival)| matches!(arrival, Arrival::Refused { .. })) {
+            web_push::remove(cx, target.id)?;
+            continue;
+        }
+        let failed = of_target().find_map(|(_, arrival)| match arrival {
+            Arrival::Later { after, .. } => Some(*after),
+            _ => None,
+        });
+        let has: Vec<i64> = of_target()
+            .filter(|(_, arrival)| **arrival == Arrival::Accepted)
+            .flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn))
+            .collect();
+        let is_ok = !has.is_empty();
+        target.has.extend(has);
+        match failed {
+            Some(after) => target.fail(now, after),
+            None if is_ok => target.succeed(),
+            None => {}
+        }
+        targets.push((target, is_ok));
+    }
+    let items: BTreeMap<i64, Time> =
+        sent.iter().flat_map(|(piece, _)| piece.tells_of.iter().copied()).collect();
+    let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
+    for (lsn, at) in items {
+        by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
+    }
+    for (due, lsns) in by_due {
+        set_due(cx, member, Out::Push, &lsns, due)?;
+    }
+    let had: BTreeSet<i64> = targets.iter().flat_map(|(target, _)| target.has.iter().copied()).collect();
+    let had: Vec<i64> = had.into_iter().collect();
+    let waiting: BTreeSet<i64> = still_due(cx, member, Out::Push, &had)?.into_iter().collect();
+    for (mut target, is_ok) in targets {
+        target.has.retain(|lsn| waiting.contains(lsn));
+        web_push::keep(cx, &target, is_ok)?;
+    }
+    Ok(())
+}
+
+/// Returns when an item is due for the first of those who lack it; none if nobody does, or will any more.
+fn next_due(targets: &[(Target, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
+    let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
+    let due = lacking.map(|target| target.retry_at.unwrap_or(now));
+    due.filter(|due| *due <= now || *due <= at.plus(PUSH_TTL)).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::inbox::Reasons;
+    use crate::store::{FromValue as _, Value};
+
+    #[test]
+    fn a_topic_is_the_same_for_a_place_and_says_nothing_of_it() {
+        let place = Uuid::from_u128(7);
+        let topic = topic(place);
+        assert_eq!(topic.len(), 22);
+        assert!(topic.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')));
+        assert_eq!(topic, super::topic(place));
+        assert_ne!(topic, super::topic(Uuid::from_u128(8)));
+    }
+
+    #[test]
+    fn words_are_cut_until_a_notification_fits() {
+        let item = |text: &str| OutgoingItem {
+            lsn: i64::MAX,
+            at: Time::LAST,
+            reasons: Reasons::from_value(Value::Int(InboxReason::Mention.bit())).unwrap(),
+            channel_id: Uuid::nil().into(),
+            dm: false,
+            channel: text.to_owned(),
+            thread_id: Some(Uuid::nil().into()),
+            thread: Some(text.to_owned()),
+            message_id: Some(Uuid::nil().into()),
+            actor: Some("ada".to_owned()),
+            preview: Some(text.to_owned()),
+        };
+        let read = |text: &str| {
+            let payload = payload(Uuid::nil().into(), &item(text), 3).unwrap();
+            assert!(payload.len() < PAYLOAD_MAX, "{}", payload.len());
+            serde_json::from_slice::<serde_json::Value>(&payload).unwrap()
+        };
+        let short = read("words");
+        assert_eq!(
+            (&short["preview"], &short["thread"], &short["count"]),
+            (&"words".into(), &"words".into(), &3.into())
+        );
+        for text in ["\u{1}".repeat(200), "\u{1f600}".repeat(5000), "x".repeat(3072)] {
+            let long = read(&text);
+            let cut = long["preview"].as_str().unwrap();
+            assert!(!cut.is_empty() && text.starts_with(cut), "{cut}");
+            assert_eq!(long["actor"], "ada");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Sending web push: a notification is encrypted for a browser, signed as this service's, and handed to the
+//! push service of the browser (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
+//!
+//! A push service learns who sends, how urgent it is, and which notifications replace each other. It is asked
+//! once for each notification; what it fails to take is offered again later. Nothing of an address or a key
+//! is logged.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use reqwest::Url;
+use serde::Serialize;
+use svc_core::config::PushConfig;
+use svc_core::egress::Egress;
+use svc_core::op::{Arrival, Parcel};
+use svc_core::ops::{PUSH_TTL, PushPiece, WEB_PUSH};
+use svc_core::time::Time;
+use svc_core::{Error, Result};
+use tokio::time::Instant;
+use web_push_native::p256::PublicKey;
+use web_push_native::{Auth, encrypt};
+
+use crate::outbound::{NAME_TIMEOUT, Outbound, Reach, TOTAL_TIMEOUT};
+use crate::workers::{SEND_TIMEOUT, Sender};
+
+/// What is kept of an answer, before its status.
+const DETAIL: &str = "the push service answered";
+/// Most origins of push services whose tokens are kept.
+const TOKENS_MAX: usize = 256;
+/// How long a token counts from the hour in which it was made: a day is the most that push services take.
+const TOKEN_LIFE: Duration = Duration::from_secs(12 * HOUR);
+const HOUR: u64 = 3600;
+
+/// What pushes notifications to browsers.
+pub(crate) struct WebPush {
+    outbound: Outbound,
+    signer: Signer,
+}
+
+impl WebPush {
+    pub fn new(config: &PushConfig, egress: Egress) -> Result<Self> {
+        let outbound = Outbound::new(Reach { egress, ..Reach::default() }).map_err(Error::internal)?;
+        Ok(Self { outbound, signer: Signer::new(config)? })
+    }
+
+    /// Sends the notifications for one browser, one by one, until one of them fails.
+    async fn send_all(&self, pieces: &[&PushPiece]) -> Vec<Arrival> {
+        let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
+        let mut arrivals = Vec::new();
+        for piece in pieces {
+            let arrival = match arrivals.last() {
+                None | Some(Arrival::Accepted) if Instant::now() < last => self.send_one(piece).await,
+                _ => Arrival::NotTried,
+            };
+            if let Arrival::Later { detail, .. } | Arrival::Refused { detail } = &arrival {
+                let subscription = piece.subscription;
+                tracing::warn!(%subscription, %detail, "a push service has not taken a notification");
+            }
+            arrivals.push(arrival);
+        }
+        arrivals
+    }
+
+    async fn send_one(&self, piece: &PushPiece) -> Arrival {
+        let later = |detail: String| Arrival::Later { detail, after: None };
+        let request = match self.request(piece) {
+            Ok(request) => request,
+            Err(error) => return later(error.detail().to_owned()),
+        };
+        let head = match self.outbound.send_for_head(request).await {
+            Ok(head) => head,
+            Err(failed) => return later(failed.to_string()),
+        };
+        let status = head.status();
+        let detail = format!("{DETAIL} {}", status.as_u16());
+        match status {
+            _ if status.is_success() => Arrival::Accepted,
+            StatusCode::NOT_FOUND | StatusCode::GONE => Arrival::Refused { detail },
+            _ => Arrival::Later { detail, after: retry_after(head.headers(), piece.taken_at) },
+        }
+    }
+
+    /// Returns the request that hands a notification to a push service.
+    fn request(&self, piece: &PushPiece) -> Result<Request<Vec<u8>>> {
+        let browser = &piece.browser;
+        let key = PublicKey::from_sec1_bytes(browser.p256dh.bytes());
+        let key = key.map_err(|_| Error::internal("the key of a browser is not on the curve"))?;
+        let auth = Auth::clone_from_slice(browser.auth.bytes());
+        let body = encrypt(piece.payload.clone(), &key, &auth)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        let url = Url::parse(&browser.endpoint).map_err(|_| Error::internal("an endpoint is no address"))?;
+        let signed = self.signer.authorization(&url, piece.taken_at)?;
+        let request = Request::post(url.as_str())
+            .header("TTL", PUSH_TTL.as_secs())
+            .header("Urgency", if piece.is_urgent { "high" } else { "normal" })
+            .header("Topic", &piece.topic)
+            .header(CONTENT_ENCODING, "aes128gcm")
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .header(AUTHORIZATION, signed);
+        // The address is a secret, which the error would name.
+        request.body(body).map_err(|_| Error::internal("a notification is no request"))
+    }
+}
+
+impl Sender for WebPush {
+    fn way(&self) -> &'static str {
+        WEB_PUSH
+    }
+
+    /// Sends to the browsers of the member at the same time: none waits for another one's push service.
+    fn send<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Vec<Arrival>> {
+        Box::pin(async move {
+            let pieces = parcel.pieces::<PushPiece>();
+            let browsers: Vec<Vec<&PushPiece>> = pieces
+                .chunk_by(|one, other| one.subscription == other.subscription)
+                .map(|of| of.iter().collect())
+                .collect();
+            let sent = join_all(browsers.iter().map(|pieces| self.send_all(pieces))).await;
+            sent.into_iter().flatten().collect()
+        })
+    }
+}
+
+/// Returns how long a push service wants to be left alone: seconds, or a date (RFC 9110, 10.2.3).
+fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let asked = match text.parse() {
+        Ok(secs) => Duration::from_secs(secs),
+        Err(_) => Time::from_http_date(text)?.since(now),
+    };
+    // Whoever asks for more than a day asks for no notification ever.
+    Some(asked.min(PUSH_TTL))
+}
+
+/// What signs that a request is this service's: a token for each push service, made anew each hour.
+struct Signer {
+    key: EncodingKey,
+    public: String,
+    subject: Option<String>,
+    /// The tokens of the hour, by the origin of the push service.
+    tokens: Mutex<(i64, HashMap<String, HeaderValue>)>,
+}
+
+/// What a token says (RFC 8292, 2).
+#[derive(Serialize)]
+struct Claims<'a> {
+    aud: &'a str,
+    exp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub: Option<&'a str>,
+}
+
+impl Signer {
+    fn new(config: &PushConfig) -> Result<Self> {
+        Ok(Self {
+            key: EncodingKey::from_ec_der(&config.key.to_pkcs8()?),
+            public: config.key.public().to_owned(),
+            subject: config.subject.clone(),
+            tokens: Mutex::default(),
+        })
+    }
+
+    /// Returns the header that says who sends.
+    fn authorization(&self, endpoint: &Url, now: Time) -> Result<HeaderValue> {
+        let origin = endpoint.origin().ascii_serialization();
+        let hour = now.micros().div_euclid(1_000_000 * i64::try_from(HOUR).map_err(Error::internal)?);
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.0 != hour || tokens.1.len() >= TOKENS_MAX {
+            *tokens = (hour, HashMap::new());
+        }
+        if let Some(made) = tokens.1.get(&origin) {
+            return Ok(made.clone());
+        }
+        let made = self.sign(&origin, hour)?;
+        tokens.1.insert(origin, made.clone());
+        Ok(made)
+    }
+
+    fn sign(&self, origin: &str, hour: i64) -> Result<HeaderValue> {
+        let (begin, life) = (hour.saturating_mul(HOUR.cast_signed()), TOKEN_LIFE.as_secs().cast_signed());
+        let claims = Claims { aud: origin, exp: begin.saturating_add(life), sub: self.subject.as_deref() };
+        let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &self.key);
+        let token = token.map_err(|error| Error::internal(error.to_string()))?;
+        let text = format!("vapid t={token},k={}", self.public);
+        let mut value = HeaderValue::from_str(&text).map_err(Error::internal)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use svc_core::config::VapidKey;
+
+    use super::*;
+
+    #[test]
+    fn a_push_service_says_how_long_to_wait() {
+        let now = Time::from_micros(1_445_412_480_000_000); // Wed, 21 Oct 2015 07:28:00 GMT
+        let after = |text: &'static str| {
+            retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]), now)
+        };
+        let of = |secs| Some(Duration::from_secs(secs));
+        assert_eq!((after("120"), after(" 0 "), after("999999999")), (of(120), of(0), of(86_400)));
+        assert_eq!(after("Wed, 21 Oct 2015 07:29:30 GMT"), of(90));
+        assert_eq!(after("Wed, 21 Oct 2015 07:00:00 GMT"), of(0));
+        assert_eq!((after("soon"), after("-1"), after("")), (None, None, None));
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn a_token_serves_one_origin_for_one_hour() {
+        let key = Arc::new(VapidKey::new(&[7; 32]).unwrap());
+        let signer = Signer::new(&PushConfig { key, subject: None }).unwrap();
+        let token = |url: &str, secs: i64| {
+            let at = Time::from_micros(secs * 1_000_000);
+            signer.authorization(&Url::parse(url).unwrap(), at).unwrap()
+        };
+        let first = token("https://push.example/a", 7200);
+        assert_eq!(
+            first,
+            token("https://push.example:443/b?c", 10_799),
+            "signatures differ, so it is the same"
+        );
+        assert_ne!(first, token("https://push.example:444/a", 7200));
+        assert_ne!(first, token("http://push.example/a", 7200));
+        assert_ne!(first, token("https://push.example/a", 10_800));
+        assert!(format!("{first:?}").contains("Sensitive"));
+        for number in 0..1000 {
+            token(&format!("https://{number}.example/"), 20_000);
+            assert!(signer.tokens.lock().unwrap().1.len() <= TOKENS_MAX);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Web push: what browsers get and when, and what becomes of it if push services do not take it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_core::op::{Arrival, Parcel};
+use svc_core::ops::{PushPiece, WEB_PUSH};
+use svc_tests::push_service::subscription;
+use svc_tests::{World, on_both_engines, runtime, text};
+
+use super::web_push::shown;
+
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// Bob, who is told of things, and a thread in which that happens.
+pub struct Told<'w> {
+    pub world: &'w World,
+    pub bob_id: String,
+    pub bob: String,
+    pub channel: String,
+    pub thread: String,
+}
+
+impl<'w> Told<'w> {
+    pub fn new(world: &'w World) -> Self {
+        let (bob_id, bob) = world.new_agent("bob");
+        let channel = world.new_channel("talk");
+        let thread = world.new_thread(&channel, "The lexer");
+        Self { world, bob_id, bob, channel, thread }
+    }
+
+    /// Registers a browser of his.
+    pub fn browser(&self, endpoint: &str) -> Value {
+        self.world.call(&self.bob, "register_web_push", subscription(endpoint)).output()
+    }
+
+    /// Has the agent say something.
+    pub fn say(&self, body: &str) -> Value {
+        self.say_in(&self.thread, body)
+    }
+
+    fn say_in(&self, thread: &str, body: &str) -> Value {
+        self.world.agent("post_message", json!({"thread_id": thread, "body": body}))
+    }
+
+    fn prefers(&self, preferences: Value) {
+        self.world.call(&self.bob, "set_notification_preferences", preferences).output();
+    }
+
+    /// What is due now, as a shell takes it.
+    fn take(&self) -> Vec<Parcel> {
+        runtime().block_on(self.world.service.take_parcels(WEB_PUSH, 100)).unwrap()
+    }
+
+    /// Says what became of a parcel.
+    fn settle(&self, parcel: Parcel, of: impl Fn(&PushPiece) -> Arrival) {
+        let arrivals = parcel.pieces::<PushPiece>().iter().map(of).collect();
+        runtime().block_on(self.world.service.settle(parcel, arrivals)).unwrap();
+    }
+
+    /// Takes what is due, which must be one parcel, settles it, and returns what each browser was sent.
+    #[track_caller]
+    fn deliver(&self, of: impl Fn(&PushPiece) -> Arrival) -> BTreeMap<String, Vec<Value>> {
+        let mut parcels = self.take();
+        assert_eq!(parcels.len(), 1);
+        let parcel = parcels.remove(0);
+        let mut sent = BTreeMap::<String, Vec<Value>>::new();
+        for piece in parcel.pieces::<PushPiece>() {
+            let browser = piece.browser.endpoint.rsplit('/').next().unwrap().to_owned();
+            sent.entry(browser).or_default().push(serde_json::from_slice(&piece.payload).unwrap());
+        }
+        self.settle(parcel, of);
+        sent
+    }
+}
+
+fn accepted(_: &PushPiece) -> Arrival {
+    Arrival::Accepted
+}
+
+fn later(secs: Option<u64>) -> Arrival {
+    Arrival::Later {
+        detail: "the push service answered 503".to_owned(),
+        after: secs.map(Duration::from_secs),
+    }
+}
+
+fn gone() -> Arrival {
+    Arrival::Refused { detail: "the push service answered 410".to_owned() }
+}
+
+/// Fails for the browsers whose endpoint ends like this.
+fn but(end: &'static str, arrival: impl Fn() -> Arrival) -> impl Fn(&PushPiece) -> Arrival {
+    move |piece| if piece.browser.endpoint.ends_with(end) { arrival() } else { Arrival::Accepted }
+}
+
+#[test]
+fn what_is_new_in_a_thread_is_one_notification_for_each_browser() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        assert!(told.take().is_empty(), "nothing yet");
+        told.say("@bob, before he had a browser");
+        told.browser("https://push.example/desk");
+        told.browser("https://push.example/phone");
+        assert!(told.take().is_empty(), "nothing of before");
+        told.say("@bob, one");
+        let last = told.say("@bob, two");
+        let sent = told.deliver(accepted);
+        assert_eq!(sent.keys().collect::<Vec<_>>(), ["desk", "phone"]);
+        let notification = &sent["desk"][0];
+        assert_eq!(
+            *notification,
+            json!({
+                "workspace_id": world.id("workspace"), "channel_id": told.channel, "channel": "talk",
+                "thread_id": told.thread, "thread": "The lexer", "message_id": last["id"],
+                "lsn": last["lsn"], "at": last["posted_at"], "reason": "mention",
+                "actor": "worker", "preview": "@bob, two", "count": 2,
+            })
+        );
+        assert_eq!(sent["phone"], sent["desk"]);
+        assert_eq!(sent["desk"].len(), 1);
+        assert!(told.take().is_empty(), "once");
+        let subscriptions = shown(world, &told.bob)["subscriptions"].clone();
+        assert!(subscriptions.as_array().unwrap().iter().all(|of| of["last_ok_at"].is_string()));
+    });
+}
+
+#[test]
+fn nothing_is_pushed_of_what_was_read_or_withdrawn_or_is_not_seen_any_more() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        let read = told.say("@bob, read at once");
+        world.call(&told.bob, "mark_inbox_read", json!({"lsns": [read["lsn"]]})).output();
+        assert!(told.take().is_empty(), "read");
+        let withdrawn = told.say("@bob, withdrawn at once");
+        world.agent("delete_message", json!({"message_id": withdrawn["id"]}));
+        assert!(told.take().is_empty(), "withdrawn");
+        let edited = told.say("@bob, a slip");
+        world.agent("edit_message", json!({"message_id": edited["id"], "body": "nobody"}));
+        assert!(told.take().is_empty(), "not spoken to any more");
+        let edited = told.say("@bob, with a tpyo");
+        world.agent("edit_message", json!({"message_id": edited["id"], "body": "@bob, without"}));
+        assert_eq!(told.deliver(accepted)["desk"][0]["preview"], "@bob, without", "as it reads now");
+        told.say("@bob, of yours");
+        let closed = world.new_private_channel("closed");
+        let member = json!({"channel_id": closed, "member_id": told.bob_id});
+        world.admin("add_channel_member", member.clone());
+        world.admin("add_channel_member", json!({"channel_id": closed, "member_id": world.id("agent")}));
+        let thread = world.new_thread(&closed, "Closed");
+        told.say_in(&thread, "@bob, look");
+        world.admin("remove_channel_member", member);
+        let sent = told.deliver(accepted);
+        assert_eq!((sent["desk"].len(), &sent["desk"][0]["preview"]), (1, &json!("@bob, of yours")));
+    });
+}
+
+#[test]
+fn a_member_is_pushed_what_it_wants_when_it_wants() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        told.prefers(json!({"rules": [{"reason": "mention", "mail": true, "push": false}]}));
+        told.say("@bob, not by push");
+        assert!(told.take().is_empty(), "a rule");
+        told.prefers(json!({"muted": [told.thread]}));
+        told.say("@bob, muted");
+        assert!(told.take().is_empty(), "muted: in the inbox only");
+        told.prefers(json!({"show_words": false}));
+        told.say("@bob, a secret");
+        let sent = told.deliver(accepted);
+        assert_eq!((&sent["desk"][0]["preview"], &sent["desk"][0]["thread"]), (&Value::Null, &Value::Null));
+        // Worlds begin on a Wednesday at 11:06:40 UTC.
+        let quiet = json!({"start": "11:00", "end": "13:00", "time_zone": "UTC"});
+        told.prefers(json!({"quiet_hours": quiet}));
+        told.say("@bob, later");
+        assert!(told.take().is_empty(), "quiet");
+        let now = world.clock.now().to_string();
+        assert_eq!(&now[11..16], "11:06", "{now}");
+        world.clock.advance(113 * MINUTE);
+        assert!(told.take().is_empty(), "still quiet");
+        world.clock.advance(MINUTE);
+        assert_eq!(told.deliver(accepted)["desk"][0]["preview"], "@bob, later");
+        told.say("@bob, the day after");
+        world.clock.advance(MINUTE);
+        assert_eq!(told.deliver(accepted)["desk"][0]["preview"], "@bob, the day after");
+    });
+}
+
+#[test]
+fn a_direct_message_and_a_mention_are_urgent() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        let dm = world
+            .agent("open_dm", json!({"workspace_id": world.id("workspace"), "member_ids": [told.bob_id]}));
+        let sent = |told: &Told<'_>| {
+            let mut parcels = told.take();
+            let parcel = parcels.remove(0);
+            let piece = &parcel.pieces::<PushPiece>()[0];
+            let sent = (
+                serde_json::from_slice::<Value>(&piece.payload).unwrap(),
+                piece.is_urgent,
+                piece.topic.clone(),
+            );
+            told.settle(parcel, accepted);
+            sent
+        };
+        told.say_in(&text(&dm["thread_id"]), "between us");
+        let (notification, is_urgent, of_dm) = sent(&told);
+        assert_eq!((&notification["reason"], &notification["channel"]), (&json!("dm"), &Value::Null));
+        assert!(is_urgent);
+        told.say("@bob, you");
+        let (_, is_urgent, topic) = sent(&told);
+        assert!(is_urgent && topic != of_dm);
+        assert_eq!(topic.len(), 22);
+        let own =
+            world.call(&told.bob, "post_message", json!({"thread_id": told.thread, "body": "well"})).output();
+        let reply = told.say("yes");
+        let relation =
+            json!({"message_id": reply["id"], "target_message_id": own["id"], "kind": "replies_to"});
+        world.agent("relate_message", relation);
+        let (notification, is_urgent, again) = sent(&told);
+        assert_eq!(notification["reason"], "reply");
+        assert!(!is_urgent);
+        assert_eq!(again, topic, "the same thread");
+    });
+}
+
+#[test]
+fn a_browser_that_is_gone_is_removed() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        let desk = told.browser("https://push.example/desk");
+        told.browser("https://push.example/old");
+        told.say("@bob, one");
+        assert_eq!(told.deliver(but("old", gone)).len(), 2);
+        let left = shown(world, &told.bob)["subscriptions"].clone();
+        assert_eq!((left.as_array().unwrap().len(), &left[0]["id"]), (1, &desk["id"]));
+        assert!(told.take().is_empty(), "the other has it");
+        told.say("@bob, two");
+        told.deliver(|_| gone());
+        assert_eq!(shown(world, &told.bob)["subscriptions"], json!([]));
+        told.say("@bob, three");
+        world.clock.advance(60 * MINUTE);
+        assert!(told.take().is_empty());
+    });
+}
+
+#[test]
+fn what_a_push_service_does_not_take_is_offered_again_and_no_other_browser_hears_it_twice() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        told.browser("https://push.example/phone");
+        let previews = |sent: &BTreeMap<String, Vec<Value>>, browser: &str| -> Vec<String> {
+            sent.get(browser).into_iter().flatten().map(|sent| text(&sent["preview"])).collect()
+        };
+        told.say("@bob, one");
+        let sent = told.deliver(but("phone", || later(None)));
+        assert_eq!((previews(&sent, "desk"), previews(&sent, "phone")).0, ["@bob, one"]);
+        assert!(told.take().is_empty());
+        // What is new meanwhile goes to the other one at once.
+        world.clock.advance(MINUTE / 2);
+        told.say("@bob, two");
+        let sent = told.deliver(accepted);
+        assert_eq!((previews(&sent, "desk").len(), sent.contains_key("phone")), (1, false));
+        assert_eq!(sent["desk"][0]["count"], 1);
+        world.clock.advance(MINUTE / 2);
+        let sent = told.deliver(but("phone", || later(None)));
+        assert_eq!((sent.contains_key("desk"), sent["phone"][0]["count"].clone()), (false, json!(2)));
+        // Twice as long after the second failure.
+        world.clock.advance(MINUTE);
+        assert!(told.take().is_empty());
+        world.clock.advance(MINUTE);
+        let sent = told.deliver(but("phone", || later(Some(600))));
+        assert_eq!(sent.keys().collect::<Vec<_>>(), ["phone"]);
+        // As long as the push service says, if that is longer.
+        world.clock.advance(9 * MINUTE);
+        assert!(told.take().is_empty());
+        let read = world.call(&told.bob, "list_inbox", json!({})).output()["items"][0]["lsn"].clone();
+        world.call(&told.bob, "mark_inbox_read", json!({"lsns": [read]})).output();
+        world.clock.advance(MINUTE);
+        let sent = told.deliver(accepted);
+        assert_eq!(
+            (sent.contains_key("desk"), sent["phone"][0]["count"].clone()),
+            (false, json!(1)),
+            "the unread one"
+        );
+        world.clock.advance(60 * MINUTE);
+        assert!(told.take().is_empty());
+        assert_eq!(world.database.number("select count(*) from web_push where has is not null"), 0);
+    });
+}
+
+#[test]
+fn what_no_push_service_takes_for_a_day_is_given_up() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        told.say("@bob, one");
+        let mut tries = 0;
+        for _ in 0..48 {
+            for parcel in told.take() {
+                tries += 1;
+                told.settle(parcel, |_| later(None));
+            }
+            world.clock.advance(30 * MINUTE);
+        }
+        assert!((20..48).contains(&tries), "{tries}");
+        world.clock.advance(60 * MINUTE);
+        assert!(told.take().is_empty());
+        told.say("@bob, two");
+        world.clock.advance(60 * MINUTE);
+        assert_eq!(told.deliver(accepted)["desk"][0]["preview"], "@bob, two");
+        told.say("@bob, three");
+        assert_eq!(told.deliver(accepted)["desk"][0]["preview"], "@bob, three", "all is well again");
+    });
+}
+
+/// A process that dies has sent what it has sent, so the next one may say it again, but loses nothing.
+#[test]
+fn what_nobody_settles_is_taken_again() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        told.say("@bob, one");
+        assert_eq!(told.take().len(), 1);
+        assert!(told.take().is_empty(), "it is with somebody");
+        world.clock.advance(MINUTE);
+        let late = told.take().remove(0);
+        let browser = shown(world, &told.bob)["subscriptions"][0]["id"].clone();
+        world.call(&told.bob, "remove_web_push", json!({"subscription_id": browser})).output();
+        told.settle(late, accepted);
+        assert_eq!(shown(world, &told.bob)["subscriptions"], json!([]), "it stays removed");
+    });
+}
+
+/// As many threads at once as one parcel tells of, and the others after it.
+#[test]
+fn what_is_too_much_for_one_parcel_comes_in_the_next() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        let channel = world.new_channel("many");
+        for number in 0..15 {
+            told.say_in(&world.new_thread(&channel, &format!("Thread {number}")), "@bob");
+        }
+        assert_eq!(told.deliver(accepted)["desk"].len(), 10);
+        world.clock.advance(MINUTE);
+        assert_eq!(told.deliver(accepted)["desk"].len(), 5);
+        world.clock.advance(MINUTE);
+        assert!(told.take().is_empty());
+    });
+}
