@@ -17,6 +17,7 @@ use super::posts::callers;
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
+use crate::push_service;
 
 const MEMBERS: usize = 1000;
 /// Posts of one round.
@@ -67,7 +68,7 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 fn notify(options: &mut Options) {
     let public_origin = "https://svc.example.org".to_owned();
     options.settings.mail = Some(MailSettings { delay: Duration::from_secs(120), public_origin });
-    options.settings.pushes = true;
+    options.settings.vapid_public_key = Some(push_service::public_key());
 }
 
 /// Opens both ways to all members, who want to hear on them when their channel is spoken to.
