@@ -19,11 +19,11 @@ use lettre::{Address, Message};
 use secrecy::ExposeSecret as _;
 use svc_core::config::{MailConfig, SmtpSecurity};
 use svc_core::mailbox::MailAddress;
-use svc_core::op::{Arrival, Parcel};
+use svc_core::op::Arrival;
 use svc_core::{Error, Letter, MAIL, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::workers::{SEND_TIMEOUT, Sender};
+use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
 /// Longest time until there is a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,7 +91,8 @@ impl MailSender {
     }
 
     /// Sends all letters, as far as the time and the connection allow.
-    async fn deliver(&self, letters: &[Letter]) -> Vec<Arrival> {
+    async fn deliver(&self, taken: &Taken) -> Vec<Arrival> {
+        let letters: &[Letter] = taken.parcel.pieces();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
         let mut arrivals: Vec<Arrival> = letters.iter().map(|_| Arrival::NotTried).collect();
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
@@ -106,8 +107,9 @@ impl MailSender {
             }
         };
         let mut failing: Vec<&MailAddress> = Vec::new();
-        for (letter, arrival) in letters.iter().zip(&mut arrivals) {
-            if failing.contains(&letter.to()) {
+        for (place, (letter, arrival)) in letters.iter().zip(&mut arrivals).enumerate() {
+            // What it tells of may have been read or withdrawn since it was written.
+            if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
             let sent = timeout_at(until, self.send_one(&mut connection, letter)).await;
@@ -119,7 +121,8 @@ impl MailSender {
             failing.push(letter.to());
             // What was begun is given up, so that the next letter can follow.
             let goes_on = !matches!(failed, Failed::ByServer(_) | Failed::Slow);
-            if !goes_on || connection.command(Rset).await.is_err() {
+            let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
+            if !goes_on || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
@@ -205,8 +208,8 @@ impl Sender for MailSender {
         MAIL
     }
 
-    fn send<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Vec<Arrival>> {
-        Box::pin(self.deliver(parcel.pieces()))
+    fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>> {
+        Box::pin(self.deliver(taken))
     }
 }
 

@@ -17,7 +17,7 @@ use reqwest::Url;
 use serde::Serialize;
 use svc_core::config::PushConfig;
 use svc_core::egress::Egress;
-use svc_core::op::{Arrival, Parcel};
+use svc_core::op::Arrival;
 use svc_core::ops::{PUSH_TTL, PushPiece, WEB_PUSH};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
@@ -26,7 +26,7 @@ use web_push_native::p256::PublicKey;
 use web_push_native::{Auth, encrypt};
 
 use crate::outbound::{NAME_TIMEOUT, Outbound, Reach, TOTAL_TIMEOUT};
-use crate::workers::{SEND_TIMEOUT, Sender};
+use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
 /// What is kept of an answer, before its status.
 const DETAIL: &str = "the push service answered";
@@ -49,14 +49,17 @@ impl WebPush {
     }
 
     /// Sends the notifications for one browser, one by one, until one of them fails.
-    async fn send_all(&self, pieces: &[&PushPiece]) -> Vec<Arrival> {
+    async fn send_all(&self, taken: &Taken, pieces: &[(usize, &PushPiece)]) -> Vec<Arrival> {
         let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
         let mut arrivals = Vec::new();
-        for piece in pieces {
-            let arrival = match arrivals.last() {
-                None | Some(Arrival::Accepted) if Instant::now() < last => self.send_one(piece).await,
-                _ => Arrival::NotTried,
+        let mut has_failed = false;
+        for (place, piece) in pieces {
+            // What it tells of may have been read or withdrawn since it was made.
+            let arrival = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
+                true => Arrival::NotTried,
+                false => self.send_one(piece).await,
             };
+            has_failed |= !matches!(arrival, Arrival::Accepted | Arrival::NotTried);
             if let Arrival::Later { detail, .. } | Arrival::Refused { detail } = &arrival {
                 let subscription = piece.subscription;
                 tracing::warn!(%subscription, %detail, "a push service has not taken a notification");
@@ -113,14 +116,12 @@ impl Sender for WebPush {
     }
 
     /// Sends to the browsers of the member at the same time: none waits for another one's push service.
-    fn send<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Vec<Arrival>> {
+    fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>> {
         Box::pin(async move {
-            let pieces = parcel.pieces::<PushPiece>();
-            let browsers: Vec<Vec<&PushPiece>> = pieces
-                .chunk_by(|one, other| one.subscription == other.subscription)
-                .map(|of| of.iter().collect())
-                .collect();
-            let sent = join_all(browsers.iter().map(|pieces| self.send_all(pieces))).await;
+            let pieces: Vec<(usize, &PushPiece)> =
+                taken.parcel.pieces::<PushPiece>().iter().enumerate().collect();
+            let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
+            let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
             sent.into_iter().flatten().collect()
         })
     }

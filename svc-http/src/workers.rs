@@ -21,10 +21,28 @@ pub(crate) trait Sender: Send + Sync {
     /// Returns the name of the way.
     fn way(&self) -> &'static str;
 
-    /// Sends the pieces of a parcel, and returns what became of each, in their order.
+    /// Sends the pieces of a parcel that are [current](Taken::is_current) by then, and returns what became of
+    /// each, in their order.
     ///
     /// It takes less than [`SEND_TIMEOUT`].
-    fn send<'a>(&'a self, parcel: &'a Parcel) -> BoxFuture<'a, Vec<Arrival>>;
+    fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>>;
+}
+
+/// A parcel that was taken.
+pub(crate) struct Taken {
+    pub parcel: Arc<Parcel>,
+    service: Service,
+}
+
+impl Taken {
+    /// Returns whether a piece is still to be sent; no if that is not known.
+    pub async fn is_current(&self, place: usize) -> bool {
+        let is_current = self.service.is_current(&self.parcel, place).await;
+        is_current.unwrap_or_else(|error| {
+            tracing::warn!(way = self.parcel.way(), %error, cause = ?error.cause(), "a piece is not sent now");
+            false
+        })
+    }
 }
 
 /// Longest time that a parcel takes, which ends before its lease does.
@@ -92,18 +110,19 @@ impl Line {
             return Ok(());
         }
         for parcel in service.take_parcels(self.sender.way(), free).await? {
-            self.sending.spawn(send(service.clone(), Arc::clone(&self.sender), parcel));
+            let taken = Taken { parcel: Arc::new(parcel), service: service.clone() };
+            self.sending.spawn(send(Arc::clone(&self.sender), taken));
         }
         Ok(())
     }
 }
 
-async fn send(service: Service, sender: Arc<dyn Sender>, parcel: Parcel) {
+async fn send(sender: Arc<dyn Sender>, taken: Taken) {
     let way = sender.way();
-    let Ok(arrivals) = timeout(SEND_TIMEOUT, sender.send(&parcel)).await else {
+    let Ok(arrivals) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
         return tracing::warn!(way, "a parcel was not sent in time and is taken again later");
     };
-    if let Err(error) = service.settle(parcel, arrivals).await {
+    if let Err(error) = taken.service.settle(taken.parcel, arrivals).await {
         let cause = error.cause();
         tracing::warn!(way, %error, ?cause, "what became of a parcel was not noted: it may be sent again");
     }

@@ -44,8 +44,22 @@ impl Service {
         Ok(parcels)
     }
 
+    /// Returns whether the piece of a parcel at this place is still to be sent, which is asked right before.
+    pub async fn is_current(&self, parcel: &Arc<Parcel>, place: usize) -> Result<bool> {
+        let is_current = self.way(parcel.way())?.is_current;
+        let (sender, receiver) = oneshot::channel();
+        let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
+        let run = move |cx: &Read<'_>| is_current(cx, &parcel, place);
+        self.dispatch().submit_as_instance(workspace, run, move |outcome| {
+            // The caller may have gone away; then nobody needs to know.
+            let _ = sender.send(outcome);
+        });
+        receiver.await.map_err(Error::internal)?
+    }
+
     /// Records what became of each piece of a parcel, in their order.
-    pub async fn settle(&self, parcel: Parcel, arrivals: Vec<Arrival>) -> Result<()> {
+    pub async fn settle(&self, parcel: impl Into<Arc<Parcel>>, arrivals: Vec<Arrival>) -> Result<()> {
+        let parcel: Arc<Parcel> = parcel.into();
         parcel.check(&arrivals)?;
         let settle = self.way(parcel.way())?.settle;
         let (sender, receiver) = oneshot::channel();

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{InboxReason, mute_only};
-use crate::conversation::notifications::outgoing::{Out, OutgoingItem, Wanted};
+use crate::conversation::notifications::outgoing::{Out, OutgoingItem, Wanted, put_off_no_longer};
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
@@ -251,6 +251,7 @@ fn set_notification_preferences(
     for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_of(rule.reason)) {
         cx.execute(1, ADD_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;
     }
+    put_off_no_longer(cx, member)?;
     Ok(wanted)
 }
 

@@ -17,12 +17,12 @@ use super::web_push::{self, Browser, Target};
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::conversation::notifications::outgoing::{
-    Out, OutgoingItem, drop_due, postpone, set_due, still_due, take_due,
+    Out, OutgoingItem, are_current, drop_due, postpone, set_due, still_due, take_due,
 };
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, WorkspaceId};
-use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Way, Write};
+use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Read, Way, Write};
 use crate::time::Time;
 
 /// The name of the way.
@@ -38,16 +38,21 @@ const PLACES_MAX: usize = 10;
 const PAYLOAD_MAX: usize = 3072;
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().ways(vec![Way { name: WEB_PUSH, queue: Queue::Own(OwnQueue { due: DUE, take }), settle }])
+    Feature::new().ways(vec![Way {
+        name: WEB_PUSH,
+        queue: Queue::Own(OwnQueue { due: DUE, take }),
+        is_current,
+        settle,
+    }])
 }
 
 /// Who has something due.
 const DUE: &str = "
-    select m.workspace_id, m.id from members m join workspaces w on w.id = m.workspace_id
-    where w.state = 'live' and m.id in (
-        select f.member_id from (
-            select i.member_id from inbox i where i.push_due <= $1 order by i.push_due limit 1000) f)
-    order by m.id limit $2";
+    select f.workspace_id, f.member_id from (
+        select i.workspace_id, i.member_id, i.push_due as due
+        from inbox i join workspaces w on w.id = i.workspace_id
+        where i.push_due <= $1 and w.state = 'live' order by i.push_due limit 1000) f
+    group by f.workspace_id, f.member_id order by min(f.due), f.member_id limit $2";
 
 /// A notification for one browser.
 pub struct PushPiece {
@@ -121,7 +126,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     }
     if pieces.is_empty() {
         // Those that may be asked have it all; what is left is for others.
-        let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
+        let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
         set_due(cx, member, Out::Push, &lsns, later)?;
         return Ok(None);
@@ -213,6 +218,13 @@ fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Re
 fn first_half(text: &str) -> &str {
     let middle = text.char_indices().nth(text.chars().count() / 2);
     middle.and_then(|(at, _)| text.get(..at)).unwrap_or_default()
+}
+
+/// Returns whether everything that a notification tells of is still to be told.
+fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
+    let Some(piece) = parcel.pieces::<PushPiece>().get(place) else { return Ok(false) };
+    let lsns: Vec<i64> = piece.tells_of.iter().map(|(lsn, _)| *lsn).collect();
+    are_current(cx, parcel.member_id(), Out::Push, &lsns)
 }
 
 /// Records what push services have said: which browsers have what, and when the others are tried again.

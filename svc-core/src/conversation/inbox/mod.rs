@@ -279,6 +279,38 @@ macro_rules! mail_due {
     };
 }
 
+/// When an item is due for which there is one reason more, which alone makes it due at `$due`.
+///
+/// What is due for another reason and not sent yet stays due. What its member wants to be told of for none of
+/// the reasons so far is due for the new one, also if that is weaker.
+macro_rules! due_with {
+    ($column:literal, $rule:literal, $due:expr) => {
+        concat!(
+            "case when ",
+            raises!(),
+            " then coalesce(",
+            $due,
+            ", case when read_at is null then ",
+            $column,
+            " end) when read_at is null and ",
+            $column,
+            " is null and not exists (
+                select 1 from inbox_rules r
+                where r.member_id = inbox.member_id and r.",
+            $rule,
+            " and (r.reason & inbox.reasons) <> 0)
+             and (inbox.reasons & 6167 & ~coalesce((
+                select cast(sum(r.reason) as bigint) from inbox_rules r
+                where r.member_id = inbox.member_id), 0)) = 0
+             then ",
+            $due,
+            " else ",
+            $column,
+            " end"
+        )
+    };
+}
+
 /// When an item is due to be pushed.
 macro_rules! push_due {
     ($member:literal) => {
@@ -305,12 +337,12 @@ macro_rules! notify {
                 $actor,
                 " else actor_id end,
                     read_at = case when ", raises!(), " then null else read_at end,
-                    mail_due = case when ", raises!(), " then ",
-                mail_due!("inbox.member_id"),
-                " else mail_due end,
-                    push_due = case when ", raises!(), " then ",
-                push_due!("inbox.member_id"),
-                " else push_due end
+                    mail_due = ",
+                due_with!("mail_due", "mail", mail_due!("inbox.member_id")),
+                ",
+                    push_due = ",
+                due_with!("push_due", "push", push_due!("inbox.member_id")),
+                "
                  where message_id = $3 and member_id in (select m.id ",
                 told!($actor, $who),
                 ")"

@@ -126,8 +126,12 @@ pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
 
-const KEPT_FROM: &str =
-    concat!("select c.id from channels c where c.workspace_id = $5 and c.dm and not ", visible!(c));
+// Whether one is visible may be null, too.
+const KEPT_FROM: &str = concat!(
+    "select c.id from channels c where c.workspace_id = $5 and c.dm and ",
+    visible!(c),
+    " is not true"
+);
 
 /// Returns which of these messages of the caller's workspace have no row any more.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {

@@ -156,6 +156,31 @@ pub(crate) fn still_due(cx: &mut Write<'_>, member: MemberId, out: Out, lsns: &[
     Ok(due)
 }
 
+/// Returns whether all of these items are still to be sent: they are due, unread, and their member sees them.
+pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<bool> {
+    let (sight, reasons) = (Sight::Member(member).params(), Reasons::all());
+    let [sqlite, postgres] = out.statements().current;
+    let found: Option<(i64,)> = match cx.engine() {
+        Engine::Sqlite => {
+            let lsns = serde_json::to_string(lsns).map_err(Error::internal)?;
+            cx.one(sqlite, &sight.and(&[&member, &reasons, &lsns]))?
+        }
+        Engine::Postgres => cx.one(postgres, &sight.and(&[&member, &reasons, &lsns]))?,
+    };
+    Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
+}
+
+/// Makes what was put off to long after now due now, because what its member wants has changed.
+pub(crate) fn put_off_no_longer(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+    let now = cx.now();
+    // What is leased, or waits for a moment before it is mailed, goes on.
+    let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
+    let beyond = now.plus(PARCEL_LEASE.max(delay));
+    [Out::Mail, Out::Push]
+        .into_iter()
+        .try_for_each(|out| cx.execute_any(out.statements().hasten, &[&member, &beyond, &now]))
+}
+
 /// Lets nothing be due of a member any more.
 pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: Out) -> Result<()> {
     cx.execute_any(out.statements().drop, &[&member])
@@ -183,6 +208,8 @@ struct Statements {
     set: [&'static str; 2],
     still: [&'static str; 2],
     drop: &'static str,
+    current: [&'static str; 2],
+    hasten: &'static str,
 }
 
 impl Out {
@@ -244,6 +271,18 @@ macro_rules! statements {
                 "$2",
                 ""
             ),
+            current: in_lsns!(
+                concat!(
+                    "select count(*) ",
+                    seen_items!(),
+                    " and i.read_at is null and i.",
+                    $due,
+                    " is not null and i."
+                ),
+                "$7",
+                ""
+            ),
+            hasten: concat!("update inbox set ", $due, " = $3 where member_id = $1 and ", $due, " > $2"),
             drop: concat!(
                 "update inbox set ",
                 $due,

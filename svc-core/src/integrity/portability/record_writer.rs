@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::spool::Spool;
 use crate::store::{Columns, Param};
 
-/// Bytes of texts after which a batch is handed over.
-const BATCH_BYTES: usize = 128 << 10;
+/// Bytes after which a batch is handed over.
+const BATCH_BYTES: usize = 256 << 10;
 /// Batches that wait to be written.
 const WAITING_MAX: usize = 4;
 
@@ -100,7 +100,7 @@ impl RowSender {
     fn end_row(&mut self, last: Cell) -> Result<()> {
         self.batch.cells.push(last);
         self.batch.ends.push(self.batch.cells.len());
-        if self.batch.bytes.len() < BATCH_BYTES { Ok(()) } else { self.hand_over() }
+        if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.hand_over() }
     }
 
     fn hand_over(&mut self) -> Result<()> {
@@ -155,6 +155,11 @@ impl Batch {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         begin..self.bytes.len()
+    }
+
+    /// Returns how many bytes of memory it has filled, about.
+    fn size(&self) -> usize {
+        self.cells.len().saturating_mul(size_of::<Cell>()).saturating_add(self.bytes.len())
     }
 
     fn clear(&mut self) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::error::Error;
 use crate::id::{MemberId, WorkspaceId};
-use crate::op::run::context::Write;
+use crate::op::run::context::{Read, Write};
 
 /// A way out.
 #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ pub struct Way {
     pub name: &'static str,
     /// Where what is to be sent waits.
     pub queue: Queue,
+    /// Whether a piece is still to be sent.
+    pub is_current: IsCurrent,
     /// Settles a parcel.
     pub settle: Settle,
 }
@@ -44,6 +46,10 @@ pub struct OwnQueue {
 ///
 /// The caller is the service itself.
 pub type Take = fn(&mut Write<'_>, MemberId) -> Result<Option<Parcel>>;
+
+/// Returns whether the piece at this place is still to be sent: a parcel has several, and what they tell of
+/// may be read or withdrawn while those before are sent.
+pub type IsCurrent = fn(&Read<'_>, &Parcel, usize) -> Result<bool>;
 
 /// Records what became of each piece of a parcel, in their order.
 pub type Settle = fn(&mut Write<'_>, &Parcel, &[Arrival]) -> Result<()>;
@@ -125,6 +131,6 @@ pub enum Arrival {
         /// What the receiver said.
         detail: String,
     },
-    /// It was not sent, because one before it could not be.
+    /// It was not sent, because one before it could not be, or it was no longer to be sent.
     NotTried,
 }

@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::notifications::outgoing::{
-    Out, OutgoingItem, drop_due, oldest_due, postpone, set_due, take_due,
+    Out, OutgoingItem, are_current, drop_due, oldest_due, postpone, set_due, take_due,
 };
 use crate::id::MemberId;
 use crate::limits::PARCEL_LEASE;
 use crate::mailbox::MailAddress;
-use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Way, Write};
+use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Read, Way, Write};
 use crate::outreach::delivery_address::{CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, stored};
 use crate::outreach::preferences::{self, Preferences};
 use crate::store::columns;
@@ -35,7 +35,12 @@ const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().ways(vec![Way { name: MAIL, queue: Queue::Own(OwnQueue { due: DUE, take }), settle }])
+    Feature::new().ways(vec![Way {
+        name: MAIL,
+        queue: Queue::Own(OwnQueue { due: DUE, take }),
+        is_current,
+        settle,
+    }])
 }
 
 /// The name of the way.
@@ -44,13 +49,15 @@ pub const MAIL: &str = "mail";
 /// Who has mail due, or a code.
 const DUE: &str = "
     select f.workspace_id, f.member_id from (
-        select i.workspace_id, i.member_id from (
-            select workspace_id, member_id from inbox where mail_due <= $1 order by mail_due limit 1000) i
-        union select m.workspace_id, m.id
+        select * from (
+            select i.workspace_id, i.member_id, i.mail_due as due
+            from inbox i join workspaces w on w.id = i.workspace_id
+            where i.mail_due <= $1 and w.state = 'live' order by i.mail_due limit 1000) items
+        union all select m.workspace_id, m.id, coalesce(n.code_due, n.former_due)
             from delivery_addresses n join members m on m.id = n.member_id
-            where n.code_due <= $1 or n.former_due <= $1) f
-    join workspaces w on w.id = f.workspace_id
-    where w.state = 'live' order by f.member_id limit $2";
+            join workspaces w on w.id = m.workspace_id
+            where (n.code_due <= $1 or n.former_due <= $1) and w.state = 'live') f
+    group by f.workspace_id, f.member_id order by min(f.due), f.member_id limit $2";
 
 /// A member as letters name it.
 struct Named {
@@ -144,6 +151,8 @@ fn take_items(
         return Ok(Vec::new());
     }
     if stored.mode == DeliveryMode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
+        stored.count(now);
+        keep(cx, member, &stored)?;
         return Ok(vec![receiver.digest(address, &places)]);
     }
     let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
@@ -153,8 +162,10 @@ fn take_items(
         let lsns: Vec<i64> = too_many.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         set_due(cx, member, Out::Mail, &lsns, Some(digest_at))?;
         stored.digest_at = Some(digest_at);
-        keep(cx, member, &stored)?;
     }
+    // They are counted before they are sent: another parcel may be taken meanwhile.
+    places.iter().for_each(|_| stored.count(now));
+    keep(cx, member, &stored)?;
     Ok(places.iter().map(|(place, items)| receiver.items(address.clone(), *place, items)).collect())
 }
 
@@ -199,11 +210,20 @@ impl Stored {
         if is_over { 0 } else { self.sent }
     }
 
-    /// Counts a mail that was accepted.
+    /// Counts a mail that is sent.
     fn count(&mut self, now: Time) {
         let sent = self.sent_within_hour(now);
         self.sent_since = self.sent_since.filter(|_| sent > 0).or(Some(now));
         self.sent = sent.saturating_add(1);
+    }
+
+    /// Counts a mail no longer that was not accepted.
+    fn uncount(&mut self) {
+        self.sent = self.sent.saturating_sub(1).max(0);
+    }
+
+    /// Notes that the address accepts mail.
+    fn succeed(&mut self) {
         (self.failures, self.retry_at, self.last_error) = (0, None, None);
     }
 
@@ -224,6 +244,16 @@ fn pause(failures: i64, after: Option<Duration>) -> Duration {
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Returns whether everything that a letter tells of is still to be told.
+fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
+    match parcel.pieces::<Letter>().get(place).map(|letter| &letter.about) {
+        Some(About::Items(lsns) | About::Digest(lsns)) => {
+            are_current(cx, parcel.member_id(), Out::Mail, lsns)
+        }
+        about => Ok(about.is_some()),
+    }
+}
 
 /// Records what became of letters.
 fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
@@ -283,9 +313,12 @@ fn settle_items(
     (lsns, arrival): (&[i64], &Arrival),
 ) -> Result<()> {
     let now = cx.now();
+    if *arrival != Arrival::Accepted {
+        stored.uncount();
+    }
     let due = match arrival {
         Arrival::Accepted => {
-            stored.count(now);
+            stored.succeed();
             None
         }
         Arrival::Later { detail, after } => Some(stored.fail(now, detail, *after)),
