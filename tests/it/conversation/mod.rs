@@ -14,7 +14,7 @@ mod inbox;
 mod inboxes;
 mod leaks;
 mod memory;
-mod mentions;
+pub mod mentions;
 mod messages;
 mod old_keys;
 mod places;

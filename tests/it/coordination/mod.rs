@@ -7,6 +7,7 @@ mod claims;
 mod dependencies;
 mod emitters;
 mod ends;
+mod first_message;
 mod footprints;
 mod freezing;
 mod lapses;

@@ -1,24 +1,30 @@
 //! Creating threads, in a channel or below another thread.
 //!
-//! A new thread is open. It enters the ready queue through its event, once it waits for nothing.
+//! A new thread is open. It enters the ready queue through its event, once it waits for nothing. Its first
+//! message is posted in the same transaction, so that nobody is given it before it is described.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{Priority, Title};
 use crate::Result;
-use crate::conversation::places::{self, ChannelPlace};
+use crate::capability::Capability::MessagePost;
+use crate::conversation::mentions::{Mentioned, NotReached};
+use crate::conversation::messages::{self, SealedPost};
+use crate::conversation::places::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::budgets::spawn;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
 use crate::coordination::thread::{self, Thread, ThreadState, visible_thread};
 use crate::error::Error;
-use crate::id::{ChannelId, MemberId, ThreadId};
-use crate::limits::{SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
+use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::{Refused, Write};
-use crate::text::{Items, Text};
+use crate::op::{Refused, Shared, Write};
+use crate::text::{Items, Prose, Text};
+use crate::time::Time;
 
 /// A thread was created. It can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
@@ -72,6 +78,9 @@ macro_rules! creates_thread {
             tools: Items<Tool, TOOLS_MAX>,
             /// What it will touch. Default: nothing.
             footprint: Option<Footprint>,
+            /// The first message: what its worker has to know. It is posted as yourself, as by
+            /// `post_message`, and needs `message:post` too. Default: none.
+            body: Option<FirstBody>,
         }
 
         impl $name {
@@ -99,6 +108,26 @@ struct Task<'a> {
     footprint: Option<&'a Footprint>,
 }
 
+/// A thread that was just created.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CreatedThread {
+    #[serde(flatten)]
+    thread: Thread,
+    #[serde(flatten)]
+    first: Option<FirstMessage>,
+}
+
+/// The first message of a thread, if it was created with one.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FirstMessage {
+    /// The message that says `body`. Only with a `body`.
+    first_message_id: MessageId,
+    /// The members that it mentions by their handles, without yourself. Only with a `body`.
+    mentioned: Vec<Mentioned>,
+    /// The mentions that reach nobody. Only with a `body`.
+    not_reached: Vec<NotReached>,
+}
+
 /// The name of a tool.
 type Tool = Text<1, TOOL_MAX>;
 
@@ -107,7 +136,7 @@ creates_thread! {
     ///
     /// It is given to the next claimer with the required skills once every thread in `depends_on` is
     /// finished and nothing is in the way of its footprint; of several threads, the oldest of those with the
-    /// highest priority is given out first.
+    /// highest priority is given out first. With a `body` nobody is given it before it is described.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
     /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
@@ -118,17 +147,27 @@ creates_thread! {
     }
 }
 
-pub(super) fn create_thread(cx: &mut Write<'_>, input: &CreateThread) -> Result<Thread> {
+pub(super) fn seal_first(input: &CreateThread, shared: &Shared, now: Time) -> Result<Option<SealedPost>> {
+    seal(input.body.as_ref(), shared, now)
+}
+
+pub(super) fn create_thread(
+    cx: &mut Write<'_>,
+    input: &CreateThread,
+    first: &Option<SealedPost>,
+) -> Result<CreatedThread> {
+    check_may_say(cx, first.as_ref())?;
     let channel = places::visible_channel(cx, input.channel_id)?;
     places::check_not_archived(&channel)?;
-    open(cx, &channel, None, &input.task())
+    let thread = open(cx, &channel, None, &input.task())?;
+    with_first(cx, &channel, thread, first.as_ref())
 }
 
 creates_thread! {
     /// Creates a thread below another one, in the same channel, and returns it.
     ///
     /// A parent waits for its children: it cannot close while one is open or in review, but a child may close
-    /// before its parent.
+    /// before its parent. With a `body` nobody is given it before it is described.
     ///
     /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
     /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,
@@ -141,7 +180,20 @@ creates_thread! {
     }
 }
 
-pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread) -> Result<Thread, Refused> {
+pub(super) fn seal_first_of_child(
+    input: &CreateChildThread,
+    shared: &Shared,
+    now: Time,
+) -> Result<Option<SealedPost>> {
+    seal(input.body.as_ref(), shared, now)
+}
+
+pub(super) fn create_child_thread(
+    cx: &mut Write<'_>,
+    input: &CreateChildThread,
+    first: &Option<SealedPost>,
+) -> Result<CreatedThread, Refused> {
+    check_may_say(cx, first.as_ref())?;
     let parent = visible_thread(cx, input.thread_id)?;
     let channel = places::visible_channel(cx, parent.channel_id)?;
     places::check_not_archived(&channel)?;
@@ -155,7 +207,39 @@ pub(super) fn create_child_thread(cx: &mut Write<'_>, input: &CreateChildThread)
     spawn::check_child(cx, &parent, input.tools.len())?;
     let child = open(cx, &channel, Some(&parent), &input.task())?;
     spawn::count_child(cx, parent.id)?;
-    Ok(child)
+    Ok(with_first(cx, &channel, child, first.as_ref())?)
+}
+
+type FirstBody = Prose<1, MESSAGE_MAX>;
+
+/// Seals the first message of a thread before the queue.
+fn seal(body: Option<&FirstBody>, shared: &Shared, now: Time) -> Result<Option<SealedPost>> {
+    body.map(|body| messages::seal_post(shared, now, body, &json!({}))).transpose()
+}
+
+/// Fails if there is a first message and the caller may not post it.
+fn check_may_say(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
+    if first.is_some() { cx.caller().check_has(MessagePost) } else { Ok(()) }
+}
+
+/// Posts the first message of a thread that was created in this transaction, if there is one.
+fn with_first(
+    cx: &mut Write<'_>,
+    channel: &ChannelPlace,
+    thread: Thread,
+    first: Option<&SealedPost>,
+) -> Result<CreatedThread> {
+    let Some(post) = first else { return Ok(CreatedThread { thread, first: None }) };
+    let ChannelPlace { id: channel_id, workspace_id, archived, dm, .. } = *channel;
+    let place = ThreadPlace { thread_id: thread.id, channel_id, workspace_id, archived, dm };
+    let author = cx.caller().member;
+    let posted = messages::post_sealed(cx, &place, author, post)?;
+    let first = FirstMessage {
+        first_message_id: posted.id,
+        mentioned: posted.mentioned,
+        not_reached: posted.not_reached,
+    };
+    Ok(CreatedThread { thread, first: Some(first) })
 }
 
 /// Creates a thread of a direct message, which is no task, at a place that was checked.

@@ -15,7 +15,7 @@ use crate::coordination::skill_sets;
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
-use crate::op::{Feature, Records, idempotent, write, write_recording_refusals};
+use crate::op::{Effect, Feature, Records, idempotent, prepared, write_recording_refusals};
 use crate::text::{Count, Text};
 use change::{
     ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
@@ -23,7 +23,7 @@ use change::{
 };
 pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
 pub(in crate::coordination) use create::{ThreadCreated, open_conversation};
-use create::{create_child_thread, create_thread};
+use create::{create_child_thread, create_thread, seal_first, seal_first_of_child};
 
 type Title = Text<1, TITLE_MAX>;
 type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
@@ -33,7 +33,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "threads",
             vec![
-                write("create_thread", create_thread)
+                prepared("create_thread", Effect::Write, seal_first, create_thread)
                     .title("Create a thread")
                     .post("/channels/{channel_id}/threads")
                     .needs(&[WorkspaceWrite])
@@ -43,9 +43,10 @@ pub(crate) fn feature() -> Feature {
                         json!({
                             "channel_id": w.id("channel"), "title": "Port the parser", "priority": 10,
                             "required_skills": ["rust"], "depends_on": [w.id("thread")],
+                            "body": "Start with the lexer: it has four states.",
                         })
                     }),
-                write_recording_refusals("create_child_thread", create_child_thread)
+                write_recording_refusals("create_child_thread", seal_first_of_child, create_child_thread)
                     .title("Create a child thread")
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
@@ -55,7 +56,7 @@ pub(crate) fn feature() -> Feature {
                         json!({
                             "thread_id": w.id("thread"), "title": "Write the tests", "priority": -5,
                             "required_skills": ["python"], "depends_on": [w.id("claimed_thread")],
-                            "tools": ["grep", "pytest"],
+                            "tools": ["grep", "pytest"], "body": "One test for each state.",
                         })
                     }),
                 idempotent("update_thread", update_thread)

@@ -4,9 +4,7 @@
 //! in conversation/places.rs. How it is found by its credential is in lookup.rs.
 
 use crate::Result;
-#[cfg(test)]
-use crate::capability::Capability;
-use crate::capability::{Capabilities, Needs, Right, Rights};
+use crate::capability::{Capabilities, Capability, Needs, Right, Rights};
 use crate::error::{Code, Error};
 use crate::id::{
     ChannelId, GrantId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId,
@@ -272,6 +270,11 @@ impl Caller {
         }
         Err(Error::new(Code::MissingCapability, format!("the operation needs the capability {needed}"))
             .with("required_capability", needed))
+    }
+
+    /// Rejects a caller that lacks what this input needs besides what its operation needs.
+    pub(crate) fn check_has(&self, capability: Capability) -> Result<()> {
+        self.check_right(Needs::one_of(&[capability]))
     }
 
     /// Rejects a caller that is not the member itself, by its own credential.

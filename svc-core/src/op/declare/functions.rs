@@ -266,15 +266,19 @@ where
 }
 
 /// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
-pub fn write_recording_refusals<I, O>(
+///
+/// `prepare` does what needs no database, as in [`prepared`].
+pub fn write_recording_refusals<I, P, O>(
     operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
+    prepare: fn(&I, &Shared, Time) -> Result<P>,
+    run: fn(&mut Write<'_>, &I, &P) -> Result<O, Refused>,
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
+    P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    recording_refusals(operation, Effect::Write, run)
+    recording_refusals(operation, Effect::Write, prepare, move |cx, input, made| run(cx, input, made))
 }
 
 /// Declares an operation whose second identical call changes nothing more, and some of whose refusals count.
@@ -286,20 +290,23 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    recording_refusals(operation, Effect::Idempotent, run)
+    recording_refusals(operation, Effect::Idempotent, |_, _, _| Ok(()), move |cx, input, ()| run(cx, input))
 }
 
-fn recording_refusals<I, O>(
+fn recording_refusals<I, P, O>(
     operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
-    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
+    prepare: fn(&I, &Shared, Time) -> Result<P>,
+    run: impl Fn(&mut Write<'_>, &I, &P) -> Result<O, Refused> + Copy + Send + Sync + 'static,
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
+    P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let job: WriteJob = Box::new(move |cx| match run(cx, &input) {
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
+        let made = prepare(&input, shared, now)?;
+        let job: WriteJob = Box::new(move |cx| match run(cx, &input, &made) {
             Ok(output) => Ok(Progress::Done(Box::new(output))),
             Err(refused) => refused.progress(),
         });
