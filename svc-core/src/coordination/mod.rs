@@ -27,6 +27,7 @@ pub(crate) mod budgets;
 pub(crate) mod results;
 pub(crate) mod lifecycle;
 pub(crate) mod dms;
+mod context;
 pub(crate) mod views;
 pub(crate) mod occupancy;
 pub(crate) mod wait_for_ready;

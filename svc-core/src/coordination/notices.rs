@@ -127,11 +127,20 @@ const BLANK: &str = "update thread_notices set text = '' where message_id = $1";
 
 /// Returns the last notices of a thread, newest first.
 pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
-    cx.query(LAST, &[&thread, &NOTICES_MAX])
+    last_since(cx, thread, 0)
+}
+
+/// Returns the last notices of a thread from after a position, newest first.
+pub(in crate::coordination) fn last_since(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    since: i64,
+) -> Result<Vec<Notice>> {
+    cx.query(LAST, &[&thread, &NOTICES_MAX, &since])
 }
 
 const LAST: &str = concat!(
     "select ",
     notice_columns!(),
-    " from thread_notices n where n.thread_id = $1 order by n.lsn desc limit $2"
+    " from thread_notices n where n.thread_id = $1 and n.lsn > $3 order by n.lsn desc limit $2"
 );

@@ -1,4 +1,4 @@
-//! Reading threads: one with its notices and result, lists, the context of a task, and a thread's events.
+//! Reading threads: one with its notices and result, lists, and a thread's events.
 //!
 //! Nothing in this file changes anything.
 
@@ -8,22 +8,16 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::boot::{self, ChannelBoot};
-use crate::conversation::glossary::{self, GlossaryTerm};
-use crate::conversation::memory::{self, AttachedBlock};
-use crate::conversation::messages::pins::{self, PinnedMessage};
-use crate::conversation::messages::{self, ContextMessage, OpenedEvent};
+use crate::conversation::messages::{self, OpenedEvent};
 use crate::conversation::places::{self, visible};
-use crate::coordination::checkpoint::{self, Checkpoint};
-use crate::coordination::lifecycle::transition::{self, Reason};
+use crate::coordination::context::get_thread_context;
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::queue::{self, Scope, Wanted};
+use crate::coordination::results;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
-use crate::coordination::{results, rules};
-use crate::error::Problem;
+use crate::error::Code;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces;
-use crate::limits::CONTEXT_MESSAGES;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
@@ -63,6 +57,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Read what is needed to take up a thread")
                 .get("/threads/{thread_id}/context")
                 .needs(&[WorkspaceRead])
+                .refuses(&[Code::MustRefetch])
                 .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
             read("list_thread_events", list_thread_events)
                 .title("List a thread's events")
@@ -232,90 +227,6 @@ const HELD_BY: &str = thread_select!(
 const HORIZON_OF_HOLDER: &str = "
     select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
     order by lsn limit 1 offset $4";
-
-/// The state of a thread and its possible transitions.
-#[derive(Serialize, JsonSchema)]
-struct Fsm {
-    /// How far the thread has come.
-    state: ThreadState,
-    /// The actions of `transition_thread` that would succeed now if you took them.
-    transitions: Vec<&'static str>,
-}
-
-/// What a member needs to take up a thread.
-#[derive(Serialize, JsonSchema)]
-struct ThreadContext {
-    /// The task itself, with its live claim.
-    thread: Thread,
-    /// Its state and its possible transitions.
-    fsm: Fsm,
-    /// The problems that would keep you from claiming it now; empty if you can claim it.
-    claim_refusals: Vec<Problem>,
-    /// The conditions that would keep it from being closed now; empty if it is finished.
-    close_refusals: Vec<Reason>,
-    /// How far the work had come when a holder last left word of it; null if none has.
-    checkpoint: Option<Checkpoint>,
-    /// What to know on arrival in the channel; null if nobody has set it.
-    boot: Option<ChannelBoot>,
-    /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
-    /// 1 MiB.
-    memory_blocks: Vec<AttachedBlock>,
-    /// The last 50 messages, oldest first; fewer if they would exceed 1 MiB.
-    messages: Vec<ContextMessage>,
-    /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
-    pins: Vec<PinnedMessage>,
-    /// At most 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
-    /// newest messages first; fewer if they would exceed 256 KiB. Only if requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    glossary: Option<Vec<GlossaryTerm>>,
-    /// The last 10 notices, newest first.
-    notices: Vec<Notice>,
-}
-
-/// Returns what you need to take up a thread.
-///
-/// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
-/// and anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's
-/// memory blocks, its last messages, what is pinned in its channel, and its notices.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetThreadContext {
-    /// The thread.
-    thread_id: ThreadId,
-    /// Whether to return the workspace's glossary. Default: false.
-    #[serde(default)]
-    include_glossary: bool,
-}
-
-fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {
-    let thread = visible_thread(cx, input.thread_id)?;
-    let close_refusals = transition::against_closing(cx, &thread)?;
-    let transitions = transition::possible(cx, &thread, &close_refusals)?;
-    let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
-    let memory_blocks = memory::of_thread(cx, thread.id)?;
-    let messages = messages::context_messages(cx, thread.id, CONTEXT_MESSAGES)?;
-    let glossary = if input.include_glossary {
-        let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
-        let newest = messages.iter().rev().map(|message| &*message.body);
-        let texts = [&*thread.title].into_iter().chain(boot.iter().map(|boot| &*boot.text));
-        Some(glossary::of_texts(cx, texts.chain(blocks).chain(newest))?)
-    } else {
-        None
-    };
-    Ok(ThreadContext {
-        fsm: Fsm { state: thread.state, transitions },
-        claim_refusals: rules::refusals(cx, &thread)?,
-        close_refusals,
-        checkpoint: checkpoint::last(cx, &thread)?,
-        boot,
-        memory_blocks,
-        messages,
-        pins: pins::context_pins(cx, thread.channel_id)?,
-        glossary,
-        notices: notices::last(cx, thread.id)?,
-        thread,
-    })
-}
 
 /// Returns the thread that the caller would be given if it claimed the next one of the workspace now.
 pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {

@@ -4,6 +4,7 @@
 //! a credential may do what it asks for.
 //!
 //! - `workspaces`: what a workspace is, and the check that a request stays in its own
+//! - `floor`: what a workspace's log still has
 //! - `members`: people and agents, and their skills
 //! - `authority`: the rules of granting and revoking
 //! - `tokens`: minting, narrowing, rotating and revoking
@@ -20,6 +21,7 @@
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;
+pub(crate) mod floor;
 pub(crate) mod members;
 pub(crate) mod tokens;
 pub(crate) mod delegation;

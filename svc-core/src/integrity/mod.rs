@@ -15,7 +15,6 @@
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
-mod floor;
 mod catch_up;
 mod tombstones;
 pub(crate) mod events;

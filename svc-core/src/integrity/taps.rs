@@ -9,7 +9,7 @@
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
-use crate::integrity::floor::LogRange;
+use crate::identity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::bus::EventFilter;
 use crate::log::event::Subject;

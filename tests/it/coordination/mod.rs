@@ -15,6 +15,7 @@ mod notices;
 mod occupancy;
 mod overlaps;
 mod simulation;
+mod since;
 mod spawn;
 mod thread;
 mod usage;

@@ -300,10 +300,16 @@ pub(crate) fn live_messages(
 
 /// Returns the last live messages of a thread that the caller may see, oldest first.
 ///
-/// They are at most `limit`, and no more than fit into the bytes of a page.
-pub(crate) fn context_messages(cx: &Read<'_>, thread: ThreadId, limit: i64) -> Result<Vec<ContextMessage>> {
+/// They were posted after the position `since`, are at most `limit`, and no more than fit into the bytes of a
+/// page.
+pub(crate) fn context_messages(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit])?;
+    let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit, &since])?;
     let newest_first = rows.into_vec().into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();
@@ -413,5 +419,6 @@ pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>
 
 const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 
-const LAST: &str =
-    select_messages!("m.thread_id = $1 and m.withdrawn_at is null order by m.lsn desc limit $2");
+const LAST: &str = select_messages!(
+    "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3 order by m.lsn desc limit $2"
+);

@@ -8,7 +8,7 @@ use crate::bisect::last_where;
 use crate::config::Kept;
 use crate::conversation::messages::{self, DueMessages};
 use crate::id::WorkspaceId;
-use crate::integrity::floor::LogRange;
+use crate::identity::floor::LogRange;
 use crate::limits::MICROS_A_DAY;
 use crate::log::event::Event;
 use crate::log::floor::EventsPruned;

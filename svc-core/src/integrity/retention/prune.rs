@@ -7,10 +7,10 @@
 use crate::error::{Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
 use crate::integrity::census::{self, Counts};
 use crate::integrity::checkpoints::at_floor;
 use crate::integrity::events::broken_log;
-use crate::integrity::floor::LogRange;
 use crate::limits::{PRUNE_COUNTS, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
 use crate::log::event::Subject;
 use crate::log::floor::EventsPruned;

@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::wanted::ConsumerId;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
+use crate::identity::floor::LogRange;
 use crate::identity::sessions::ended_rows;
-use crate::integrity::floor::LogRange;
 use crate::op::{Chore, Dispatch, Read, Surface, Write};
 use crate::time::{Monotonic, Time};
 

@@ -30,9 +30,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
+use crate::identity::floor::LogRange;
 use crate::identity::workspaces::own_workspace;
 use crate::integrity::events::WAIT_FOR_EVENT;
-use crate::integrity::floor::LogRange;
 use crate::op::{Admission, Caller, Dispatch, Feature, Presence, Read, Records};
 use crate::sync::lock;
 use consumers::Consumer;

@@ -10,7 +10,7 @@ use crate::conversation::messages::frames_with_words;
 use crate::conversation::places::audiences;
 use crate::error::Result;
 use crate::id::ChannelId;
-use crate::integrity::floor::LogRange;
+use crate::identity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};

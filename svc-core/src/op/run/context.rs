@@ -152,6 +152,20 @@ impl<'a> Read<'a> {
         }
     }
 
+    /// Returns the position that the log of the caller's workspace has reached for this transaction.
+    ///
+    /// A writer's job has what it and those before it in its batch have appended.
+    pub(crate) fn lsn(&self) -> Result<i64> {
+        let workspace = self.caller.workspace_id;
+        match &self.cache {
+            CacheRef::Reader(reader) => {
+                let read = reader.borrow().cached_lsn(workspace);
+                read.ok_or_else(|| Error::internal("the head of the caller's log has not been read"))
+            }
+            CacheRef::Writer(batch) => Ok(batch.borrow_mut().head(self.conn, workspace)?.lsn),
+        }
+    }
+
     /// Returns the epoch of what decides who sees what in the caller's workspace.
     ///
     /// What was decided in another transaction still holds if that had the same epoch.

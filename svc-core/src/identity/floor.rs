@@ -8,7 +8,7 @@ use crate::op::Read;
 
 /// The part of a log that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogRange {
+pub(crate) struct LogRange {
     /// The position of the oldest event; 1 if nothing was pruned.
     pub floor: i64,
     /// The position of the newest event; 0 if there is none.

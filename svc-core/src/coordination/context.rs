@@ -1,0 +1,132 @@
+//! What a member needs to take up a thread: the task, its state, and what was said about it, in one answer.
+//!
+//! Whoever has read it asks for what is new by the position that came with it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::conversation::boot::{self, ChannelBoot};
+use crate::conversation::glossary::{self, GlossaryTerm};
+use crate::conversation::memory::{self, AttachedBlock};
+use crate::conversation::messages::pins::{self, PinnedMessage};
+use crate::conversation::messages::{self, ContextMessage};
+use crate::coordination::checkpoint::{self, Checkpoint};
+use crate::coordination::lifecycle::transition::{self, Reason};
+use crate::coordination::notices::{self, Notice};
+use crate::coordination::rules;
+use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::error::Problem;
+use crate::id::ThreadId;
+use crate::identity::floor::LogRange;
+use crate::limits::CONTEXT_MESSAGES;
+use crate::op::Read;
+use crate::text::Count;
+
+/// The state of a thread and its possible transitions.
+#[derive(Serialize, JsonSchema)]
+struct Fsm {
+    /// How far the thread has come.
+    state: ThreadState,
+    /// The actions of `transition_thread` that would succeed now if you took them.
+    transitions: Vec<&'static str>,
+}
+
+/// What a member needs to take up a thread.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadContext {
+    /// The task itself, with its live claim.
+    thread: Thread,
+    /// Its state and its possible transitions.
+    fsm: Fsm,
+    /// The problems that would keep you from claiming it now; empty if you can claim it.
+    claim_refusals: Vec<Problem>,
+    /// The conditions that would keep it from being closed now; empty if it is finished.
+    close_refusals: Vec<Reason>,
+    /// How far the work had come when a holder last left word of it; null if none has.
+    checkpoint: Option<Checkpoint>,
+    /// What to know on arrival in the channel; null if nobody has set it.
+    boot: Option<ChannelBoot>,
+    /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
+    /// 1 MiB.
+    memory_blocks: Vec<AttachedBlock>,
+    /// The last 50 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
+    /// review is one of them.
+    messages: Vec<ContextMessage>,
+    /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
+    pins: Vec<PinnedMessage>,
+    /// At most 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
+    /// newest messages first; fewer if they would exceed 256 KiB. Only if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    glossary: Option<Vec<GlossaryTerm>>,
+    /// The last 10 notices, of those after `since`, newest first.
+    notices: Vec<Notice>,
+    /// How far the workspace's log goes that this was read from: pass it as `since` next time.
+    lsn: i64,
+}
+
+/// Returns what you need to take up a thread.
+///
+/// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
+/// and anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's
+/// memory blocks, its last messages, what is pinned in its channel, and its notices. Once you have read it,
+/// `since` leaves out the messages and notices that you have; the rest is as it is now.
+///
+/// Fails with 409 `must_refetch` if the log no longer has all that follows `since`: ask without it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetThreadContext {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether to return the workspace's glossary. Default: false.
+    #[serde(default)]
+    include_glossary: bool,
+    /// Only the messages and notices after this position: `lsn` of an earlier answer. Default: the last ones.
+    since: Option<Count<0, { i64::MAX }>>,
+}
+
+pub(super) fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Result<ThreadContext> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let since = input.since.map(Count::get);
+    if let Some(since) = since {
+        LogRange::read(cx)?.check_after(thread.workspace_id, since)?;
+    }
+    of(cx, thread, since, input.include_glossary)
+}
+
+/// Returns the context of a thread that the caller may see.
+pub(in crate::coordination) fn of(
+    cx: &Read<'_>,
+    thread: Thread,
+    since: Option<i64>,
+    include_glossary: bool,
+) -> Result<ThreadContext> {
+    let since = since.unwrap_or(0);
+    let close_refusals = transition::against_closing(cx, &thread)?;
+    let transitions = transition::possible(cx, &thread, &close_refusals)?;
+    let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
+    let memory_blocks = memory::of_thread(cx, thread.id)?;
+    let messages = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
+    let glossary = if include_glossary {
+        let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
+        let newest = messages.iter().rev().map(|message| &*message.body);
+        let texts = [&*thread.title].into_iter().chain(boot.iter().map(|boot| &*boot.text));
+        Some(glossary::of_texts(cx, texts.chain(blocks).chain(newest))?)
+    } else {
+        None
+    };
+    Ok(ThreadContext {
+        fsm: Fsm { state: thread.state, transitions },
+        claim_refusals: rules::refusals(cx, &thread)?,
+        close_refusals,
+        checkpoint: checkpoint::last(cx, &thread)?,
+        boot,
+        memory_blocks,
+        messages,
+        pins: pins::context_pins(cx, thread.channel_id)?,
+        glossary,
+        notices: notices::last_since(cx, thread.id, since)?,
+        lsn: cx.lsn()?,
+        thread,
+    })
+}
