@@ -28,7 +28,7 @@
 //!
 //! # A claim, by its functions
 //!
-//! `claim_next_thread` in `coordination/claims/take.rs` asks `queue::first` for the best thread that the
+//! `claim_next_thread` in `coordination/take.rs` asks `queue::first` for the best thread that the
 //! caller's skills cover. If `obstacles::in_the_way` finds something in the way of its footprint,
 //! `queue::park` puts it aside until `queue::free` brings it back; else `claims::begin` gives it a lease with
 //! a fencing id and emits the event. The projector of the queue then takes the thread out of it. A claim of

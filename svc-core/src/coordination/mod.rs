@@ -28,6 +28,7 @@ pub(crate) mod results;
 pub(crate) mod lifecycle;
 pub(crate) mod dms;
 mod context;
+pub(crate) mod take;
 pub(crate) mod views;
 pub(crate) mod occupancy;
 pub(crate) mod wait_for_ready;

@@ -44,6 +44,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::notices::feature(),
         coordination::dead_letters::feature(),
         coordination::checkpoint::feature(),
+        coordination::take::feature(),
         coordination::claims::feature(),
         coordination::freeze::feature(),
         coordination::deactivated::feature(),

@@ -17,6 +17,7 @@ mod overlaps;
 mod simulation;
 mod since;
 mod spawn;
+mod taking_up;
 mod thread;
 mod usage;
 mod wakes;

@@ -179,15 +179,25 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
     let mut thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
     if thread.acknowledged_at.is_none() {
-        let now = cx.now();
-        cx.write_row(&ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
-        let acknowledged =
-            ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
-        let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
-        workers::add_delegate(cx, thread.id, lsn)?;
-        thread.acknowledged_at = Some(now);
+        acknowledge(cx, &mut thread, held)?;
     }
     Ok(Claim::of(thread, held))
+}
+
+/// Acknowledges the live claim of a thread, which has not been acknowledged before.
+pub(in crate::coordination) fn acknowledge(
+    cx: &mut Write<'_>,
+    thread: &mut Thread,
+    held: Held,
+) -> Result<()> {
+    let now = cx.now();
+    cx.write_row(&ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
+    let acknowledged =
+        ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
+    let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
+    workers::add_delegate(cx, thread.id, lsn)?;
+    thread.acknowledged_at = Some(now);
+    Ok(())
 }
 
 static ACKNOWLEDGE: RowWrite = RowWrite {

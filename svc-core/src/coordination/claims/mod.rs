@@ -8,7 +8,6 @@
 mod fence;
 mod expired;
 mod lapse;
-mod take;
 mod hold;
 mod lists;
 
@@ -38,11 +37,10 @@ use crate::text::{Count, described};
 use crate::time::Time;
 pub(in crate::coordination) use expired::ClaimExpired;
 pub(super) use fence::check_holder;
-pub(in crate::coordination) use hold::shorten_lease;
+pub(in crate::coordination) use hold::{acknowledge, shorten_lease};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .operations("claims", take::operations())
         .operations("claims", hold::operations())
         .operations("claims", lists::operations())
         .events(vec![
@@ -69,7 +67,7 @@ pub(crate) fn feature() -> Feature {
 /// The length of a lease, in seconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
+pub(in crate::coordination) struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
 
 impl LeaseSecs {
     fn length(self) -> Duration {
@@ -104,21 +102,15 @@ pub(crate) struct Pin {
 
 /// A thread that was just claimed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ClaimedThread {
+pub(in crate::coordination) struct ClaimedThread {
     #[serde(flatten)]
-    thread: Thread,
+    pub thread: Thread,
+    /// The thread's id, as the operations on a claim take it.
+    thread_id: ThreadId,
     /// The event that made the claim.
     pin: Pin,
     /// How far the work had come when a holder last left word of it; null if none has.
     checkpoint: Option<Checkpoint>,
-}
-
-/// The claimed thread; `{}` if there is nothing to claim.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-enum Claimed {
-    Thread(Box<ClaimedThread>),
-    Nothing {},
 }
 
 /// Why the holder of a thread changed.
@@ -251,7 +243,7 @@ fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>, budget: Option<&Budget>) -
 }
 
 /// Gives an unclaimed thread to `holder`. The projector removes it from the ready queue.
-fn begin(
+pub(in crate::coordination) fn begin(
     cx: &mut Write<'_>,
     thread: Thread,
     holder: MemberId,
@@ -342,7 +334,7 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
     let checkpoint = checkpoint::last(cx, &thread)?;
     let pin = Pin { uri: recorded.uri(), content_hash: recorded.content_hash() };
-    Ok(ClaimedThread { thread, pin, checkpoint })
+    Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
 /// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
@@ -491,11 +483,6 @@ mod tests {
     #[test]
     fn the_time_of_a_claim_that_is_handed_off_is_left_out_of_the_statement() {
         assert_eq!(HAND_OVER_CHARGING_AGAIN.len() + CLAIMED_NOW.len(), HAND_OVER.len());
-    }
-
-    #[test]
-    fn nothing_is_an_empty_object() {
-        assert_eq!(serde_json::to_value(Claimed::Nothing {}).unwrap(), json!({}));
     }
 
     #[test]

@@ -1,0 +1,227 @@
+//! Claiming threads: the next one of a channel or of the workspace, one by its id.
+//!
+//! Taking up work is one call: it acknowledges the claim and returns the thread's context, if asked to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::conversation::places;
+use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_lapsed, expire_some};
+use crate::coordination::context::{self, ThreadContext};
+use crate::coordination::footprint::{self, Repo};
+use crate::coordination::obstacles::{self, Blocked};
+use crate::coordination::queue::{self, Scope, Wanted};
+use crate::coordination::rules::check_claimable;
+use crate::coordination::thread::{Thread, visible_thread};
+use crate::error::Code;
+use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::identity::workspaces;
+use crate::op::{Feature, Read, Write, write, write_in_steps};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "claims",
+        vec![
+            write_in_steps("claim_next_thread", claim_next_thread)
+                .title("Claim a channel's next thread")
+                .post("/channels/{channel_id}/claim-next")
+                .needs(&[ThreadTransition])
+                .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
+            write_in_steps("claim_next_workspace_thread", claim_next_workspace_thread)
+                .title("Claim the workspace's next thread")
+                .post("/workspaces/{workspace_id}/claim-next")
+                .needs(&[ThreadTransition])
+                .example(|w| {
+                    json!({"workspace_id": w.id("workspace"), "lease_secs": 900, "acknowledge": true,
+                       "include_context": true})
+                }),
+            write("claim_thread", claim_thread)
+                .title("Claim a thread")
+                .post("/threads/{thread_id}/claim")
+                .needs(&[ThreadTransition])
+                .refuses(&[Code::NotClaimable, Code::FootprintConflict, Code::BudgetExhausted])
+                .example(|w| {
+                    json!({"thread_id": w.id("thread"), "lease_secs": 900, "acknowledge": true,
+                       "include_context": true})
+                }),
+        ],
+    )
+}
+
+/// How a thread is to be claimed.
+#[derive(Clone, Copy)]
+struct Terms {
+    lease_secs: Option<LeaseSecs>,
+    acknowledge: bool,
+    include_context: bool,
+}
+
+/// A thread that the caller has just claimed, with what it asked for.
+#[derive(Serialize, JsonSchema)]
+struct Taken {
+    #[serde(flatten)]
+    claimed: ClaimedThread,
+    /// What `get_thread_context` returns of the thread now. Only if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Box<ThreadContext>>,
+}
+
+/// The claimed thread; `{}` if there is nothing to claim.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Next {
+    Thread(Box<Taken>),
+    Nothing {},
+}
+
+/// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
+///
+/// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
+/// that you lack and whose footprint conflicts with nothing. Name its `claim_lease_id` in what you do with
+/// the thread; `pin` refers to the event that made the claim. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimNextThread {
+    /// The channel.
+    channel_id: ChannelId,
+    lease_secs: Option<LeaseSecs>,
+    /// Only a thread whose footprint names this repository, as `owner/name`.
+    repo: Option<Repo>,
+    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to return what `get_thread_context` returns too. Default: false.
+    #[serde(default)]
+    include_context: bool,
+}
+
+fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<Next>> {
+    places::visible_channel(cx, input.channel_id)?;
+    let ClaimNextThread { lease_secs, acknowledge, include_context, .. } = *input;
+    let terms = Terms { lease_secs, acknowledge, include_context };
+    claim_next(cx, Scope::Channel(input.channel_id), terms, input.repo.as_ref())
+}
+
+/// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
+///
+/// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
+/// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. It is
+/// returned as by `claim_next_thread`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimNextWorkspaceThread {
+    /// The workspace. It must be yours.
+    workspace_id: WorkspaceId,
+    lease_secs: Option<LeaseSecs>,
+    /// Only a thread whose footprint names this repository, as `owner/name`.
+    repo: Option<Repo>,
+    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to return what `get_thread_context` returns too. Default: false.
+    #[serde(default)]
+    include_context: bool,
+}
+
+fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThread) -> Result<Option<Next>> {
+    workspaces::own_workspace(cx, input.workspace_id)?;
+    let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, .. } = *input;
+    let terms = Terms { lease_secs, acknowledge, include_context };
+    claim_next(cx, Scope::Workspace, terms, input.repo.as_ref())
+}
+
+/// Claims the next thread. None if there is more to look through, after what was found has been parked.
+fn claim_next(cx: &mut Write<'_>, scope: Scope, terms: Terms, repo: Option<&Repo>) -> Result<Option<Next>> {
+    // Once is enough, unless very many have lapsed: then others have their turn.
+    if expire_some(cx)? && expire_some(cx)? {
+        return Ok(None);
+    }
+    let wanted = Wanted { scope, repo: repo.map(Repo::key) };
+    let mut parked: usize = 0;
+    for _ in 0..CHECKED_MAX {
+        let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Next::Nothing {})) };
+        if let Some(blocked) = first_obstacle(cx, found.footprint)? {
+            parked = parked.saturating_add(queue::park(cx, found.thread_id, &blocked)?);
+            if parked >= PARKED_MAX {
+                break;
+            }
+            continue;
+        }
+        let thread = visible_thread(cx, found.thread_id)?;
+        return take(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+    }
+    Ok(None)
+}
+
+/// Most footprints that a claim looks at before others have their turn.
+const CHECKED_MAX: usize = 64;
+
+/// So many threads at least it has parked then.
+const PARKED_MAX: usize = 1000;
+
+/// Returns something that is in the way of a footprint.
+fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
+    let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
+    Ok(obstacles::in_the_way(cx, &touched, None, 1)?.pop())
+}
+
+/// Claims a thread and returns it with its claim.
+///
+/// Name its `claim_lease_id` in what you do with the thread; `pin` refers to the event that made the claim.
+///
+/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim, even your own (`claimed`),
+/// is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits for another
+/// thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived channel
+/// (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of a live
+/// claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded` if
+/// nothing is left of a limit of its budget.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimThread {
+    /// The thread.
+    thread_id: ThreadId,
+    lease_secs: Option<LeaseSecs>,
+    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to return what `get_thread_context` returns too. Default: false.
+    #[serde(default)]
+    include_context: bool,
+}
+
+fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
+    expire_lapsed(cx)?;
+    let thread = visible_thread(cx, input.thread_id)?;
+    check_claimable(cx, &thread)?;
+    let ClaimThread { lease_secs, acknowledge, include_context, .. } = *input;
+    take(cx, thread, Terms { lease_secs, acknowledge, include_context })
+}
+
+/// Claims a thread for the caller, who may.
+fn take(cx: &mut Write<'_>, thread: Thread, terms: Terms) -> Result<Taken> {
+    let holder = cx.caller().member_id()?;
+    let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
+    if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
+        claims::acknowledge(cx, &mut claimed.thread, held)?;
+    }
+    let context = if terms.include_context {
+        Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?))
+    } else {
+        None
+    };
+    Ok(Taken { claimed, context })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_an_empty_object() {
+        assert_eq!(serde_json::to_value(Next::Nothing {}).unwrap(), json!({}));
+    }
+}

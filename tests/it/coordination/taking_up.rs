@@ -1,0 +1,107 @@
+//! Taking up a thread by one call: its claim, the acknowledgement, and its context.
+
+use serde_json::{Value, json};
+use svc_tests::{World, in_parallel, on_both_engines, text};
+
+/// Each operation that claims a thread for its caller, with what it needs to find one.
+fn ways(world: &World) -> [(&'static str, Value); 3] {
+    let channel = world.new_channel("queue");
+    let thread = world.new_thread(&channel, "by its id");
+    let [next, of_workspace] = ["next", "next of all"].map(|title| {
+        let urgent = json!({"channel_id": channel, "title": title, "priority": 100});
+        text(&world.admin("create_thread", urgent)["id"])
+    });
+    assert_ne!(next, of_workspace);
+    [
+        ("claim_next_thread", json!({"channel_id": channel})),
+        ("claim_next_workspace_thread", json!({"workspace_id": world.id("workspace")})),
+        ("claim_thread", json!({"thread_id": thread})),
+    ]
+}
+
+fn with(mut input: Value, more: Value) -> Value {
+    input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    input
+}
+
+#[test]
+fn a_claim_is_acknowledged_and_comes_with_its_context() {
+    on_both_engines(|world| {
+        for (operation, input) in ways(world) {
+            let before = world.lsn();
+            let both = json!({"acknowledge": true, "include_context": true});
+            let taken = world.agent(operation, with(input, both));
+            let thread = json!({"thread_id": taken["id"]});
+            assert_eq!(taken["thread_id"], taken["id"]);
+            assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged", "ClaimAcknowledged"]);
+            assert_eq!(taken["pin"]["uri"], format!("svc:event/{}", before + 1));
+            let claim = world.agent("get_claim", thread.clone());
+            assert_eq!(claim["acknowledged_at"], taken["acknowledged_at"], "{operation}");
+            assert!(claim["acknowledged_at"].is_string());
+            assert_eq!(claim["claim_lease_id"], taken["claim_lease_id"]);
+            assert_eq!(taken["context"], world.agent("get_thread_context", thread.clone()), "{operation}");
+            assert_eq!(taken["context"]["lsn"], world.lsn());
+
+            // Acknowledging it again changes nothing, and its holder goes on as ever.
+            world.agent("acknowledge_claim", thread.clone());
+            assert_eq!(world.lsn(), before + 2);
+            let result = with(thread, json!({"claim_lease_id": taken["claim_lease_id"], "result": {}}));
+            world.agent("set_thread_result", result);
+        }
+    });
+}
+
+#[test]
+fn a_claim_alone_is_as_it_was() {
+    on_both_engines(|world| {
+        for (operation, input) in ways(world) {
+            let before = world.lsn();
+            let claimed = world.agent(operation, input);
+            assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged"], "{operation}");
+            assert_eq!((claimed.get("context"), &claimed["acknowledged_at"]), (None, &Value::Null));
+            assert_eq!(claimed["thread_id"], claimed["id"]);
+        }
+        let nothing = json!({"channel_id": world.new_channel("empty"), "acknowledge": true,
+                             "include_context": true});
+        let before = world.lsn();
+        assert_eq!(world.agent("claim_next_thread", nothing), json!({}));
+        assert_eq!(world.lsn(), before);
+    });
+}
+
+#[test]
+fn an_acknowledged_claim_that_is_refused_leaves_nothing() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.new_channel("queue"), "taken");
+        world.admin("claim_thread", json!({"thread_id": thread}));
+        let before = world.database.dump();
+        let input = json!({"thread_id": thread, "acknowledge": true, "include_context": true});
+        world.call(&world.people.agent, "claim_thread", input).refused(409, "not-claimable");
+        assert_eq!(world.database.dump(), before);
+    });
+}
+
+#[test]
+fn claims_of_one_batch_each_come_with_their_own_context() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        for number in 0..6 {
+            let title = format!("task {number}");
+            let thread = json!({"channel_id": channel, "title": title, "body": title});
+            world.admin("create_thread", thread);
+        }
+        let taken = in_parallel(6, |_| {
+            let input = json!({"channel_id": channel, "acknowledge": true, "include_context": true});
+            world.agent("claim_next_thread", input)
+        });
+        for one in &taken {
+            let (thread, context) = (&one["id"], &one["context"]);
+            assert_eq!((&context["thread"]["id"], &context["messages"][0]["body"]), (thread, &one["title"]));
+            assert_eq!(context["thread"]["claim_lease_id"], one["claim_lease_id"]);
+            // It was read when its own acknowledgement was the newest event.
+            let events = world.agent("list_thread_events", json!({"thread_id": thread}));
+            let last = events["items"].as_array().unwrap().last().unwrap();
+            assert_eq!((&last["kind"], &last["lsn"]), (&json!("ClaimAcknowledged"), &context["lsn"]));
+        }
+    });
+}
