@@ -1,7 +1,8 @@
 //! Results: the outcome of a thread, as a JSON object that its worker sets.
 //!
 //! Setting it ends the claim; the thread stays open and is not given out again until it is reopened. A
-//! reopened thread can get another result; reads return the latest. A result is stored as the canonical text
+//! reopened thread can get another result; reads return the latest. One call hands work in: it sets the
+//! result and makes the move that follows. A result is stored as the canonical text
 //! whose hash its event has.
 
 use std::borrow::Cow;
@@ -18,7 +19,8 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::places::visible;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::lifecycle::transition::{self, Action};
+use crate::coordination::thread::{ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::hash::{hash_text, sha256};
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
@@ -44,12 +46,12 @@ pub(crate) fn feature() -> Feature {
                     .title("Set a thread's result")
                     .put("/threads/{thread_id}/result")
                     .needs(&[ThreadTransition])
-                    .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
+                    .refuses(&[Code::WrongState, Code::CloseRefused, Code::StaleClaim, Code::ClaimNotHeld])
                     .example(|w| {
                         json!({
                             "thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease"),
                             "result": {"summary": "The parser is ported.", "tests": 42},
-                            "result_kind": "example.port/1",
+                            "result_kind": "example.port/1", "action": "start_review",
                         })
                     }),
                 read("get_thread_result", get_thread_result)
@@ -211,9 +213,11 @@ impl Event for ThreadResultSet<'_> {
 /// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
 ///
 /// Your work on the thread is done. The thread stays open, and is not given out again unless it is reopened.
+/// With an `action` it moves on in the same step; if it may not, the result is not set either.
 ///
-/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim; 409 `claim-not-held` if you do not hold the claim.
+/// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused` with
+/// `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
+/// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadResult {
@@ -227,6 +231,35 @@ struct SetThreadResult {
     result_kind: Option<ResultKind>,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
+    /// What to do with the thread then, as by `transition_thread`. Default: it stays as it is.
+    action: Option<Then>,
+}
+
+/// How a thread moves on once its result is set.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Then {
+    StartReview,
+    Close,
+}
+
+impl From<Then> for Action {
+    fn from(then: Then) -> Self {
+        match then {
+            Then::StartReview => Self::StartReview,
+            Then::Close => Self::Close,
+        }
+    }
+}
+
+/// A result that was just set.
+#[derive(Serialize, JsonSchema)]
+struct NewResult {
+    #[serde(flatten)]
+    set: ThreadResult,
+    /// Where the thread is now. Only with an `action`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<ThreadState>,
 }
 
 /// A result in its stored form.
@@ -252,13 +285,14 @@ fn stored_form(input: &SetThreadResult, _: &Shared, _: Time) -> Result<StoredFor
     Ok(StoredForm { result, hash: hash_text(&sha256(text.as_bytes())), bytes, text })
 }
 
-fn set_thread_result(
-    cx: &mut Write<'_>,
-    input: &SetThreadResult,
-    stored: &StoredForm,
-) -> Result<ThreadResult> {
+fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &StoredForm) -> Result<NewResult> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
+    let action = input.action.map(Action::from);
+    if let Some(action) = action {
+        // No condition is met by a result, though one that is met may not be any more: that is found below.
+        transition::check_possible(cx, &thread, action)?;
+    }
     let (worker, now) = (cx.caller().member_id()?, cx.now());
     let event = ThreadResultSet {
         thread_id: thread.id,
@@ -275,7 +309,14 @@ fn set_thread_result(
     cx.write_row(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add(cx, thread.id, lsn, worker)?;
     end_claim(cx, &thread, ClaimEnd::Result(lsn))?;
-    Ok(ThreadResult {
+    let state = match action {
+        Some(action) => {
+            let done = visible_thread(cx, thread.id)?;
+            Some(transition::make(cx, &done, action)?.state)
+        }
+        None => None,
+    };
+    let set = ThreadResult {
         thread_id: thread.id,
         result: Some(stored.result.clone()),
         purged: false,
@@ -283,7 +324,8 @@ fn set_thread_result(
         produced_by: worker,
         produced_at: now,
         lsn,
-    })
+    };
+    Ok(NewResult { set, state })
 }
 
 static ADD: RowWrite = RowWrite {

@@ -10,6 +10,7 @@ mod ends;
 mod first_message;
 mod footprints;
 mod freezing;
+mod handing_in;
 mod lapses;
 mod notices;
 mod occupancy;

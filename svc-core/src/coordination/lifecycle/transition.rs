@@ -138,9 +138,9 @@ struct TransitionThread {
 
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
-struct Moved {
+pub(in crate::coordination) struct Moved {
     /// Where the thread is now.
-    state: ThreadState,
+    pub state: ThreadState,
     /// The holder of the live claim.
     assignee_id: Option<MemberId>,
 }
@@ -154,20 +154,35 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Mov
     if input.claim_lease_id.is_some() {
         claims::check_holder(cx, &thread, input.claim_lease_id)?;
     }
-    let transition = allowed(input.action, thread.state)?;
-    check_conditions(cx, &thread, transition)?;
-    enter(cx, &thread, transition.to, transition.name, None)?;
+    make(cx, &thread, input.action)
+}
+
+/// Makes a transition of a thread, if that is possible.
+pub(in crate::coordination) fn make(cx: &mut Write<'_>, thread: &Thread, action: Action) -> Result<Moved> {
+    let transition = possible_now(cx, thread, action)?;
+    enter(cx, thread, transition.to, transition.name, None)?;
     match transition.action {
         Action::Close => {
-            claims::end_claim(cx, &thread, ClaimEnd::Closed)?;
-            dead_letters::settle(cx, &thread)?;
-            dependencies::unblock_dependents(cx, &thread, true)?;
+            claims::end_claim(cx, thread, ClaimEnd::Closed)?;
+            dead_letters::settle(cx, thread)?;
+            dependencies::unblock_dependents(cx, thread, true)?;
             return Ok(Moved { state: transition.to, assignee_id: None });
         }
-        Action::Reopen => dependencies::block_dependents(cx, &thread)?,
+        Action::Reopen => dependencies::block_dependents(cx, thread)?,
         Action::StartReview | Action::ReturnToOpen | Action::Archive => {}
     }
     Ok(Moved { state: transition.to, assignee_id: thread.assignee_id })
+}
+
+/// Fails if a transition of a thread is not possible now.
+pub(in crate::coordination) fn check_possible(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<()> {
+    possible_now(cx, thread, action).map(drop)
+}
+
+fn possible_now(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
+    let transition = allowed(action, thread.state)?;
+    check_conditions(cx, thread, transition)?;
+    Ok(transition)
 }
 
 /// Returns the table's entry for `action`, if it starts at `state`.
