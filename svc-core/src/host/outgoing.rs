@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::error::{Error, Result};
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
+use crate::limits::PARCEL_LEASE;
 use crate::op::{Arrival, OwnQueue, Parcel, Queue, Read, Surface, Way, Write};
 
 impl Service {
@@ -15,7 +16,7 @@ impl Service {
     /// Each is leased to the caller, who sends and [settles](Self::settle) it before the lease ends; else it
     /// is taken again. What one member has due and cannot be taken does not hold up others.
     pub async fn take_parcels(&self, way: &str, max: usize) -> Result<Vec<Parcel>> {
-        let Queue::Own(OwnQueue { due, take }) = self.way(way)?.queue;
+        let Queue::Own(OwnQueue { due, take, put_off }) = self.way(way)?.queue;
         let most = i64::try_from(max).map_err(Error::internal)?;
         let (sender, receiver) = oneshot::channel();
         let next = move |cx: &Read<'_>| cx.query(due, &[&cx.now(), &most]);
@@ -32,13 +33,18 @@ impl Service {
                 // Whoever has gone away leaves it to the next one, when the lease ends.
                 let _ = sender.send(outcome);
             });
-            taken.push(receiver);
+            taken.push((workspace, member, receiver));
         }
         let mut parcels = Vec::new();
-        for receiver in taken {
+        for (workspace, member, receiver) in taken {
             match receiver.await.map_err(Error::internal).flatten() {
                 Ok(parcel) => parcels.extend(parcel),
-                Err(error) => tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken"),
+                Err(error) => {
+                    tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
+                    // Whoever has waited longest comes first, and must not stay there.
+                    let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
+                    self.dispatch().submit_change_as_instance(workspace, Surface::System, run, |_| {});
+                }
             }
         }
         Ok(parcels)

@@ -100,6 +100,17 @@ pub(super) struct Delivery {
     last_error: Option<String>,
 }
 
+/// Makes the letters about a member's address that are due by now due at another time.
+pub(super) fn put_off_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+    cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
+}
+
+const PUT_OFF: &str = "
+    update delivery_addresses set
+        code_due = case when code_due <= $2 then $3 else code_due end,
+        former_due = case when former_due <= $2 then $3 else former_due end
+    where member_id = $1 and (code_due <= $2 or former_due <= $2)";
+
 /// What is kept of where a member is mailed.
 pub(super) struct Stored {
     pub mode: DeliveryMode,

@@ -40,7 +40,7 @@ const PAYLOAD_MAX: usize = 3072;
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: WEB_PUSH,
-        queue: Queue::Own(OwnQueue { due: DUE, take }),
+        queue: Queue::Own(OwnQueue { due: DUE, take, put_off }),
         is_current,
         settle,
     }])
@@ -132,6 +132,10 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
         return Ok(None);
     }
     Ok(Some(Parcel::new(WEB_PUSH, workspace, member, pieces)))
+}
+
+fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+    postpone(cx, member, Out::Push, until)
 }
 
 const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";

@@ -12,6 +12,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::id::{MemberId, WorkspaceId};
 use crate::op::run::context::{Read, Write};
+use crate::time::Time;
 
 /// A way out.
 #[derive(Clone, Copy)]
@@ -40,7 +41,14 @@ pub struct OwnQueue {
     pub due: &'static str,
     /// Takes what a member has due.
     pub take: Take,
+    /// Puts off what a member has due, which could not be taken.
+    pub put_off: PutOff,
 }
+
+/// Makes what a member of the caller's workspace has due by now due at another time.
+///
+/// It reads nothing of what the member has said, which may be what cannot be read.
+pub type PutOff = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;
 
 /// Takes what a member of the caller's workspace has due, and leases it; none if nothing is to be sent now.
 ///

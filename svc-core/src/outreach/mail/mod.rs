@@ -20,7 +20,9 @@ use crate::id::MemberId;
 use crate::limits::PARCEL_LEASE;
 use crate::mailbox::MailAddress;
 use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Read, Way, Write};
-use crate::outreach::delivery_address::{CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, stored};
+use crate::outreach::delivery_address::{
+    CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, put_off_notices, stored,
+};
 use crate::outreach::preferences::{self, Preferences};
 use crate::store::columns;
 use crate::time::Time;
@@ -37,7 +39,7 @@ const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: MAIL,
-        queue: Queue::Own(OwnQueue { due: DUE, take }),
+        queue: Queue::Own(OwnQueue { due: DUE, take, put_off }),
         is_current,
         settle,
     }])
@@ -104,6 +106,11 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
 fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     drop_due(cx, member, Out::Mail)?;
     Ok(None)
+}
+
+fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+    postpone(cx, member, Out::Mail, until)?;
+    put_off_notices(cx, member, until)
 }
 
 /// Takes the letters about the address itself.
