@@ -39,7 +39,8 @@ impl Taken {
     pub async fn is_current(&self, place: usize) -> bool {
         let is_current = self.service.is_current(&self.parcel, place).await;
         is_current.unwrap_or_else(|error| {
-            tracing::warn!(way = self.parcel.way(), %error, cause = ?error.cause(), "a piece is not sent now");
+            let (way, cause) = (self.parcel.way(), error.cause());
+            tracing::warn!(way, %error, ?cause, "a piece is not sent now");
             false
         })
     }

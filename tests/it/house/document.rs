@@ -115,8 +115,17 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
                 fields.into_iter().flatten().for_each(|(name, schema)| limit(name, schema, ids));
                 require_with(&mut content["schema"], "items", "repo");
                 end_soon(&mut content["schema"]);
-                name_once(&mut content["schema"]);
+                // What is a key and where a browser can be reached, no schema says.
+                for field in ["keys", "endpoint"] {
+                    if content["schema"]["properties"][field].is_object() {
+                        content["schema"]["properties"][field] = json!({"enum": [content["example"][field]]});
+                    }
+                }
+                let is_mark = name_once(&mut content["schema"]);
                 content.as_object_mut().unwrap().remove("example");
+                if is_mark {
+                    operation["requestBody"]["required"] = json!(true);
+                }
             }
         }
     }
@@ -143,6 +152,9 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         *schema = json!({"enum": [1]});
     } else if let Some(values) = words_of_conversation(name, schema) {
         *schema = json!({"enum": values});
+    } else if name == "handle" && schema["type"].to_string().contains("string") {
+        // Of the letters of all scripts, some are no name's.
+        *schema = json!({"type": "string", "pattern": "^[a-z][a-z0-9]{3,20}$"});
     } else if ["media_days", "media_quota_bytes"].contains(&name) {
         *schema = json!({"enum": [null, 1, 30]});
     } else {
@@ -150,13 +162,15 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
     }
 }
 
-/// The same for notifications and votes, whose rules no schema says: a zone has a name, an option is there.
+/// The same for notifications, votes and reactions, whose rules no schema says: a zone has a name, an option
+/// is there, an emoji is one.
 fn words_of_conversation(name: &str, schema: &Value) -> Option<Value> {
     Some(match name {
         "quiet_hours" => {
             json!([null, {"start": "22:00", "end": "07:00", "time_zone": "Europe/Berlin"}])
         }
         "rules" => json!([[], [{"reason": "mention", "mail": true, "push": false}]]),
+        "emoji" => json!(["\u{1f44d}", "tada", "done_1"]),
         "options" if schema["items"]["type"] == "integer" => json!([[], [0]]),
         "options" => json!([["yes", "no"], ["a", "b", "c"]]),
         _ => return None,
@@ -217,13 +231,17 @@ fn end_soon(schema: &mut Value) {
 }
 
 /// Has items of an inbox named in one of the three ways, of which a request has one.
-fn name_once(schema: &mut Value) {
-    let Some(fields) = schema["properties"].as_object_mut() else { return };
-    if fields.contains_key("up_to_lsn") && fields.remove("lsns").is_some() {
+///
+/// Returns whether the input names any.
+fn name_once(schema: &mut Value) -> bool {
+    let Some(fields) = schema["properties"].as_object_mut() else { return false };
+    let is_mark = fields.contains_key("up_to_lsn") && fields.remove("lsns").is_some();
+    if is_mark {
         fields.remove("target_id");
         schema["properties"]["up_to_lsn"] = json!({"type": "integer", "minimum": 0, "maximum": 1_000_000});
         schema["required"] = json!(["up_to_lsn"]);
     }
+    is_mark
 }
 
 /// Requires a field of an input, and not null, if the input has the field `with`.

@@ -3,6 +3,7 @@
 mod mail;
 mod mail_server;
 mod mail_times;
+mod overtaken;
 mod push;
 mod push_services;
 mod web_push;
