@@ -278,7 +278,7 @@ where
     P: Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    recording_refusals(operation, Effect::Write, prepare, move |cx, input, made| run(cx, input, made))
+    recording_refusals(operation, Effect::Write, prepare, run)
 }
 
 /// Declares an operation whose second identical call changes nothing more, and some of whose refusals count.
