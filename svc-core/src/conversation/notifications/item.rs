@@ -96,7 +96,7 @@ pub(super) struct InboxPage {
 ///
 /// The page ends earlier if too many words would be opened for it.
 pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64) -> Result<InboxPage> {
-    page.keep(openable(cx, page.items())?, |item| item.lsn);
+    page.keep(openable(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
     let mut beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
     let page = page.try_map(|item| {
@@ -117,13 +117,19 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64)
 
 /// Returns how many of the first items have no more words together than a page may, with the one that fills
 /// it.
-fn openable(cx: &Read<'_>, items: &[StoredItem]) -> Result<usize> {
-    let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
+///
+/// `message_of` names the message that an item is about.
+pub(super) fn openable<T>(
+    cx: &Read<'_>,
+    items: &[T],
+    message_of: impl Fn(&T) -> Option<MessageId>,
+) -> Result<usize> {
+    let messages: Vec<MessageId> = items.iter().filter_map(&message_of).collect();
     if messages.is_empty() {
         return Ok(items.len());
     }
     let sizes = sealed_bytes(cx, &messages)?;
-    let size = |item: &StoredItem| item.message_id.and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
+    let size = |item: &T| message_of(item).and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
     Ok(filling(items, size))
 }
 

@@ -3,15 +3,14 @@
 //! What is taken is unread, its member sees it and still wants it, and it reads as it does now. So nothing is
 //! sent of what was read or withdrawn, or of a channel that its member has left.
 
-use super::item::seen_items;
+use super::item::{openable, seen_items};
 use crate::Result;
 use crate::conversation::inbox::Reasons;
-use crate::conversation::messages::{beginnings, sealed_bytes};
+use crate::conversation::messages::beginnings;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PARCEL_LEASE, PREVIEW_MAX};
 use crate::op::{Read, Sight, Write};
-use crate::page::filling;
 use crate::store::{Engine, ToParam, columns};
 use crate::time::Time;
 
@@ -83,7 +82,7 @@ pub(crate) fn take_due(
     let params = sight.and(&[&member, &reasons, &now, &PARCEL_ITEMS]);
     let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
     let is_all = items.len() < usize::try_from(PARCEL_ITEMS).unwrap_or(usize::MAX);
-    let read = openable(cx, &items)?;
+    let read = openable(cx, &items, |item| item.message_id)?;
     let last = if is_all && read == items.len() { i64::MAX } else { last_of(&items, read) };
     items.truncate(read);
     items.retain(|item| wanted.wants(item));
@@ -98,7 +97,7 @@ pub(crate) fn take_due(
     }
     let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
     let until = now.plus(PARCEL_LEASE);
-    with_lsns(cx, out.statements().lease, &lsns, |cx, sql, lsns| {
+    with_lsns(cx.engine(), out.statements().lease, &lsns, |sql, lsns| {
         cx.execute_any(sql, &[&member, &now, &last, &until, lsns])
     })?;
     Ok(items)
@@ -106,18 +105,6 @@ pub(crate) fn take_due(
 
 fn last_of(items: &[OutgoingItem], read: usize) -> i64 {
     items.get(read.saturating_sub(1)).map_or(i64::MAX, |item| item.lsn)
-}
-
-/// Returns how many of the first items have no more words together than one job should open.
-fn openable(cx: &Read<'_>, items: &[OutgoingItem]) -> Result<usize> {
-    let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
-    if messages.is_empty() {
-        return Ok(items.len());
-    }
-    let sizes = sealed_bytes(cx, &messages)?;
-    let size =
-        |item: &OutgoingItem| item.message_id.and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
-    Ok(filling(items, size))
 }
 
 /// Moves the due of all that is due of a member by now.
@@ -142,31 +129,24 @@ pub(crate) fn set_due(
     lsns: &[i64],
     due: Option<Time>,
 ) -> Result<()> {
-    with_lsns(cx, out.statements().set, lsns, |cx, sql, lsns| cx.execute_any(sql, &[&member, &due, lsns]))
+    with_lsns(cx.engine(), out.statements().set, lsns, |sql, lsns| {
+        cx.execute_any(sql, &[&member, &due, lsns])
+    })
 }
 
 /// Returns which of these items are due at some time.
-pub(crate) fn still_due(cx: &mut Write<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<Vec<i64>> {
-    let mut due = Vec::new();
-    with_lsns(cx, out.statements().still, lsns, |cx, sql, lsns| {
-        let rows: Vec<(i64,)> = cx.query(sql, &[&member, lsns])?;
-        due.extend(rows.into_iter().map(|(lsn,)| lsn));
-        Ok(())
-    })?;
-    Ok(due)
+pub(crate) fn still_due(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<Vec<i64>> {
+    let rows: Vec<(i64,)> =
+        with_lsns(cx.engine(), out.statements().still, lsns, |sql, lsns| cx.query(sql, &[&member, lsns]))?;
+    Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
 /// Returns whether all of these items are still to be sent: they are due, unread, and their member sees them.
 pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<bool> {
     let (sight, reasons) = (Sight::Member(member).params(), Reasons::all());
-    let [sqlite, postgres] = out.statements().current;
-    let found: Option<(i64,)> = match cx.engine() {
-        Engine::Sqlite => {
-            let lsns = serde_json::to_string(lsns).map_err(Error::internal)?;
-            cx.one(sqlite, &sight.and(&[&member, &reasons, &lsns]))?
-        }
-        Engine::Postgres => cx.one(postgres, &sight.and(&[&member, &reasons, &lsns]))?,
-    };
+    let found: Option<(i64,)> = with_lsns(cx.engine(), out.statements().current, lsns, |sql, lsns| {
+        cx.one(sql, &sight.and(&[&member, &reasons, lsns]))
+    })?;
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
@@ -187,15 +167,15 @@ pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: Out) -> Result
 }
 
 /// Runs a statement, of which there is one for each engine, with a list of positions.
-fn with_lsns(
-    cx: &mut Write<'_>,
+fn with_lsns<T>(
+    engine: Engine,
     [sqlite, postgres]: [&'static str; 2],
     lsns: &[i64],
-    run: impl FnOnce(&mut Write<'_>, &'static str, &dyn ToParam) -> Result<()>,
-) -> Result<()> {
-    match cx.engine() {
-        Engine::Sqlite => run(cx, sqlite, &serde_json::to_string(lsns).map_err(Error::internal)?),
-        Engine::Postgres => run(cx, postgres, &lsns),
+    run: impl FnOnce(&'static str, &dyn ToParam) -> Result<T>,
+) -> Result<T> {
+    match engine {
+        Engine::Sqlite => run(sqlite, &serde_json::to_string(lsns).map_err(Error::internal)?),
+        Engine::Postgres => run(postgres, &lsns),
     }
 }
 
