@@ -6,9 +6,9 @@ use serde_json::json;
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
-use super::posts::callers;
+use super::posts::{callers, poster};
 use super::restore::export;
-use super::stage::{Stage, body};
+use super::stage::Stage;
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
 
@@ -24,14 +24,7 @@ const READ: [&str; 3] = [
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
-    let filler = stage.clone();
-    callers(runtime, 64, FILL, move |caller, number| {
-        let stage = filler.clone();
-        async move {
-            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-            stage.ask(&stage.token, "post_message", input).await;
-        }
-    });
+    callers(runtime, 64, FILL, poster(&stage));
     // An export has few rows of other tables. Each one leaves a row of audit.
     let rows = READ.iter().map(|sql| count(&database, sql)).sum();
     let mut bytes = 0;

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use svc_core::Engine;
 use svc_http::HttpSettings;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::posts::callers;
+use super::posts::{callers, poster};
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
@@ -67,16 +67,7 @@ pub fn quiet(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (stage, alone) = (Stage::build(&database), Stage::build(&other));
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let subscribers = subscribers(&server, &stage, "ChannelCreated", runtime);
-    let posts = |stage: &Stage| {
-        let stage = stage.clone();
-        callers(runtime, WRITERS, SPAN, move |caller, number| {
-            let stage = stage.clone();
-            async move {
-                let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-                let _: Value = stage.ask(&stage.token, "post_message", input).await;
-            }
-        })
-    };
+    let posts = |stage: &Stage| callers(runtime, WRITERS, SPAN, poster(stage));
     let measured = alternate(pairs, || posts(&stage), || posts(&alone));
     drop(subscribers);
     Finding {

@@ -13,7 +13,7 @@ use svc_core::{Engine, Options};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::posts::callers;
+use super::posts::{callers, poster};
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
@@ -100,16 +100,7 @@ pub fn followed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let follows = tokens.iter().map(|token| (token.clone(), "follow", follow.clone()));
     ask_all(&stage, follows.collect(), runtime);
     let waits = wait_all(&stage, tokens, runtime);
-    let posts = |stage: &Stage| {
-        let stage = stage.clone();
-        callers(runtime, CALLERS, SPAN, move |caller, number| {
-            let stage = stage.clone();
-            async move {
-                let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-                let _: Value = stage.ask(&stage.token, "post_message", input).await;
-            }
-        })
-    };
+    let posts = |stage: &Stage| callers(runtime, CALLERS, SPAN, poster(stage));
     let measured = alternate(pairs, || posts(&stage), || posts(&alone));
     let waiting = stage.service.parked_waits();
     drop(waits);

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
@@ -70,19 +70,7 @@ fn in_process(pairs: usize, runtime: &Runtime) -> Finding {
     let floor_stage = Stage::build(&other);
     let measured = alternate(
         pairs,
-        || {
-            callers(runtime, CALLERS, SPAN, {
-                let stage = stage.clone();
-                move |caller, number| {
-                    let stage = stage.clone();
-                    async move {
-                        let input =
-                            json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-                        let _: Value = stage.ask(&stage.token, "post_message", input).await;
-                    }
-                }
-            })
-        },
+        || callers(runtime, CALLERS, SPAN, poster(&stage)),
         || floor::postgres_posts(runtime, &other.url(), &floor_stage, SPAN),
     );
     Finding {
@@ -91,6 +79,20 @@ fn in_process(pairs: usize, runtime: &Runtime) -> Finding {
         pairs: measured,
         floor_is: "one transaction per post on 16 prepared connections",
         extra: json!({}),
+    }
+}
+
+/// Returns what posts another message to the thread of a stage with each call.
+pub fn poster(
+    stage: &Stage,
+) -> impl Fn(usize, usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Clone + Send + 'static {
+    let stage = stage.clone();
+    move |caller, number| {
+        let stage = stage.clone();
+        Box::pin(async move {
+            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
+            stage.ask(&stage.token, "post_message", input).await;
+        })
     }
 }
 

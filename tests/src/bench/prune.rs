@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
 use super::old_events;
-use super::posts::callers;
-use super::stage::{Stage, body};
+use super::posts::{callers, poster};
+use super::stage::Stage;
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
 
@@ -44,12 +44,5 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 fn posts(stage: &Stage, runtime: &Runtime) -> Sample {
-    let stage = stage.clone();
-    callers(runtime, WRITERS, SPAN, move |caller, number| {
-        let stage = stage.clone();
-        async move {
-            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-            let _: Value = stage.ask(&stage.token, "post_message", input).await;
-        }
-    })
+    callers(runtime, WRITERS, SPAN, poster(stage))
 }

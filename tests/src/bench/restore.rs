@@ -9,9 +9,9 @@ use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, IMPORT_WORKSPACE, ImportW
 use svc_core::spool::{Spooled, Upload};
 use tokio::runtime::Runtime;
 
-use super::posts::callers;
+use super::posts::{callers, poster};
 use super::rows::Rows;
-use super::stage::{Stage, body};
+use super::stage::Stage;
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
 
@@ -22,14 +22,7 @@ const TABLES: [&str; 3] = ["events", "messages", "audit"];
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let source = TestDatabase::on(engine);
     let stage = Stage::build(&source);
-    let filler = stage.clone();
-    callers(runtime, 64, FILL, move |caller, number| {
-        let stage = filler.clone();
-        async move {
-            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-            stage.ask(&stage.token, "post_message", input).await;
-        }
-    });
+    callers(runtime, 64, FILL, poster(&stage));
     let file = export(&stage);
     let rows = Rows::read(&source, &TABLES, runtime);
     let measured = alternate(

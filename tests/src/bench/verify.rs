@@ -6,8 +6,8 @@ use serde_json::json;
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
-use super::posts::callers;
-use super::stage::{Stage, body};
+use super::posts::{callers, poster};
+use super::stage::Stage;
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
 
@@ -18,14 +18,7 @@ const PAYLOADS: &str = "select payload from events order by workspace_id, lsn";
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
-    let filler = stage.clone();
-    callers(runtime, 64, FILL, move |caller, number| {
-        let stage = filler.clone();
-        async move {
-            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-            stage.ask(&stage.token, "post_message", input).await;
-        }
-    });
+    callers(runtime, 64, FILL, poster(&stage));
     let address = database.address();
     drop(stage);
     let mut events = 0;

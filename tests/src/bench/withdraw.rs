@@ -15,7 +15,7 @@ use svc_core::key_tree::{KeyTree, LEAVES};
 use svc_core::seal::Sealer;
 use tokio::runtime::Runtime;
 
-use super::posts::callers;
+use super::posts::{callers, poster};
 use super::stage::{Stage, body};
 use super::{Finding, Sample, alternate, round};
 use crate::database::TestDatabase;
@@ -123,19 +123,6 @@ impl Field {
         over.store(true, Ordering::Relaxed);
         let slowest = runtime.block_on(watched).expect("the watch");
         (finished, round(slowest.as_secs_f64() * 1000.0))
-    }
-}
-
-fn poster(
-    stage: &Stage,
-) -> impl Fn(usize, usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Clone + Send + 'static {
-    let stage = stage.clone();
-    move |caller, number| {
-        let stage = stage.clone();
-        Box::pin(async move {
-            let input = json!({"thread_id": stage.thread_id, "body": body(caller * 1_000_000 + number)});
-            stage.ask(&stage.token, "post_message", input).await;
-        })
     }
 }
 
