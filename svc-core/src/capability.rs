@@ -112,7 +112,7 @@ impl JsonSchema for Capability {
 }
 
 /// The set of capabilities of a token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities(u64);
 
 impl Capabilities {

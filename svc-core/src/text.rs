@@ -426,7 +426,7 @@ const MESSAGE_MAX_BYTES: usize = 2000;
 const NEAREST_MAX: usize = 64;
 
 /// Returns the known name that `name` is most likely a misspelling of.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if name.chars().nth(NEAREST_MAX).is_some() {
         return None;
     }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::{HOST, ORIGIN};
+use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
@@ -20,13 +20,19 @@ impl Hosts {
         Self { own: own.ip(), allowed }
     }
 
+    /// Rejects a request from a page of another site.
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
+        match origins(headers).all(|site| self.is_own(site)) {
+            true => Ok(()),
+            false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_ALLOWED_HOSTS")),
+        }
+    }
+
     /// Rejects a request whose target host or Origin is another site.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
         // The URI's authority overrides the header (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
-        let host = uri.authority().map(|authority| authority.as_str()).or(all(HOST).next());
-        let origins = all(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site));
-        let foreign = host.into_iter().chain(origins).find(|site| !self.is_own(site));
+        let host = uri.authority().map(|authority| authority.as_str()).or(values(headers, HOST).next());
+        let foreign = host.into_iter().chain(origins(headers)).find(|site| !self.is_own(site));
         match foreign {
             None if host.is_some() => Ok(()),
             _ => Err(Error::new(
@@ -55,6 +61,15 @@ impl Hosts {
         let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         address.is_ok_and(|ip| ip.is_loopback() || ip == self.own || self.own.is_unspecified())
     }
+}
+
+fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
+}
+
+/// Returns the sites whose pages have sent a request.
+fn origins(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    values(headers, ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site))
 }
 
 /// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).

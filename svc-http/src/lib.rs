@@ -40,6 +40,7 @@ mod state;
 mod health;
 mod rest;
 mod frames;
+mod delivery;
 mod mcp;
 mod ws;
 mod workers;
@@ -49,4 +50,4 @@ mod server;
 
 pub use limits::HttpSettings;
 pub use listen::{listen, raise_descriptors};
-pub use server::serve;
+pub use server::{serve, serve_layer};

@@ -34,18 +34,20 @@ fn document(table: &Table) -> Value {
     for FixedRoute { method, path, served_by } in FIXED {
         let item = paths.entry(path).or_insert_with(|| json!({}));
         if let Some(item) = item.as_object_mut() {
-            item.insert(method.name().to_lowercase(), route(served_by, path));
+            let method = method.name().to_lowercase();
+            let described = route(served_by, &method, path);
+            item.insert(method, described);
         }
     }
     document
 }
 
 /// Returns the description of a fixed route.
-fn route(own: Fixed, path: &str) -> Value {
+fn route(own: Fixed, method: &str, path: &str) -> Value {
     let Description { summary, description, responses, refused, more } = describe(own);
     let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let mut route = json!({
-        "operationId": format!("route{id}"),
+        "operationId": format!("{method}{id}"),
         "summary": summary,
         "description": description,
         "tags": ["service"],
@@ -80,7 +82,13 @@ fn describe(own: Fixed) -> Description {
         Fixed::Problem => problem(),
         Fixed::RoomScheme => room_scheme(),
         Fixed::WebSocket => subscribe(),
-        Fixed::Mcp => mcp(),
+        Fixed::Mcp => mcp("Model Context Protocol", MCP),
+        Fixed::McpStreamable => mcp("Model Context Protocol, streamable", MCP),
+        Fixed::McpSession => mcp_session(),
+        Fixed::McpSessionEnd => mcp_session_end(),
+        Fixed::McpStream => mcp_stream(),
+        Fixed::McpWorker => mcp("Model Context Protocol for workers", MCP_PROFILE),
+        Fixed::McpReviewer => mcp("Model Context Protocol for reviewers", MCP_PROFILE),
     }
 }
 
@@ -207,7 +215,90 @@ fn header(name: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "required": true, "schema": schema})
 }
 
-fn mcp() -> Description {
+/// Returns the schema of a JSON-RPC response.
+fn answer_to_one() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": {"type": ["string", "integer", "null"]},
+            "result": {"type": "object"},
+            "error": {
+                "type": "object",
+                "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+                "required": ["code", "message"],
+            },
+        },
+        "required": ["jsonrpc"],
+    })
+}
+
+fn refusal() -> Value {
+    answer("The request was refused, for the reason in `data`.", JSON, &answer_to_one())
+}
+
+fn events() -> Value {
+    answer("The events.", "text/event-stream", &json!({"type": "string"}))
+}
+
+fn mcp_session() -> Description {
+    Description {
+        summary: "Model Context Protocol over HTTP with server-sent events",
+        description: "Begins a session of revision 2024-11-05, which names no revision in a header. The \
+            first event, `endpoint`, has the address for its messages; their answers come as events \
+            `message`.",
+        responses: json!({"200": events(), "default": refusal()}),
+        refused: &[],
+        more: json!({"security": [{"bearer": []}]}),
+    }
+}
+
+fn mcp_session_end() -> Description {
+    Description {
+        summary: "Ends a session of revision 2024-11-05",
+        description: "Ends the session that the header `Mcp-Session-Id` names.",
+        responses: json!({"204": {"description": "The session has ended."}, "default": refusal()}),
+        refused: &[],
+        more: json!({"security": [{"bearer": []}]}),
+    }
+}
+
+fn mcp_stream() -> Description {
+    let query = |name: &str, schema: &Value| json!({"name": name, "in": "query", "schema": schema});
+    let id = json!({"type": "string", "format": "uuid"});
+    Description {
+        summary: "Events as they happen, as server-sent events",
+        description: "Follows the log of a workspace. The data of each event is a frame as on `GET \
+            /ws/subscribe`: first `subscribe_ack`, then events, whose `id` is their position. A new \
+            connection with `Last-Event-ID` goes on after it, and acknowledges up to there for a consumer. \
+            The stream ends after `replay_truncated` and `must_refetch`, and within ten seconds of its \
+            credential.",
+        responses: json!({"200": events(), "default": refusal()}),
+        refused: &[],
+        more: json!({
+            "security": [{"bearer": []}, {"session": []}],
+            "parameters": [
+                query("workspace_id", &id), query("channel_id", &id), query("thread_id", &id),
+                query("member_id", &id), query("kind", &json!({"type": "string"})),
+                query("after_id", &json!({"type": "integer", "minimum": 0})),
+                query("form", &json!({"enum": ["full", "lean"]})),
+                query("at_least_once", &json!({"type": "boolean"})),
+                query("consumer_id", &json!({"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"})),
+            ],
+        }),
+    }
+}
+
+const MCP: &str = "Takes one JSON-RPC message of the Model Context Protocol, or in revision 2025-03-26 a \
+    batch of them. There are no sessions: each request is independent. A response that takes more than two \
+    seconds comes as server-sent events, if the client accepts them. Each operation is a tool of the same \
+    name unless marked otherwise; the query fields `toolsets`, `tools` and `readonly`, or the headers \
+    `X-MCP-Toolsets`, `X-MCP-Tools` and `X-MCP-Readonly`, choose among them.";
+
+const MCP_PROFILE: &str = "Takes the messages of `POST /mcp`, and shows a fixed selection of tools. One \
+    that the token cannot call is listed, and refused when it is called.";
+
+fn mcp(summary: &'static str, description: &'static str) -> Description {
     const EXACT: i64 = (1 << 53) - 1;
     let request = json!({
         "type": "object",
@@ -223,37 +314,23 @@ fn mcp() -> Description {
         "required": ["jsonrpc", "method"],
         "additionalProperties": false,
     });
-    let answer_to_one = json!({
-        "type": "object",
-        "properties": {
-            "jsonrpc": {"const": "2.0"},
-            "id": {"type": ["string", "integer", "null"]},
-            "result": {"type": "object"},
-            "error": {
-                "type": "object",
-                "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
-                "required": ["code", "message"],
-            },
-        },
-        "required": ["jsonrpc"],
-    });
+    let answer_to_one = answer_to_one();
     let batch = json!({"type": "array", "items": request, "minItems": 1, "maxItems": BATCH_MAX});
     let answers = json!({"anyOf": [answer_to_one, {"type": "array", "items": answer_to_one}]});
     Description {
-        summary: "Model Context Protocol",
-        description: "Takes one JSON-RPC message of the Model Context Protocol, or in revision 2025-03-26 a \
-            batch of them. There are no sessions: each request is independent. Each operation is a tool of \
-            the same name unless marked otherwise.",
+        summary,
+        description,
         responses: json!({
-            "200": answer("The response, or the responses to a batch.", JSON, &answers),
-            "202": {"description": "A notification was accepted; there is no response."},
-            "400": {"description": "The body is not a message of the revision that it names.", "content": {
-                JSON: {"schema": answer_to_one},
-                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
+            "200": {"description": "The response, or the responses to a batch.", "content": {
+                JSON: {"schema": answers},
+                "text/event-stream": {"schema": {"type": "string"}},
             }},
+            "202": {"description": "A notification was accepted; there is no response."},
+            "400": answer("The body is not a message of the revision that it names.", JSON, &answer_to_one),
             "404": answer("The revision has no such method.", JSON, &answer_to_one),
+            "default": refusal(),
         }),
-        refused: &[401, 403, 413, 415, 417, 429, 500, 501, 503],
+        refused: &[],
         more: json!({
             "security": [{"bearer": []}],
             "requestBody": {"required": true, "content": {JSON: {

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
 use svc_core::Client;
 use svc_core::spool::Spooled;
@@ -29,12 +30,19 @@ pub(crate) struct ResponseBody {
     rest: Bytes,
     /// What comes after that.
     file: Option<FileRest>,
+    /// What comes as it happens.
+    events: Option<Events>,
     share: Option<Share<Client>>,
     pending: Option<Pending>,
     slot: Option<Share<Client>>,
     /// Whether the first chunk was taken.
     begun: bool,
 }
+
+/// Bytes that are made while they are sent.
+///
+/// They count for nobody. A peer that does not read them is disconnected once a write has stalled.
+type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The part of a file that is still to be read.
 struct FileRest {
@@ -63,6 +71,11 @@ impl FileRest {
 }
 
 impl ResponseBody {
+    /// Creates the body of a stream.
+    pub fn streamed(events: Events) -> Self {
+        Self { events: Some(events), ..Self::default() }
+    }
+
     /// Returns the bytes that are in memory.
     pub fn len(&self) -> usize {
         self.rest.len()
@@ -80,7 +93,7 @@ impl ResponseBody {
 
     /// Reports to a connection's pace which chunks are taken.
     pub fn watched(&mut self, pace: &Pace) {
-        if !self.is_end_stream() {
+        if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
         }
     }
@@ -103,6 +116,14 @@ impl Body for ResponseBody {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(events) = &mut self.events {
+            let event = ready!(events.as_mut().poll_next(cx));
+            if event.is_none() {
+                self.events = None;
+                self.slot = None;
+            }
+            return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
+        }
         if self.rest.is_empty() {
             match self.file.as_mut().filter(|file| file.left() > 0) {
                 Some(file) => self.rest = ready!(file.poll_read(cx))?,
@@ -134,10 +155,15 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.file.as_ref().is_none_or(|file| file.left() == 0)
+        self.rest.is_empty()
+            && self.file.as_ref().is_none_or(|file| file.left() == 0)
+            && self.events.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.events.is_some() {
+            return SizeHint::default();
+        }
         let left = self.file.as_ref().map_or(0, FileRest::left);
         SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX).saturating_add(left))
     }

@@ -15,16 +15,19 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use hyper::body::Incoming;
+use hyper::header::ALLOW;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::SockRef;
-use svc_core::op::{Depth, Fixed, Shell};
+use svc_core::op::{Depth, Fixed, Frame, Shell};
 use svc_core::ops::scheme_card;
 use svc_core::text::echo;
 use svc_core::{Client, Code, Error, Result, Service};
+use svc_mcp_stdio::layer::Layer;
+use svc_mcp_stdio::profiles::Profile;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -33,6 +36,7 @@ use crate::encode::{self, Response};
 use crate::in_flight::overloaded;
 use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
+use crate::mcp::Shown;
 use crate::openapi::Document;
 use crate::pace::Pace;
 use crate::phase::Phase;
@@ -67,7 +71,20 @@ pub async fn serve(
     settings: HttpSettings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let server = Arc::new(Server::new(service, settings, listener.local_addr()?).map_err(io::Error::other)?);
+    let layer = svc_mcp_stdio::layer(&service);
+    serve_layer(service, layer, listener, settings, shutdown).await
+}
+
+/// Does the same with another offer over the Model Context Protocol than that of the service.
+pub async fn serve_layer(
+    service: Service,
+    layer: Layer,
+    listener: TcpListener,
+    settings: HttpSettings,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let server = Server::new(service, layer, settings, listener.local_addr()?).map_err(io::Error::other)?;
+    let server = Arc::new(server);
     let shell: Arc<dyn Shell> = Arc::clone(&server) as _;
     server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
@@ -231,6 +248,32 @@ async fn connection(
     }
 }
 
+/// Where a request is made, and so how a failure is told.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Below the path of the Model Context Protocol; whether it has a credential.
+    Mcp { has_token: bool },
+    /// At a path of a frame, or anywhere else.
+    At(Option<Frame>),
+}
+
+impl Place {
+    fn of<B>(request: &Request<B>) -> Self {
+        let path = request.uri().path();
+        if mcp::refuse::is_below(path) {
+            return Self::Mcp { has_token: mcp::refuse::has_token(request.headers()) };
+        }
+        Self::At(frames::at(path))
+    }
+
+    fn refusal(self, error: &Error) -> Response {
+        match self {
+            Self::Mcp { has_token } => mcp::refuse::refused(None, error, has_token),
+            Self::At(frame) => frames::refusal(frame, error),
+        }
+    }
+}
+
 impl Shell for Server {
     fn is_draining(&self) -> bool {
         *self.state.phase.borrow() != Phase::Serving
@@ -251,11 +294,11 @@ impl Shell for Server {
 }
 
 impl Server {
-    fn new(service: Service, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+    fn new(service: Service, layer: Layer, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
         let (all, each) = settings.connections();
         Ok(Self {
             routes: Routes::build(service.table())?,
-            mcp: mcp::Endpoint::new(&service, &settings)?,
+            mcp: mcp::Endpoint::new(&service, layer),
             document: Document::default(),
             connections: Shares::new(all, each),
             unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
@@ -270,13 +313,13 @@ impl Server {
         request: Request<Incoming>,
     ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
-        let at = frames::at(request.uri().path());
+        let place = Place::of(&request);
         let mut unverified = self.unverified(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => frames::refusal(at, &error),
-            Err(_) => frames::refusal(at, &Error::internal("answering a request panicked")),
+            Ok(Err(error)) => place.refusal(&error),
+            Err(_) => place.refusal(&Error::internal("answering a request panicked")),
         };
         let mut response = if head { encode::without_body(response) } else { response };
         response.body_mut().watched(&link.pace);
@@ -350,7 +393,21 @@ impl Server {
                 Ok(encode::cached_json(&scheme_card(self.state.service.export_key())))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
-            Fixed::Mcp => mcp::handle(&self.mcp, &self.state, link, request, unverified).await,
+            Fixed::Mcp => Ok(self.mcp.post(Shown::Chosen, &self.state, link, request, unverified).await),
+            Fixed::McpStreamable => {
+                Ok(self.mcp.post(Shown::Streamable, &self.state, link, request, unverified).await)
+            }
+            Fixed::McpSession => Ok(self.mcp.open(&self.state, link, request, unverified).await),
+            Fixed::McpSessionEnd => Ok(self.mcp.end(&self.state, link, request, unverified).await),
+            Fixed::McpStream => mcp::stream::handle(&self.state, link, &request, unverified).await,
+            Fixed::McpWorker => {
+                let shown = Shown::Of(Profile::Worker);
+                Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
+            }
+            Fixed::McpReviewer => {
+                let shown = Shown::Of(Profile::Reviewer);
+                Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
+            }
         }
     }
 
@@ -383,11 +440,13 @@ impl Server {
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
         unverified.tell(refusal.standings());
         let refusal = Error::from(refusal);
-        let at = frames::at(request.uri().path());
+        let place = Place::of(&request);
         body::discard(request, self.state.settings.body_max_bytes).await;
         match allow {
             Some(allow) if refusal.code() == Code::MethodNotAllowed => {
-                Ok(frames::method_not_allowed(at, &refusal, allow))
+                let mut response = place.refusal(&refusal);
+                response.headers_mut().insert(ALLOW, allow);
+                Ok(response)
             }
             _ => Err(refusal),
         }

@@ -1,25 +1,36 @@
-//! The list of tools, built once from the operation table: schemas are expensive to build and never change.
+//! The tools as clients are shown them, built once from the operation table.
+//!
+//! A tool is encoded once in each shape that a revision has; a list of tools joins these bytes and is kept by
+//! who sees it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::Tool;
-use serde_json::Value;
+use bytes::Bytes;
+use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
-use svc_core::{Error, Result};
 
-use crate::principal::Principal;
+use crate::revision::Revision;
+use crate::view::View;
 
-/// Number of tools on a page.
-const PAGE_SIZE: usize = 250;
+/// Number of lists that are kept.
+const LISTS_MAX: usize = 64;
 
+/// A tool and its operation.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub tool: Tool,
     pub operation: Arc<Operation>,
+    /// Its bytes in each shape.
+    shapes: [Bytes; Shape::ALL.len()],
 }
 
 impl Entry {
+    fn new(operation: &Arc<Operation>) -> Self {
+        let shape = |shape: Shape| Bytes::from(shape.of(operation).to_string());
+        Self { operation: Arc::clone(operation), shapes: Shape::ALL.map(shape) }
+    }
+
     /// Whether a call may be parked.
     pub fn waits(&self) -> bool {
         self.operation.effect() == Effect::Wait
@@ -31,54 +42,192 @@ impl Entry {
     }
 }
 
+/// The members that a tool is shown with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// Without titles and output schemas, which the first revision does not have.
+    Plain = 0,
+    /// With all members.
+    Full = 1,
+    /// With the card that shows its result, for clients that show such things.
+    WithCard = 2,
+}
+
+impl Shape {
+    const ALL: [Self; 3] = [Self::Plain, Self::Full, Self::WithCard];
+
+    /// Returns the shape for a client.
+    pub fn for_client(revision: Revision, shows_cards: bool) -> Self {
+        match (revision.has_structured_content(), shows_cards) {
+            (false, _) => Self::Plain,
+            (true, false) => Self::Full,
+            (true, true) => Self::WithCard,
+        }
+    }
+
+    fn of(self, operation: &Operation) -> Value {
+        let mut tool = mcp::tool(operation);
+        let Some(members) = tool.as_object_mut() else { return tool };
+        match self {
+            Self::Plain => {
+                members.remove("title");
+                members.remove("outputSchema");
+            }
+            Self::Full => {}
+            Self::WithCard if CARD_TOOLS.contains(&operation.name()) => {
+                members.insert("_meta".to_owned(), json!({"ui": {"resourceUri": CARD_URI}}));
+            }
+            Self::WithCard => {}
+        }
+        tool
+    }
+}
+
+/// The address of the card that shows an approval gate.
+pub(crate) const CARD_URI: &str = "ui://svc/approval-card.html";
+/// The tools whose result it shows.
+const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
+
+/// Who sees a list of tools.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Audience {
+    /// What its credential can do; none if the list does not depend on that.
+    pub held: Option<Capabilities>,
+    /// Whether it has a credential at all.
+    pub is_anonymous: bool,
+    pub view: View,
+    pub shape: Shape,
+}
+
+impl Audience {
+    fn sees(&self, operation: &Operation) -> bool {
+        let is_open = !self.is_anonymous || operation.is_open_to_anonymous();
+        let can_call = self.held.is_none_or(|held| operation.access().needs.satisfied_by(held));
+        is_open && can_call && self.view.shows(operation)
+    }
+}
+
 /// All tools, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     entries: Vec<Arc<Entry>>,
-}
-
-/// A page of tools, with the cursor of the next one.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub tools: Vec<Tool>,
-    pub next_cursor: Option<String>,
+    lists: Mutex<Lists>,
 }
 
 impl Catalogue {
-    /// Builds the tools of all operations of `table` that are tools.
-    pub fn of(table: &Table) -> Result<Self> {
-        let entry = |operation: &Arc<Operation>| -> Result<Arc<Entry>> {
-            Ok(Arc::new(Entry { tool: parsed(mcp::tool(operation))?, operation: Arc::clone(operation) }))
-        };
-        Ok(Self { entries: mcp::tools(table, Capabilities::all()).map(entry).collect::<Result<_>>()? })
+    /// Encodes the tools of all operations of `table` that are tools.
+    pub fn of(table: &Table) -> Self {
+        let tools = mcp::tools(table, Capabilities::all());
+        Self { entries: tools.map(|row| Arc::new(Entry::new(row))).collect(), lists: Mutex::default() }
     }
 
     /// Returns the tool called `name`.
     pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
-        let index = self.entries.binary_search_by(|entry| entry.tool.name.as_ref().cmp(name)).ok()?;
+        let index = self.entries.binary_search_by(|entry| entry.operation.name().cmp(name)).ok()?;
         self.entries.get(index)
     }
 
-    /// Returns the tools that `principal`, with `held`, can call, starting after the one that `cursor` names.
+    /// Returns the list of tools for this audience, as JSON.
     ///
-    /// Returns none if the cursor is not the name of a tool.
-    pub fn page(&self, principal: &Principal, held: Capabilities, cursor: Option<&str>) -> Option<Page> {
-        if let Some(cursor) = cursor {
-            self.entry(cursor)?;
+    /// It is never split: the reference clients read one page.
+    pub fn list(&self, audience: Audience) -> Bytes {
+        if let Some(list) = self.kept().get(&audience) {
+            return list;
         }
-        let callable = |entry: &&Arc<Entry>| {
-            let Entry { operation, .. } = &***entry;
-            let is_open = !principal.is_anonymous() || operation.is_open_to_anonymous();
-            is_open && operation.access().needs.satisfied_by(held)
-        };
-        let later = |entry: &&Arc<Entry>| cursor.is_none_or(|cursor| entry.tool.name.as_ref() > cursor);
-        let mut rest = self.entries.iter().filter(later).filter(callable).map(|entry| entry.tool.clone());
-        let tools: Vec<Tool> = rest.by_ref().take(PAGE_SIZE).collect();
-        let next_cursor = rest.next().and(tools.last()).map(|tool| tool.name.to_string());
-        Some(Page { tools, next_cursor })
+        let mut list = vec![b'['];
+        for entry in self.entries.iter().filter(|entry| audience.sees(&entry.operation)) {
+            if list.len() > 1 {
+                list.push(b',');
+            }
+            if let Some(bytes) = entry.shapes.get(audience.shape as usize) {
+                list.extend_from_slice(bytes);
+            }
+        }
+        list.push(b']');
+        let list = Bytes::from(list);
+        self.kept().put(audience, list.clone());
+        list
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn parsed(tool: Value) -> Result<Tool> {
-    serde_json::from_value(tool).map_err(Error::internal)
+/// The lists that were asked for last.
+#[derive(Debug, Default)]
+struct Lists {
+    kept: HashMap<Audience, (Bytes, u64)>,
+    uses: u64,
+}
+
+impl Lists {
+    fn get(&mut self, audience: &Audience) -> Option<Bytes> {
+        self.uses += 1;
+        let (list, used) = self.kept.get_mut(audience)?;
+        *used = self.uses;
+        Some(list.clone())
+    }
+
+    /// Keeps a list; the one that was not asked for longest makes room.
+    fn put(&mut self, audience: Audience, list: Bytes) {
+        if self.kept.len() >= LISTS_MAX {
+            let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(audience) = oldest.map(|(audience, _)| audience.clone()) {
+                self.kept.remove(&audience);
+            }
+        }
+        self.kept.insert(audience, (list, self.uses));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_core::operation_table;
+
+    use super::*;
+    use crate::profiles::Profile;
+    use crate::view::Choice;
+
+    fn everybody(shape: Shape) -> Audience {
+        Audience { held: Some(Capabilities::all()), is_anonymous: false, view: View::default(), shape }
+    }
+
+    fn listed(catalogue: &Catalogue, audience: Audience) -> Vec<Value> {
+        serde_json::from_slice(&catalogue.list(audience)).unwrap()
+    }
+
+    #[test]
+    fn each_audience_sees_its_own_list() {
+        let catalogue = Catalogue::of(&operation_table().unwrap());
+        let all = listed(&catalogue, everybody(Shape::Full));
+        assert!(all.iter().all(|tool| tool["outputSchema"].is_object() && tool["title"].is_string()));
+        let plain = listed(&catalogue, everybody(Shape::Plain));
+        assert_eq!(plain.len(), all.len());
+        assert!(plain.iter().all(|tool| tool.get("outputSchema").is_none() && tool.get("title").is_none()));
+        let few = Audience { held: Some(Capabilities::NONE), ..everybody(Shape::Full) };
+        assert!(listed(&catalogue, few).len() < all.len());
+        let worker = Audience { held: None, view: View::of(Profile::Worker), ..everybody(Shape::Full) };
+        assert_eq!(listed(&catalogue, worker).len(), Profile::Worker.tools().len());
+        let card = listed(&catalogue, everybody(Shape::WithCard));
+        let with_card: Vec<&Value> = card.iter().filter(|tool| tool.get("_meta").is_some()).collect();
+        assert_eq!(with_card.len(), CARD_TOOLS.len());
+    }
+
+    #[test]
+    fn no_more_than_a_number_of_lists_is_kept() {
+        let table = operation_table().unwrap();
+        let catalogue = Catalogue::of(&table);
+        let names: Vec<&str> = table.operations().map(Operation::name).collect();
+        let first = everybody(Shape::Full);
+        for name in names.iter().take(2 * LISTS_MAX) {
+            let choice = Choice { tools: Some((*name).to_owned()), ..Choice::default() };
+            let Ok(view) = View::chosen(&table, &choice) else { continue };
+            catalogue.list(Audience { view, ..first.clone() });
+            catalogue.list(first.clone());
+        }
+        let kept = catalogue.kept();
+        assert_eq!(kept.kept.len(), LISTS_MAX);
+        assert!(kept.kept.contains_key(&first), "what is in use stays");
+    }
 }

@@ -1,66 +1,70 @@
 //! The Model Context Protocol on top of the service.
 //!
-//! It has the server, which any transport can mount, and the transport over standard input and output. rmcp
-//! implements the protocol; this crate declares what is offered and adds what rmcp leaves out: error
-//! responses to payloads that are not messages, and batches.
+//! One layer implements the methods of all revisions for every transport; transports frame bytes. The one
+//! over standard input and output is here, those over HTTP are in `svc-http`. The vocabulary of the protocol
+//! is that of rmcp's model.
 
 pub mod wire;
-mod permits;
+pub mod revision;
+pub mod refusal;
+pub mod answered;
+mod log_level;
+pub mod outlet;
 mod principal;
+pub mod profiles;
+pub mod view;
 mod catalogue;
-mod server;
-mod connection;
+pub mod asked;
+pub mod offer;
+pub mod layer;
+mod service;
+mod lines;
+pub mod config_print;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use rmcp::service::serve_directly;
 use rustix::process::Signal;
 use secrecy::SecretString;
 use svc_core::config::{Config, LogFormat};
 use svc_core::{Code, Error, Result, Service, setup};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::fmt::layer;
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use connection::Connection;
+use layer::Layer;
+pub use log_level::LogLevel;
 pub use principal::{Principal, head};
-pub use server::{CalledTool, Mcp, large_wait};
+use service::ServiceOffer;
+use view::{Choice, View};
 
-/// Serves one caller, the bearer of `token`, on standard input and output.
-///
-/// Returns when the input has ended and every request has a response.
-pub async fn serve_stdio(service: Service, token: SecretString) -> Result<()> {
-    let (reader, writer) = rmcp::transport::stdio_pipes();
-    serve(service, token, reader, writer).await
+/// Returns the layer over a service.
+pub fn layer(service: &Service) -> Layer {
+    Layer::new(Arc::new(ServiceOffer::new(service.clone())))
 }
 
 /// Serves one caller on any pair of byte streams.
-pub async fn serve<R, W>(service: Service, token: SecretString, reader: R, writer: W) -> Result<()>
+///
+/// Returns when the input has ended and what runs has a response. Fails at once if the token is dead.
+pub async fn serve<R, W>(service: Service, token: SecretString, view: View, pipes: (R, W)) -> Result<()>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let (end, ended) = watch::channel(false);
-    let mcp = Mcp::for_one(service, token, ended)?;
-    // Without rmcp's handshake: newer revisions have none, and a message that precedes it must not end the
-    // process.
-    let running = serve_directly(mcp, Connection::start(reader, writer, end), None);
-    running.waiting().await.map_err(Error::internal)?;
-    Ok(())
+    lines::serve(&service, layer(&service), token, view, pipes).await
 }
 
 /// Runs a whole process: starts the log, opens the service and serves until standard input ends.
 ///
 /// The log goes to standard error. The service is the one that `config` describes, the caller the bearer of
-/// its token. Closes the service at the end.
-pub fn process(config: &Config) -> Result<()> {
+/// its token, who is shown the tools that were chosen. Closes the service at the end.
+pub fn process(config: &Config, choice: &Choice) -> Result<()> {
     let token = config.token.clone().ok_or_else(|| {
         Error::new(
             Code::Unauthenticated,
@@ -69,9 +73,11 @@ pub fn process(config: &Config) -> Result<()> {
     })?;
     start_logging(config)?;
     let service = setup::open(config)?;
+    let view = View::chosen(service.table(), choice).map_err(Error::malformed)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
-    let outcome = runtime.block_on(serve_stdio(service, token));
+    let outcome =
+        runtime.block_on(async { serve(service, token, view, rmcp::transport::stdio_pipes()).await });
     // A pending read of standard input must not keep the process alive.
     runtime.shutdown_background();
     outcome
@@ -105,7 +111,7 @@ pub fn start_logging(config: &Config) -> Result<()> {
     let wanted =
         EnvFilter::try_new(&config.log).map_err(|error| Error::configuration(format!("SVC_LOG: {error}")))?;
     let registry = tracing_subscriber::registry().with(wanted).with(filter_fn(is_safe_to_log));
-    let lines = layer().with_writer(io::stderr).with_ansi(false);
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(false);
     match config.log_format {
         LogFormat::Text => registry.with(lines).init(),
         LogFormat::Json => registry.with(lines.json()).init(),
@@ -116,13 +122,10 @@ pub fn start_logging(config: &Config) -> Result<()> {
 /// Returns whether a log record is safe to write.
 ///
 /// The libraries for MCP and WebSocket log whole messages, with the tokens in them, so only their errors are
-/// written, whatever the filter says. Errors of `rmcp::service` are left out too: they only say that a client
-/// has disconnected before its response.
+/// written, whatever the filter says.
 fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
-    let mut modules = metadata.target().split("::");
-    match modules.next() {
-        Some("rmcp") => *metadata.level() == Level::ERROR && modules.next() != Some("service"),
-        Some("tungstenite" | "tokio_tungstenite") => *metadata.level() == Level::ERROR,
+    match metadata.target().split("::").next() {
+        Some("rmcp" | "tungstenite" | "tokio_tungstenite") => *metadata.level() == Level::ERROR,
         _ => true,
     }
 }

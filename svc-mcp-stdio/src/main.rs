@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use svc_core::config::Config;
 use svc_core::data_dir;
+use svc_mcp_stdio::config_print::{self, ClientProgram};
+use svc_mcp_stdio::view::Choice;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
@@ -17,13 +19,24 @@ struct Cli {
     /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     data: PathBuf,
+    #[command(flatten)]
+    choice: Choice,
+    /// Print the configuration with which this client starts the server, and exit
+    #[arg(long, value_name = "CLIENT")]
+    print_config: Option<ClientProgram>,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(client) = cli.print_config {
+        return match config_print::print(client, &cli.data, &cli.choice) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
+        };
+    }
     let config = Config::read(std::env::vars_os(), &cli.data);
     let ready = svc_mcp_stdio::outlive_size_limit().and(config);
-    match ready.and_then(|config| svc_mcp_stdio::process(&config)) {
+    match ready.and_then(|config| svc_mcp_stdio::process(&config, &cli.choice)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
     }

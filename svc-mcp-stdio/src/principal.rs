@@ -2,36 +2,30 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretString;
 use svc_core::capability::Capabilities;
 use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{WHOAMI, Whoami};
-use svc_core::{Client, Code, Error, Result, Service, Standing};
+use svc_core::{Client, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until};
-
-use crate::permits::{self, RequestPermit};
 
 /// The path recorded in the audit trail for tool calls.
 const PATH: &str = "/mcp";
 
 /// The caller of a request, for a server with many callers.
 ///
-/// It is passed in the extensions of the HTTP request. Clones share the state of the request.
+/// Clones share the state of the request.
 #[derive(Clone, Debug)]
 pub struct Principal {
     head: RequestHead,
     admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
     standings: Arc<[Standing]>,
-    capabilities: Option<Capabilities>,
     /// The time at which its waits end, whatever timeout they name.
     deadline: Option<Instant>,
-    refusal: Arc<OnceLock<Error>>,
     room_lsn: Arc<AtomicI64>,
-    /// The permit for the message or its response, while one of them is parsed.
-    permit: Arc<Mutex<Option<RequestPermit>>>,
 }
 
 /// The admission of a message. The message is counted and audited once, with its first request to the core.
@@ -69,11 +63,8 @@ impl Principal {
             admission: Arc::default(),
             client: None,
             standings: Arc::default(),
-            capabilities: None,
             deadline: None,
-            refusal: Arc::default(),
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
-            permit: Arc::default(),
         }
     }
 
@@ -87,7 +78,7 @@ impl Principal {
         let admission = service.admit(None, self.head.clone()).await?;
         let (client, standings) = (admission.client(), admission.standings().into());
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
-        Ok(Self { admission, client, standings, refusal: Arc::default(), ..self.clone() })
+        Ok(Self { admission, client, standings, ..self.clone() })
     }
 
     /// Sets a common deadline for all waits, so that together they take no longer than one.
@@ -101,6 +92,11 @@ impl Principal {
         self.client
     }
 
+    /// Returns what all its requests have in common, and those of no other credential.
+    pub fn mark(&self) -> [u8; 32] {
+        self.head.credential.mark()
+    }
+
     /// Returns what is left of the limits that the message counts against, if it was admitted.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
@@ -111,40 +107,27 @@ impl Principal {
         matches!(*self.lock(), Admitted::Unasked(_))
     }
 
+    /// Makes a request to the core for a message that has made none, so that it is recorded like any other.
+    ///
+    /// Fails if the credential has ended by now.
+    pub async fn confirm(&self, service: &Service) -> Result<()> {
+        if self.is_unasked() {
+            self.capabilities(service).await?;
+        }
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Admitted> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the permit to parse a message of `bytes`. It is released at the next request to the core.
-    pub async fn take_turn(&self, bytes: usize) {
-        let permit = permits::take(bytes).await;
-        self.set_permit(permit);
-    }
-
-    /// Releases the permit once neither the message nor its response is being parsed.
-    pub fn end_turn(&self) {
-        self.set_permit(None);
-    }
-
-    pub(crate) fn set_permit(&self, permit: Option<RequestPermit>) {
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
-    }
-
     /// Returns the admission for the next request to the core, admitting that request itself if necessary.
     async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
-        // A permit must not be held while waiting for the database.
-        self.end_turn();
         let admission = self.lock().next();
         match admission {
             Some(admission) => Ok(admission),
             None => Ok(service.admit(operation, self.head.clone()).await?),
         }
-    }
-
-    /// Adds the capabilities of the bearer, read from the service.
-    pub async fn with_capabilities(self, service: &Service) -> Result<Self> {
-        let held = self.capabilities(service).await?;
-        Ok(Self { capabilities: Some(held), ..self })
     }
 
     /// Creates the caller for the bearer of `token` on this machine.
@@ -159,11 +142,6 @@ impl Principal {
 
     pub(crate) fn record_lsn(&self, lsn: Option<i64>) {
         self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
-    }
-
-    /// Returns the error with which the core rejected the credential, if it did.
-    pub fn refusal(&self) -> Option<&Error> {
-        self.refusal.get()
     }
 
     /// Resolves at the deadline; never if there is none.
@@ -193,24 +171,7 @@ impl Principal {
             Err(error) => error,
         };
         self.record_lsn(error.room_lsn());
-        self.record_refusal(&error);
         error
-    }
-
-    /// Stores `error` if it says that the core rejected the credential.
-    pub(crate) fn record_refusal(&self, error: &Error) {
-        if error.code() == Code::Unauthenticated {
-            // Only the first one is kept; a second error of the same request adds nothing.
-            let _ = self.refusal.set(error.clone());
-        }
-    }
-
-    /// Returns the capabilities of the bearer: those that were read before, or else as of now.
-    pub(crate) async fn held(&self, service: &Service) -> Result<Capabilities> {
-        match self.capabilities {
-            Some(held) => Ok(held),
-            None => self.capabilities(service).await,
-        }
     }
 
     /// Returns whether it sent no credential and acts as no member.
@@ -218,7 +179,8 @@ impl Principal {
         matches!(self.head.credential, Credential::Anonymous(_))
     }
 
-    async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
+    /// Returns the capabilities of the bearer, as of now.
+    pub(crate) async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
         if self.is_anonymous() {
             // It is nobody who could be asked for.
             return Ok(Capabilities::of_anonymous());

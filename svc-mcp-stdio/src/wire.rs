@@ -1,11 +1,17 @@
-//! The JSON-RPC 2.0 envelope, checked before a message is processed any further.
+//! From bytes to JSON-RPC 2.0 messages: the only parser of every transport.
 //!
-//! It determines the kind of a message and rejects what is not a message. Methods and their parameters are
-//! not checked here.
+//! It splits a payload into messages, tells their kinds apart and rejects what is not a message. A member's
+//! value stays the bytes that it came in, so that the arguments of a call are decoded once, by the operation.
+//! Methods and their parameters are not checked here.
 
-use serde_json::{Value, json};
-use svc_core::Error;
-use svc_core::json::{self, Unread};
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use rmcp::model::RequestId;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 /// Limit on the messages in a batch.
 pub const BATCH_MAX: usize = 100;
@@ -15,17 +21,13 @@ pub const BATCH_MAX: usize = 100;
 /// The whole batch is kept in memory while the wait is parked.
 pub const WAIT_BATCH_MAX: usize = 64 << 10;
 
-/// Limit on the JSON values in one payload, at all depths together: more than the largest arguments have.
-const VALUES_MAX: usize = 300_000;
-/// Limit on the JSON values in a request outside of a call's arguments.
+/// Limit on the bytes of a request's parameters without the arguments of a call.
 ///
-/// These stay parsed as long as the request is in progress.
-const VALUES_OUTSIDE_MAX: usize = 256;
+/// These are parsed into values, which take many times as much memory.
+const PARAMS_MAX: usize = 64 << 10;
 
-/// JSON-RPC error code: the bytes are not JSON.
-pub const PARSE_ERROR: i32 = -32_700;
-/// JSON-RPC error code: the JSON is not a JSON-RPC message.
-pub const INVALID_REQUEST: i32 = -32_600;
+/// Limit on the members of a message, and of its parameters.
+const MEMBERS_MAX: usize = 64;
 
 /// A received payload.
 #[derive(Debug)]
@@ -37,12 +39,18 @@ pub enum Payload {
 }
 
 /// A message with a valid envelope.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Message {
     /// Whether it wants a response, or is one.
     pub kind: Kind,
-    /// The whole message.
-    pub value: Value,
+    /// Its id; none of a notification.
+    pub id: Option<RequestId>,
+    /// Its method; empty for a response.
+    pub method: String,
+    /// What it says beside that.
+    pub params: Params,
+    /// The bytes that it was sent in.
+    pub size: usize,
 }
 
 /// What JSON-RPC makes of a message, by its members `method`, `id`, `result` and `error`.
@@ -56,105 +64,210 @@ pub enum Kind {
     Response,
 }
 
-impl Message {
-    /// Returns the method; empty for a response.
-    pub fn method(&self) -> &str {
-        self.value.get("method").and_then(Value::as_str).unwrap_or_default()
+/// The parameters of a message: its members, each with its JSON text.
+#[derive(Clone, Debug, Default)]
+pub struct Params(Vec<(String, Bytes)>);
+
+impl Params {
+    /// Returns the JSON text of a member; none if there is none, or it is null.
+    pub fn text(&self, name: &str) -> Option<&Bytes> {
+        let (_, text) = self.0.iter().find(|(member, _)| member == name)?;
+        Some(text).filter(|text| text.as_ref() != b"null")
     }
 
-    /// Returns the id; null if the message has none.
-    pub fn id(&self) -> Value {
-        self.value.get("id").cloned().unwrap_or_default()
+    /// Reads a member; none if there is none, or it is null.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, serde_json::Error> {
+        self.text(name).map(|text| serde_json::from_slice(text)).transpose()
+    }
+
+    /// Reads all members into one type.
+    pub fn read_all<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        let mut text =
+            Vec::with_capacity(self.0.iter().map(|(name, text)| name.len() + text.len() + 4).sum());
+        for (name, member) in &self.0 {
+            text.push(if text.is_empty() { b'{' } else { b',' });
+            serde_json::to_writer(&mut text, name)?;
+            text.push(b':');
+            text.extend_from_slice(member);
+        }
+        if text.is_empty() {
+            text.push(b'{');
+        }
+        text.push(b'}');
+        serde_json::from_slice(&text)
     }
 }
 
-/// The error response to something that is not a valid message.
-#[derive(Debug)]
+/// Something that is not a valid message.
+#[derive(Clone, Debug, PartialEq)]
 pub struct InvalidMessage {
-    code: i32,
-    message: &'static str,
-    id: Value,
+    /// Whether it is no JSON at all.
+    pub is_unreadable: bool,
+    /// What is wrong with it.
+    pub message: &'static str,
+    /// Its id, if that could be read.
+    pub id: Option<RequestId>,
 }
 
 impl InvalidMessage {
-    /// Creates the error for an invalid request, with its id if that could be read.
-    pub fn invalid(message: &'static str, id: Value) -> Self {
-        Self { code: INVALID_REQUEST, message, id }
+    /// Rejects a message that is JSON.
+    pub fn new(message: &'static str, id: Option<RequestId>) -> Self {
+        Self { is_unreadable: false, message, id }
     }
 
-    /// Returns it as an error of the service.
-    pub fn error(&self) -> Error {
-        Error::malformed(self.message)
-    }
-
-    /// Returns the id of the invalid message, null if it could not be read.
-    pub fn id(&self) -> Value {
-        self.id.clone()
-    }
-
-    /// Returns the JSON-RPC error response.
-    pub fn answer(&self) -> Value {
-        json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.message}})
+    fn of(error: &serde_json::Error) -> Self {
+        if error.is_data() {
+            return Self::new("a member of the message appears twice, or it has more than 64 members", None);
+        }
+        Self { is_unreadable: true, message: "the message is not JSON", id: None }
     }
 }
 
 /// Parses one message or one batch.
-pub fn read(bytes: &[u8]) -> Result<Payload, InvalidMessage> {
-    let value = json::read_at_most(bytes, VALUES_MAX).map_err(|unread| match unread {
-        Unread::TooMany => InvalidMessage::invalid("the message has more than 300,000 values", Value::Null),
-        Unread::Twice => InvalidMessage::invalid("a member appears twice in the message", Value::Null),
-        Unread::NotJson => {
-            InvalidMessage { code: PARSE_ERROR, message: "the message is not JSON", id: Value::Null }
+pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
+    match payload.trim_ascii_start().first() {
+        Some(b'{') => message(payload).map(Payload::One),
+        Some(b'[') => batch(payload).map(Payload::Batch),
+        _ => {
+            serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| InvalidMessage::of(&error))?;
+            Err(InvalidMessage::new("a message must be a JSON object", None))
         }
-    })?;
-    match value {
-        Value::Array(items) if items.is_empty() => {
-            Err(InvalidMessage::invalid("the batch is empty", Value::Null))
-        }
-        Value::Array(items) if items.len() > BATCH_MAX => {
-            Err(InvalidMessage::invalid("the batch has more than 100 messages", Value::Null))
-        }
-        Value::Array(items) => Ok(Payload::Batch(items.into_iter().map(message).collect())),
-        value => message(value).map(Payload::One),
     }
 }
 
-fn message(value: Value) -> Result<Message, InvalidMessage> {
-    let readable = |id: &&Value| id.is_string() || id.is_i64();
-    let id = value.get("id").filter(readable).cloned().unwrap_or_default();
-    let refuse = |message| Err(InvalidMessage::invalid(message, id.clone()));
-    let Some(members) = value.as_object() else { return refuse("a message must be a JSON object") };
-    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+fn batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
+    // Counted before anything is kept: an array of millions of numbers is no batch.
+    let Count(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
+    match items {
+        0 => return Err(InvalidMessage::new("the batch is empty", None)),
+        1..=BATCH_MAX => {}
+        _ => return Err(InvalidMessage::new("the batch has more than 100 messages", None)),
+    }
+    let items: Vec<&RawValue> =
+        serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
+    let one = |item: &RawValue| match item.get().as_bytes().first() {
+        Some(b'{') => message(&payload.slice_ref(item.get().as_bytes())),
+        _ => Err(InvalidMessage::new("a message must be a JSON object", None)),
+    };
+    Ok(items.into_iter().map(one).collect())
+}
+
+fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
+    let Members(members) = serde_json::from_slice(text).map_err(|error| InvalidMessage::of(&error))?;
+    let member = |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+    let sent_id = member("id");
+    let id = sent_id.and_then(|id| request_id(id.get()));
+    let refuse = |message| Err(InvalidMessage::new(message, id.clone()));
+    if member("jsonrpc").is_none_or(|version| version.get() != r#""2.0""#) {
         return refuse("the member jsonrpc must be \"2.0\"");
     }
-    if members.contains_key("id") && id.is_null() && !members.contains_key("error") {
+    let is_response = member("result").is_some() || member("error").is_some();
+    if sent_id.is_some() && id.is_none() && member("error").is_none() {
         return refuse("the id must be a string or an integer");
     }
-    if !members.get("params").is_none_or(|params| params.is_object() || params.is_null()) {
-        return refuse("the member params must be an object");
-    }
-    let kind = match members.get("method") {
-        Some(Value::String(_)) if id.is_null() => Kind::Notification,
-        Some(Value::String(_)) => Kind::Request,
-        Some(_) => return refuse("the method must be a string"),
-        None if members.contains_key("result") || members.contains_key("error") => Kind::Response,
+    let method = match member("method") {
+        Some(_) if is_response => return refuse("a message is a request or a response, not both"),
+        Some(method) => match serde_json::from_str::<String>(method.get()) {
+            Ok(method) => method,
+            Err(_) => return refuse("the method must be a string"),
+        },
+        None if is_response => String::new(),
         None => return refuse("the message has no method"),
     };
-    if kind == Kind::Request {
-        let arguments = value.pointer("/params/arguments").map_or(0, values);
-        if values(&value) - arguments > VALUES_OUTSIDE_MAX {
-            return refuse("the message has more than 256 values outside of the arguments of a call");
+    let params = match member("params") {
+        None => Params::default(),
+        Some(params) if params.get() == "null" => Params::default(),
+        Some(params) if params.get().starts_with('{') => {
+            match params_of(text, params).map_err(|invalid| invalid.message) {
+                Ok(params) => params,
+                Err(message) => return refuse(message),
+            }
         }
-    }
-    Ok(Message { kind, value })
+        Some(_) => return refuse("the member params must be an object"),
+    };
+    let kind = match (is_response, &id) {
+        (true, _) => Kind::Response,
+        (false, Some(_)) => Kind::Request,
+        (false, None) => Kind::Notification,
+    };
+    Ok(Message { kind, id, method, params, size: text.len() })
 }
 
-/// Counts the values at all depths together.
-fn values(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(values).sum(),
-        Value::Object(members) => members.values().map(values).sum(),
-        _ => 0,
+fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> {
+    let Members(members) = serde_json::from_str(params.get()).map_err(|error| InvalidMessage::of(&error))?;
+    let arguments: usize =
+        members.iter().filter(|(name, _)| name == "arguments").map(|(_, value)| value.get().len()).sum();
+    if params.get().len().saturating_sub(arguments) > PARAMS_MAX {
+        let message = "the message has more than 65,536 bytes outside of the arguments of a call";
+        return Err(InvalidMessage::new(message, None));
+    }
+    let owned = |(name, value): (Cow<'_, str>, &RawValue)| {
+        (name.into_owned(), text.slice_ref(value.get().as_bytes()))
+    };
+    Ok(Params(members.into_iter().map(owned).collect()))
+}
+
+/// Returns the id of a request, which is a string or an integer.
+pub fn request_id(text: &str) -> Option<RequestId> {
+    match serde_json::from_str(text).ok()? {
+        serde_json::Value::String(id) => Some(RequestId::String(id.into())),
+        id => id.as_i64().map(RequestId::Number),
+    }
+}
+
+/// The members of an object with their texts. None appears twice.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+                let mut members: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(4);
+                while let Some((Name(name), value)) = access.next_entry()? {
+                    if members.len() == MEMBERS_MAX || members.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom("a member appears twice, or there are too many"));
+                    }
+                    members.push((name, value));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+/// The number of the values in an array.
+struct Count(usize);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Count;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut access: A) -> Result<Count, A::Error> {
+                let mut count = 0;
+                while access.next_element::<IgnoredAny>()?.is_some() {
+                    count += 1;
+                }
+                Ok(Count(count))
+            }
+        }
+        deserializer.deserialize_seq(Read)
     }
 }
 
@@ -162,17 +275,25 @@ fn values(value: &Value) -> usize {
 mod tests {
     use super::*;
 
-    fn one(text: &str) -> Result<(Kind, String), (i32, Value)> {
-        match read(text.as_bytes()) {
-            Ok(Payload::One(message)) => Ok((message.kind, message.method().to_owned())),
+    fn of(text: &str) -> Bytes {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+
+    fn one(text: &str) -> Result<(Kind, String), (bool, Option<RequestId>)> {
+        match read(&of(text)) {
+            Ok(Payload::One(message)) => Ok((message.kind, message.method)),
             Ok(Payload::Batch(_)) => panic!("a batch"),
-            Err(refusal) => Err((refusal.code, refusal.id)),
+            Err(refusal) => Err((refusal.is_unreadable, refusal.id)),
         }
+    }
+
+    fn number(id: i64) -> Option<RequestId> {
+        Some(RequestId::Number(id))
     }
 
     #[test]
     fn kinds_of_messages_are_distinguished() {
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let ping = r#" {"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         assert_eq!(one(ping), Ok((Kind::Request, "ping".to_owned())));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":null}"#;
         assert_eq!(one(note), Ok((Kind::Notification, "notifications/initialized".to_owned())));
@@ -184,43 +305,62 @@ mod tests {
 
     #[test]
     fn an_invalid_message_is_rejected_with_its_id() {
-        assert_eq!(one("{"), Err((PARSE_ERROR, Value::Null)));
-        assert_eq!(one("7"), Err((INVALID_REQUEST, Value::Null)));
-        assert_eq!(one("[]"), Err((INVALID_REQUEST, Value::Null)));
-        assert_eq!(one(r#"{"id":7,"method":"ping"}"#), Err((INVALID_REQUEST, json!(7))));
-        assert_eq!(one(r#"{"jsonrpc":"2.0","id":7}"#), Err((INVALID_REQUEST, json!(7))));
-        assert_eq!(one(r#"{"jsonrpc":"2.0","id":7,"method":1}"#), Err((INVALID_REQUEST, json!(7))));
-        for id in ["null", "1.5", "[]"] {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-            assert_eq!(one(&text), Err((INVALID_REQUEST, Value::Null)), "{id}");
+        for text in ["{", "", "7 7", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"} x"] {
+            assert_eq!(one(text), Err((true, None)), "{text}");
         }
-        let twice = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":[{"b":1,"b":2}]}}"#;
-        assert_eq!(one(twice), Err((INVALID_REQUEST, Value::Null)));
-        let listed = r#"{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}"#;
-        assert_eq!(one(listed), Err((INVALID_REQUEST, json!("x"))));
+        assert_eq!(one("7"), Err((false, None)));
+        assert_eq!(one("[]"), Err((false, None)));
+        for rest in [
+            r#""method":"ping""#,
+            r#""jsonrpc":"2.0""#,
+            r#""jsonrpc":"2.0","method":1"#,
+            r#""jsonrpc":"2.0","method":"ping","result":{}"#,
+            r#""jsonrpc":"2.0","method":"ping","params":[]"#,
+            r#""jsonrpc":"2.0","method":"ping","params":{"a":1,"a":2}"#,
+        ] {
+            assert_eq!(one(&format!(r#"{{"id":7,{rest}}}"#)), Err((false, number(7))), "{rest}");
+        }
+        for id in ["null", "1.5", "[]", "9223372036854775808"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(one(&text), Err((false, None)), "{id}");
+        }
+        let twice = r#"{"jsonrpc":"2.0","id":7,"method":"ping","id":8}"#;
+        assert_eq!(one(twice), Err((false, None)));
     }
 
     #[test]
-    fn too_many_values_are_rejected() {
-        let call = |name: &str, count: usize| {
-            let zeros = vec!["0"; count].join(",");
+    fn only_arguments_may_be_large() {
+        let call = |name: &str, size: usize| {
+            let text = "x".repeat(size);
             one(&format!(
-                r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"{name}":[{zeros}]}}}}"#
+                r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"{name}":"{text}"}}}}"#
             ))
         };
         let sound = Ok((Kind::Request, "tools/call".to_owned()));
-        assert_eq!((call("_meta", 250), call("arguments", 299_994)), (sound.clone(), sound));
-        assert_eq!(call("_meta", 251), Err((INVALID_REQUEST, json!(7))));
-        assert_eq!(call("arguments", 299_995), Err((INVALID_REQUEST, Value::Null)));
+        assert_eq!((call("_meta", 60_000), call("arguments", 1 << 20)), (sound.clone(), sound));
+        assert_eq!(call("_meta", 70_000), Err((false, number(7))));
+    }
+
+    #[test]
+    fn members_keep_the_bytes_that_they_came_in() {
+        let text = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"arguments": {"a" : 1.0 },"b":null}}"#;
+        let Ok(Payload::One(message)) = read(&of(text)) else { panic!("no message") };
+        assert_eq!(message.params.text("arguments").unwrap().as_ref(), br#"{"a" : 1.0 }"#);
+        assert_eq!(message.params.text("b"), None);
+        assert_eq!(
+            message.params.read_all::<serde_json::Value>().unwrap(),
+            serde_json::json!({"arguments": {"a": 1.0}, "b": null})
+        );
+        assert_eq!(Params::default().read_all::<serde_json::Value>().unwrap(), serde_json::json!({}));
     }
 
     #[test]
     fn a_batch_keeps_valid_and_rejected_messages_apart() {
-        let Ok(Payload::Batch(items)) = read(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#) else {
+        let Ok(Payload::Batch(items)) = read(&of(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#)) else {
             panic!("no batch")
         };
         assert!(items[0].is_ok() && items[1].is_err());
         let long = format!("[{}]", vec!["1"; BATCH_MAX + 1].join(","));
-        assert!(read(long.as_bytes()).is_err());
+        assert!(read(&of(&long)).is_err());
     }
 }

@@ -39,7 +39,8 @@ async def call(client, command):
     if answer.is_error:
         text = "".join(block.text for block in answer.content)
         return {"problem": (answer.meta or {}).get("svc/problem"), "structured": content, "text": text}
-    if [json.loads(block.text) for block in answer.content] != [content]:
+    # What comes after the first block is a hint for models.
+    if json.loads(answer.content[0].text) != content:
         return {"code": None, "problem": {"detail": "text and structured content differ"}}
     return {"result": content}
 

@@ -9,6 +9,7 @@ pub mod client;
 pub mod database;
 pub mod golden;
 pub mod home;
+pub mod mcp_fixtures;
 pub mod ordeal;
 mod original;
 mod person;

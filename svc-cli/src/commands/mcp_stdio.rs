@@ -3,6 +3,8 @@
 use clap::Args;
 use svc_core::Result;
 use svc_core::setup::Variables;
+use svc_mcp_stdio::config_print::{self, ClientProgram};
+use svc_mcp_stdio::view::Choice;
 
 use super::Folder;
 
@@ -14,9 +16,17 @@ use super::Folder;
 pub struct McpStdio {
     #[command(flatten)]
     folder: Folder,
+    #[command(flatten)]
+    choice: Choice,
+    /// Print the configuration with which this client starts the server, and exit
+    #[arg(long, value_name = "CLIENT")]
+    print_config: Option<ClientProgram>,
 }
 
 /// Runs the command until standard input ends.
 pub fn run(command: &McpStdio, variables: &Variables) -> Result<()> {
-    svc_mcp_stdio::process(&command.folder.config(variables)?)
+    if let Some(client) = command.print_config {
+        return config_print::print(client, &command.folder.data, &command.choice);
+    }
+    svc_mcp_stdio::process(&command.folder.config(variables)?, &command.choice)
 }

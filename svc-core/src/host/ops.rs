@@ -21,7 +21,7 @@ pub use crate::integrity::portability::{
 pub use crate::integrity::room::scheme_card;
 pub use crate::integrity::subscriptions::{
     Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,
-    Subscribed, Subscriber, Subscription, WantedEvents, contract as subscription_contract,
+    StreamQuery, Subscribed, Subscriber, Subscription, WantedEvents, contract as subscription_contract,
 };
 pub use crate::integrity::taps::{Tap, TapEvent, TapPage, TapPosition};
 pub use crate::log::feed::{FrameBytes, FrameForm};

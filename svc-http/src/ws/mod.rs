@@ -5,7 +5,6 @@
 //! of the log, without gaps or repetitions. A client that does not read delays only itself.
 
 mod socket;
-mod delivery;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +22,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
 use crate::origin::Use;
 use crate::phase::Phase;
 use crate::shares::Share;
 use crate::state::{Link, ServerState};
 use crate::unread::{self, UnreadAnswers};
-use delivery::{BATCH, Delivery, must_refetch};
 use socket::{End, Socket};
 
 /// Time in which the first frame must arrive.
@@ -182,13 +181,16 @@ impl Client {
             Ok(begun) => begun,
             Err(error) => return Err(ended(socket, &error).await?),
         };
-        let mut delivery = Delivery::begin(socket, begun, positions).await?;
+        let (mut delivery, frames) =
+            Delivery::begin(begun, positions).map_err(|error| End::refused(&error))?;
+        send(socket, frames).await?;
         loop {
-            delivery.heed(socket.take_said())?;
+            delivery.heed(socket.take_said()).map_err(|error| End::refused(&error))?;
             match self.next_batch(socket, &mut delivery, client).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
-                    delivery.send(socket, batch).await?;
+                    let frames = delivery.frames(batch).map_err(|error| End::refused(&error))?;
+                    send(socket, frames).await?;
                     drop(share);
                 }
                 Some(Err(error)) => return Err(ended(socket, &error).await?),
@@ -230,7 +232,7 @@ impl Client {
             Some(Err(error)) => return Ok(Some(Err(error))),
             None => return Ok(None),
         };
-        let size = batch.frames.iter().map(|frame| frame.len()).sum();
+        let size = batch.size();
         if let Some(share) = self.unread.take(client, false, size, None) {
             return Ok(Some(Ok((batch, share))));
         }
@@ -245,7 +247,7 @@ impl Client {
         };
         match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
             Ok(batch) => {
-                let size = batch.frames.iter().map(|frame| frame.len()).sum();
+                let size = batch.size();
                 let share = self.unread.take(client, true, size, Some(kept)).ok_or_else(unread::full);
                 Ok(Some(share.map(|share| (batch, share))))
             }
@@ -273,10 +275,17 @@ impl Client {
     }
 }
 
+async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), End> {
+    for frame in frames {
+        socket.send(frame.text).await?;
+    }
+    Ok(())
+}
+
 /// Tells a client that its position is not in the log, if that is why it ends, and returns why it ends.
 async fn ended(socket: &mut Socket, error: &Error) -> Result<End, End> {
     if error.code() == Code::MustRefetch {
-        socket.send(must_refetch(error)?).await?;
+        socket.send(must_refetch(error).map_err(|error| End::refused(&error))?).await?;
     }
     Ok(End::refused(error))
 }

@@ -132,7 +132,7 @@ async fn ambiguous_requests_are_rejected() {
         ),
         // An absolute URI overrides the Host header.
         (
-            format!("POST http://evil.example/mcp HTTP/1.1\r\nConnection: close\r\n{token}{json}\r\n{{}}"),
+            format!("POST http://evil.example/mcp HTTP/1.1\r\nConnection: close\r\n{json}\r\n{{}}"),
             "403",
             "forbidden",
         ),

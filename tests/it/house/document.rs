@@ -38,6 +38,8 @@ const REQUEST_TIMEOUT: &str = "120";
 
 /// A route whose success is no longer HTTP, so that an HTTP client cannot test it.
 const WEBSOCKET: &str = "/ws/subscribe";
+/// Streams that do not end.
+const STREAMS: [&str; 2] = ["/mcp/stream", "/mcp/streamable"];
 /// Their only valid inputs name the workspace, and end what everything else is tried on.
 const ERASE: &str = "/workspaces/{workspace_id}/erase";
 const PURGE: &str = "/workspaces/{workspace_id}/purge";
@@ -292,7 +294,8 @@ impl Target {
         if let Some(token) = token {
             command.args(["--header", &format!("Authorization: Bearer {token}")]);
         }
-        command.args([WEBSOCKET, ERASE, PURGE].iter().flat_map(|path| ["--exclude-path", path]));
+        let left_out = [WEBSOCKET, ERASE, PURGE].into_iter().chain(STREAMS);
+        command.args(left_out.flat_map(|path| ["--exclude-path", path]));
         command.args(["--mode", self.mode, "--phases", "coverage,fuzzing"]);
         command.args(["--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off"]);
         command.args(["--generation-database", "none", "--request-timeout", REQUEST_TIMEOUT]);

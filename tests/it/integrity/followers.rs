@@ -79,7 +79,7 @@ impl Follower<'_> {
                 subscriber.put_back();
                 continue;
             }
-            for frame in &batch.frames {
+            for (_, frame) in &batch.frames {
                 let frame: Value = serde_json::from_slice(frame).unwrap();
                 let lsn = frame["lsn"].as_i64().unwrap();
                 let is_new = self.seen.last().is_none_or(|last| *last < lsn);
@@ -184,7 +184,7 @@ impl Follower<'_> {
         for _ in 0..=self.random.below(6) {
             let bounds = BatchBounds { events: 1 + self.random.below(40), bytes: 1 << 20 };
             let batch = runtime().block_on(subscriber.next(bounds, Duration::from_secs(600)))?;
-            for frame in &batch.frames {
+            for (_, frame) in &batch.frames {
                 let frame: Value = serde_json::from_slice(frame).unwrap();
                 let lsn = frame["lsn"].as_i64().unwrap();
                 assert!(self.seen.last().is_none_or(|last| *last < lsn), "{lsn} is out of order");

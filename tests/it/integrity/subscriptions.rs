@@ -49,7 +49,7 @@ pub fn next(subscriber: &mut Subscriber) -> Result<EventBatch> {
 }
 
 fn frames(batch: &EventBatch) -> Vec<Value> {
-    batch.frames.iter().map(|frame| serde_json::from_slice(frame).unwrap()).collect()
+    batch.frames.iter().map(|(_, frame)| serde_json::from_slice(frame).unwrap()).collect()
 }
 
 pub fn lsns(batch: &EventBatch) -> Vec<i64> {

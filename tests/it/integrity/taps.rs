@@ -207,7 +207,7 @@ fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
                 while stream.len() < cut && subscriber.position() < last {
                     let bounds = BatchBounds { events: 7, bytes: 1 << 20 };
                     let batch = subscriber.next(bounds, Duration::ZERO).await.unwrap();
-                    let frames = batch.frames.iter().map(|frame| serde_json::from_slice(frame).unwrap());
+                    let frames = batch.frames.iter().map(|(_, frame)| serde_json::from_slice(frame).unwrap());
                     stream += &as_stream(&frames.collect::<Vec<Value>>());
                 }
             });

@@ -43,14 +43,19 @@ impl Answer {
 
     /// The code of the problem: the last segment of its type.
     pub fn code(&self) -> &str {
-        let kind = self.body["type"].as_str().unwrap_or_default();
+        let kind = self.problem()["type"].as_str().unwrap_or_default();
         kind.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The problem: the body, or what a JSON-RPC error has of it.
+    fn problem(&self) -> &Value {
+        self.body.pointer("/error/data").unwrap_or(&self.body)
     }
 
     /// Checks status and code of a refusal, and returns the problem.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status, self.code()), (status, code), "{:#}", self.body);
-        self.body
+        self.problem().clone()
     }
 }

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::Service;
 use svc_core::op::Operation;
+use svc_mcp_stdio::view::View;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
@@ -32,7 +33,8 @@ impl Stdio {
     pub fn start(service: Service, token: &str) -> Self {
         let (input, server_input) = tokio::io::duplex(PIPE);
         let (output, server_output) = tokio::io::duplex(PIPE);
-        let server = svc_mcp_stdio::serve(service, SecretString::from(token), server_input, server_output);
+        let (token, pipes) = (SecretString::from(token), (server_input, server_output));
+        let server = svc_mcp_stdio::serve(service, token, View::default(), pipes);
         let pipes = Pipes { input, output: BufReader::new(output).lines() };
         Self { pipes: Mutex::new(Some(pipes)), server: Some(runtime().spawn(server)) }
     }

@@ -8,6 +8,7 @@
 //!
 //! - `wanted`: what is subscribed to
 //! - `frames`: how that is said over WebSocket
+//! - `query`: how it is said over server-sent events
 //! - `resume`: tokens with which a subscription goes on
 //! - `consumers`: durable subscriptions, which acknowledge
 //! - `rounds`: what subscribers of a workspace need of the database, read once for all
@@ -17,6 +18,7 @@
 
 mod wanted;
 mod frames;
+mod query;
 mod resume;
 mod consumers;
 mod rounds;
@@ -37,6 +39,7 @@ use crate::op::{Admission, Caller, Dispatch, Feature, Presence, Read, Records};
 use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
+pub use query::StreamQuery;
 use resume::Resumption;
 use rounds::SharedTail;
 pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};

@@ -53,14 +53,21 @@ pub enum FeedState {
 /// Some events, in the order of the log.
 #[derive(Clone, Debug)]
 pub struct EventBatch {
-    /// Their frames.
-    pub frames: Vec<FrameBytes>,
+    /// Their positions and frames.
+    pub frames: Vec<(i64, FrameBytes)>,
     /// Up to where the log was read for them.
     pub after_id: i64,
     /// The last position in the log, as known.
     pub room_lsn: i64,
     /// Where the subscriber stands after them.
     pub state: FeedState,
+}
+
+impl EventBatch {
+    /// Returns the bytes of its frames.
+    pub fn size(&self) -> usize {
+        self.frames.iter().map(|(_, frame)| frame.len()).sum()
+    }
 }
 
 /// A subscription in progress. Dropping it ends it.
@@ -218,7 +225,7 @@ impl Subscriber {
     }
 
     fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, led_to: i64) -> EventBatch {
-        let (positions, frames): (Vec<i64>, Vec<FrameBytes>) = frames.into_iter().unzip();
+        let positions: Vec<i64> = frames.iter().map(|(position, _)| *position).collect();
         let ahead = self.ahead.saturating_add(positions.len());
         let room_lsn = self.room_lsn().max(led_to);
         let has_all = led_to >= room_lsn;

@@ -36,6 +36,15 @@ pub struct WantedEvents {
 }
 
 impl WantedEvents {
+    /// Creates a filter of these members.
+    pub(super) fn of(
+        workspace_id: Option<WorkspaceId>,
+        (channel_id, thread_id, member_id): (Option<ChannelId>, Option<ThreadId>, Option<MemberId>),
+        kind: Option<KindName>,
+    ) -> Self {
+        Self { workspace_id, channel_id, thread_id, member_id, kind }
+    }
+
     /// Returns the same as a filter, which serves events from the log and live ones alike.
     pub(super) fn filter(&self) -> EventFilter {
         EventFilter::on(self.kind.as_deref())

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -18,7 +19,9 @@ use crate::time::Time;
 pub type FrameBytes = Arc<[u8]>;
 
 /// How much of an event a subscriber gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum FrameForm {
     /// All of it, with the plaintext of messages.
     #[default]

@@ -55,6 +55,11 @@ impl Credential {
         matches!(self, Self::Nothing)
     }
 
+    /// Returns what two requests have in common if their credential is the same, and nothing else tells.
+    pub fn mark(&self) -> [u8; 32] {
+        self.key(Needs::AnyCredential).map(|key| key.cache_key()).unwrap_or_default()
+    }
+
     /// Returns the credential of a request that brings a bearer token after its head.
     ///
     /// The token takes the place of one in the head, and comes beside a session.

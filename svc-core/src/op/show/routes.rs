@@ -28,10 +28,16 @@ pub enum Fixed {
     RoomScheme,
     WebSocket,
     Mcp,
+    McpStreamable,
+    McpWorker,
+    McpReviewer,
+    McpStream,
+    McpSession,
+    McpSessionEnd,
 }
 
 /// The routes that no row of the table declares.
-pub const FIXED: [FixedRoute; 8] = [
+pub const FIXED: [FixedRoute; 14] = [
     fixed(Method::Get, "/health", Fixed::Health),
     fixed(Method::Get, "/health/ready", Fixed::Health),
     fixed(Method::Get, "/health/live", Fixed::Liveness),
@@ -40,6 +46,12 @@ pub const FIXED: [FixedRoute; 8] = [
     fixed(Method::Get, "/.well-known/svc-room", Fixed::RoomScheme),
     fixed(Method::Get, "/ws/subscribe", Fixed::WebSocket),
     fixed(Method::Post, "/mcp", Fixed::Mcp),
+    fixed(Method::Post, "/mcp/streamable", Fixed::McpStreamable),
+    fixed(Method::Get, "/mcp/streamable", Fixed::McpSession),
+    fixed(Method::Delete, "/mcp/streamable", Fixed::McpSessionEnd),
+    fixed(Method::Get, "/mcp/stream", Fixed::McpStream),
+    fixed(Method::Post, "/mcp/worker", Fixed::McpWorker),
+    fixed(Method::Post, "/mcp/reviewer", Fixed::McpReviewer),
 ];
 
 const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRoute {
@@ -52,7 +64,13 @@ impl Fixed {
         match self {
             Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => "none",
             Self::WebSocket => "first-frame",
-            Self::Mcp => "bearer",
+            Self::Mcp
+            | Self::McpStreamable
+            | Self::McpWorker
+            | Self::McpReviewer
+            | Self::McpSession
+            | Self::McpSessionEnd => "bearer",
+            Self::McpStream => "bearer|session",
         }
     }
 
@@ -62,14 +80,19 @@ impl Fixed {
             Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => {
                 Needs::Nothing
             }
-            Self::WebSocket => Needs::one_of(&[Capability::EventSubscribe]),
-            Self::Mcp => Needs::AnyCredential,
+            Self::WebSocket | Self::McpStream => Needs::one_of(&[Capability::EventSubscribe]),
+            Self::Mcp
+            | Self::McpStreamable
+            | Self::McpWorker
+            | Self::McpReviewer
+            | Self::McpSession
+            | Self::McpSessionEnd => Needs::AnyCredential,
         }
     }
 
     /// Whether a request may change something.
     fn changes(self) -> bool {
-        self == Self::Mcp
+        matches!(self, Self::Mcp | Self::McpStreamable | Self::McpWorker | Self::McpReviewer)
     }
 }
 

@@ -1,4 +1,6 @@
 //! What is said to a subscriber: how it begins, its events, and where it stands.
+//!
+//! The frames are the same over WebSocket and as server-sent events.
 
 use std::time::Duration;
 
@@ -8,12 +10,10 @@ use svc_core::ops::{BatchBounds, EventBatch, FeedState, Said, ServerFrame, Subsc
 use svc_core::time::Monotonic;
 use svc_core::{Error, Result};
 
-use super::socket::{End, Socket};
-
 /// The version of the frames' schema.
 const SCHEMA_VERSION: u32 = 1;
 /// How much is taken at once.
-pub(super) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
+pub(crate) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
 /// Longest wait for events, after which what the client has said is heeded.
 const WAIT: Duration = Duration::from_secs(10);
 /// The same for a client that acknowledges.
@@ -21,13 +21,25 @@ const WAIT_FOR_ACKS: Duration = Duration::from_secs(1);
 /// How long nothing matches before the position is said.
 const POSITION_EVERY: Duration = Duration::from_secs(60);
 
-fn encode(frame: &ServerFrame) -> Result<Bytes, End> {
-    let encoded = serde_json::to_vec(frame).map_err(|error| End::refused(&Error::internal(error)))?;
-    Ok(encoded.into())
+fn encode(frame: &ServerFrame) -> Result<Bytes> {
+    Ok(serde_json::to_vec(frame).map_err(Error::internal)?.into())
+}
+
+/// A frame to be sent.
+pub(crate) struct Frame {
+    /// The position of an event; none if it is no event.
+    pub lsn: Option<i64>,
+    pub text: Bytes,
+}
+
+impl Frame {
+    fn status(frame: &ServerFrame) -> Result<Self> {
+        Ok(Self { lsn: None, text: encode(frame)? })
+    }
 }
 
 /// Returns the frame that says what an error `must_refetch` says.
-pub(super) fn must_refetch(error: &Error) -> Result<Bytes, End> {
+pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     let number = |name: &str| problem.get(name).and_then(Value::as_i64).unwrap_or_default();
     let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -41,7 +53,7 @@ pub(super) fn must_refetch(error: &Error) -> Result<Bytes, End> {
 }
 
 /// A subscription that has begun, on its connection.
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     pub subscriber: Subscriber,
     /// Whether the client wants to know the position while nothing matches.
     positions: bool,
@@ -57,19 +69,19 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Tells the client that its subscription has begun.
-    pub async fn begin(socket: &mut Socket, begun: Subscribed, positions: bool) -> Result<Self, End> {
+    /// Begins a delivery. Returns what tells the client that its subscription has begun.
+    pub fn begin(begun: Subscribed, positions: bool) -> Result<(Self, Vec<Frame>)> {
         let Subscribed { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
-        let resume_token = subscriber.resume_token(after_id).map_err(|error| End::refused(&error))?;
+        let resume_token = subscriber.resume_token(after_id)?;
         let schema_version = SCHEMA_VERSION;
         let ack = ServerFrame::SubscribeAck { schema_version, resume_token, after_id, room_lsn };
-        socket.send(encode(&ack)?).await?;
+        let mut frames = vec![Frame::status(&ack)?];
         if let Some(events) = hint {
-            socket.send(encode(&ServerFrame::ReplayHint { workspace_id, room_lsn, events })?).await?;
+            frames.push(Frame::status(&ServerFrame::ReplayHint { workspace_id, room_lsn, events })?);
         }
         let acknowledges = subscriber.acknowledges();
         let positioned = subscriber.moment();
-        Ok(Self {
+        let delivery = Self {
             subscriber,
             positions,
             acknowledges,
@@ -77,16 +89,17 @@ impl Delivery {
             has_begun: false,
             was_live: false,
             positioned,
-        })
+        };
+        Ok((delivery, frames))
     }
 
     /// Does what the client has said.
-    pub fn heed(&mut self, said: Said) -> Result<(), End> {
+    pub fn heed(&mut self, said: Said) -> Result<()> {
         if let Some(ack) = said.ack {
-            self.subscriber.acknowledge(ack).map_err(|error| End::refused(&error))?;
+            self.subscriber.acknowledge(ack)?;
         }
         if let Some(after_id) = said.after_id {
-            self.subscriber.go_on(after_id).map_err(|error| End::refused(&error))?;
+            self.subscriber.go_on(after_id)?;
             self.told_truncated = false;
         }
         Ok(())
@@ -102,20 +115,16 @@ impl Delivery {
         }
     }
 
-    /// Sends events, and what the client needs to know of where it stands after them.
-    pub async fn send(&mut self, socket: &mut Socket, batch: EventBatch) -> Result<(), End> {
+    /// Returns events, and what the client needs to know of where it stands after them.
+    pub fn frames(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
         let EventBatch { frames, after_id, room_lsn, state } = batch;
         let has_events = !frames.is_empty();
-        for frame in frames {
-            socket.send(Bytes::from_owner(frame)).await?;
-        }
+        let event = |(lsn, frame)| Frame { lsn: Some(lsn), text: Bytes::from_owner(frame) };
+        let mut out: Vec<Frame> = frames.into_iter().map(event).collect();
         let is_live = state == FeedState::Live;
-        let resume_token =
-            |subscriber: &Subscriber| subscriber.resume_token(after_id).map_err(|error| End::refused(&error));
         if state == FeedState::Truncated && !std::mem::replace(&mut self.told_truncated, true) {
-            let resume_token = resume_token(&self.subscriber)?;
-            let frame = ServerFrame::ReplayTruncated { after_id, room_lsn, resume_token };
-            socket.send(encode(&frame)?).await?;
+            let resume_token = self.subscriber.resume_token(after_id)?;
+            out.push(Frame::status(&ServerFrame::ReplayTruncated { after_id, room_lsn, resume_token })?);
         }
         let caught_up = is_live && !self.was_live;
         let now = self.subscriber.moment();
@@ -123,13 +132,18 @@ impl Delivery {
         // Who was told that more follows is told nothing until it says where.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);
         if self.positions && is_due {
-            let resume_token = resume_token(&self.subscriber)?;
-            socket.send(encode(&ServerFrame::Position { after_id, room_lsn, resume_token })?).await?;
+            let resume_token = self.subscriber.resume_token(after_id)?;
+            out.push(Frame::status(&ServerFrame::Position { after_id, room_lsn, resume_token })?);
         }
         if has_events || is_due {
             self.positioned = now;
         }
         (self.has_begun, self.was_live) = (true, is_live);
-        Ok(())
+        Ok(out)
+    }
+
+    /// Returns whether the client was told that more follows once it says where to go on.
+    pub fn is_truncated(&self) -> bool {
+        self.told_truncated
     }
 }

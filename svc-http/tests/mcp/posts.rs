@@ -1,104 +1,11 @@
-//! Tests of `POST /mcp` on a whole server.
+//! Messages and batches.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use svc_core::{Database, OpenMode, Options, RateSettings, Service};
+use svc_core::RateSettings;
 use svc_http::HttpSettings;
-use tokio::net::{TcpListener, TcpStream};
 
-/// A server and one of its agents.
-struct Server {
-    _folder: tempfile::TempDir,
-    address: std::net::SocketAddr,
-    token: String,
-    workspace: String,
-}
-
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Value,
-}
-
-impl Server {
-    async fn start() -> Self {
-        Self::with(HttpSettings { body_max_bytes: 4096, ..HttpSettings::default() }, RateSettings::default())
-            .await
-    }
-
-    async fn with(settings: HttpSettings, rates: RateSettings) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options {
-            reap_tick: None,
-            mode: OpenMode::Create,
-            rates,
-            ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
-        };
-        let service = Service::open(options).unwrap();
-        let made = service.establish("home", "ada").unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(svc_http::serve(service, listener, settings, std::future::pending()));
-        let workspace = json!(made.workspace.id).as_str().unwrap().to_owned();
-        Self { _folder: folder, address, token: made.agent_token.secret, workspace }
-    }
-
-    /// Sends `body` with the agent's token and a JSON content type.
-    ///
-    /// `headers` override these; an empty value removes the header.
-    async fn send(&self, method: Method, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
-        let mut request = Request::new(Full::new(body.into()));
-        *request.method_mut() = method;
-        *request.uri_mut() = "/mcp".parse().unwrap();
-        let authorization = format!("Bearer {}", self.token);
-        let host = self.address.to_string();
-        let usual = [
-            ("authorization", authorization.as_str()),
-            ("content-type", "application/json"),
-            ("host", &host),
-        ];
-        for (name, value) in usual.iter().chain(headers) {
-            let name: HeaderName = name.parse().unwrap();
-            if value.is_empty() {
-                request.headers_mut().remove(name);
-            } else {
-                request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
-            }
-        }
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
-        Answer { status: parts.status, headers: parts.headers, body }
-    }
-
-    async fn post(&self, headers: &[(&str, &str)], body: Value) -> Answer {
-        self.send(Method::POST, headers, body.to_string()).await
-    }
-
-    async fn legacy(&self, method: &str, params: Value) -> Answer {
-        self.post(&[], json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await
-    }
-
-    async fn modern(&self, method: &str, mut params: Value) -> Answer {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", &name)];
-        self.post(&headers, json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await
-    }
-}
+use super::server::{Answer, Server};
 
 fn ping(id: i32) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
@@ -165,8 +72,13 @@ async fn a_credential_is_needed_for_everything() {
             let answer = server.post(&[("authorization", credential)], body.clone()).await;
             assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{body} {credential}");
             assert!(answer.headers["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
-            assert_eq!(answer.headers["content-type"], "application/problem+json");
-            assert_eq!(answer.body["type"], "/problems/unauthenticated");
+            let error = &answer.body["error"];
+            assert_eq!(
+                (&error["code"], &error["data"]["type"]),
+                (&json!(401), &json!("/problems/unauthenticated"))
+            );
+            assert_eq!(answer.headers["content-type"], "application/json");
+            assert_eq!(answer.body["id"], body.get("id").cloned().unwrap_or_default());
         }
     }
 }
@@ -184,36 +96,33 @@ async fn invalid_messages_are_rejected() {
     let answer = server.post(&[], json!({"jsonrpc": "2.0", "id": 4, "result": {}})).await;
     assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));
     let text = server.post(&[("content-type", "text/plain")], ping(1)).await;
-    assert_eq!(
-        (text.status, &text.body["type"]),
-        (StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!("/problems/unsupported-media-type"))
-    );
+    assert_eq!((text.status, &text.body["error"]["code"]), (StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!(415)));
     let large = server.send(Method::POST, &[], " ".repeat(5000)).await;
-    assert_eq!(
-        (large.status, &large.body["type"]),
-        (StatusCode::PAYLOAD_TOO_LARGE, &json!("/problems/body-too-large"))
-    );
+    assert_eq!((large.status, &large.body["error"]["code"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!(413)));
     let version = server.post(&[("mcp-protocol-version", "1999-01-01")], ping(1)).await;
-    assert_eq!(
-        (version.status, &version.body["type"]),
-        (StatusCode::BAD_REQUEST, &json!("/problems/malformed-request"))
-    );
+    assert_eq!((version.status, &version.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32022)));
     for method in [Method::GET, Method::DELETE] {
         let answer = server.send(method, &[], "").await;
         assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
         assert!(answer.headers["allow"].to_str().unwrap().contains("POST"));
+        assert_eq!((&answer.body["error"]["code"], &answer.body["id"]), (&json!(405), &Value::Null));
     }
 }
 
 #[tokio::test]
 async fn only_own_hosts_are_served_with_any_accept_header() {
     let server = Server::start().await;
-    for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example"), ("origin", "null")] {
-        assert_eq!(
-            server.post(&[(name, value)], ping(1)).await.status,
-            StatusCode::FORBIDDEN,
-            "{name}: {value}"
-        );
+    let without = ("authorization", "");
+    for (headers, wanted) in [
+        (&[("origin", "https://evil.example")][..], StatusCode::FORBIDDEN),
+        (&[("origin", "null")], StatusCode::FORBIDDEN),
+        (&[("origin", "https://evil.example"), without], StatusCode::FORBIDDEN),
+        (&[("host", "evil.example"), without], StatusCode::FORBIDDEN),
+        // A name that resolves to this machine is of no use to those who have no token.
+        (&[("host", "svc.internal")], StatusCode::OK),
+    ] {
+        let answer = server.post(headers, ping(1)).await;
+        assert_eq!(answer.status, wanted, "{headers:?}: {}", answer.body);
     }
     for (name, value) in [
         ("accept", ""),
@@ -310,12 +219,14 @@ async fn a_repeated_member_is_rejected() {
     for twice in [
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","name":"x"}}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call",
-            "params":{"name":"whoami","arguments":{"a":{"b":1,"b":2}}}}"#,
     ] {
         let answer = server.send(Method::POST, &[], twice).await;
         assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32600)));
     }
+    let argument = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call",
+        "params":{"name":"post_message","arguments":{"metadata":{"b":1,"b":2}}}}"#;
+    let answer = server.send(Method::POST, &[], argument).await;
+    assert_eq!(answer.body["result"]["isError"], true, "{}", answer.body);
 }
 
 #[tokio::test]
@@ -337,4 +248,105 @@ async fn errors_of_the_service_are_returned() {
     let meta = &modern.body["result"]["_meta"];
     assert_eq!(meta["svc/problem"]["status"], 400, "{}", modern.body);
     assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "svc", "{}", modern.body);
+}
+
+#[tokio::test]
+async fn profiles_and_choices_narrow_what_is_listed_and_called() {
+    let server = Server::start().await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let names = |answer: &Answer| -> Vec<String> {
+        let tools = answer.body["result"]["tools"].as_array().unwrap_or_else(|| panic!("{}", answer.body));
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let worker = server.at("/mcp/worker", &[], list.clone()).await;
+    assert!(names(&worker).contains(&"claim_thread".to_owned()) && names(&worker).len() < 30);
+    let reviewer = server.at("/mcp/reviewer", &[], list.clone()).await;
+    assert!(names(&reviewer).contains(&"submit_review".to_owned()));
+    assert!(names(&reviewer).contains(&"approval_decide".to_owned()), "listed, whatever the token can do");
+    for (path, headers) in [
+        ("/mcp?tools=whoami", &[][..]),
+        ("/mcp/streamable?tools=whoami", &[]),
+        ("/mcp", &[("x-mcp-tools", "whoami")]),
+    ] {
+        let few = server.at(path, headers, list.clone()).await;
+        assert_eq!(names(&few), ["whoami"], "{path}");
+    }
+    let reads = server.at("/mcp?toolsets=claims&readonly=true", &[], list.clone()).await;
+    assert!(!names(&reads).contains(&"claim_thread".to_owned()) && !names(&reads).is_empty());
+    let wrong = server.at("/mcp?toolsets=claim", &[], list).await;
+    assert_eq!(wrong.body["error"]["code"], -32602, "{}", wrong.body);
+    assert!(wrong.body["error"]["message"].as_str().unwrap().contains("claims"), "{}", wrong.body);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "mint_token"}});
+    assert_eq!(server.at("/mcp/worker", &[], call).await.body["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_late_answer_comes_as_an_event_stream_with_progress() {
+    let server = Server::start().await;
+    let params = json!({"name": "wait_for_ready", "_meta": {"progressToken": 7}, "arguments": {
+        "workspace_id": server.workspace, "timeout_secs": 5}});
+    let wait = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let both = [("accept", "application/json, text/event-stream")];
+    let (parts, bytes) = server.bytes("/mcp", Method::POST, &both, wait.to_string()).await;
+    assert_eq!(parts.headers["content-type"], "text/event-stream");
+    assert_eq!(parts.headers["x-accel-buffering"], "no");
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let events: Vec<Value> = text
+        .split("\n\n")
+        .filter_map(|event| event.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    let [progress, answer] = &events[..] else { panic!("{text}") };
+    assert_eq!(progress["method"], "notifications/progress");
+    assert_eq!(
+        progress["params"],
+        json!({"progressToken": 7, "progress": 4.0, "total": 5.0, "message": "waiting"})
+    );
+    assert_eq!(answer["result"]["structuredContent"], json!({"timed_out": true}));
+    let json_only = server.post(&[("accept", "application/json")], wait).await;
+    assert_eq!(json_only.body["result"]["structuredContent"], json!({"timed_out": true}));
+}
+
+#[tokio::test]
+async fn a_wait_is_cancelled_by_a_notification_of_its_credential() {
+    let server = Server::start().await;
+    let params = json!({"name": "wait_for_ready", "arguments": {
+        "workspace_id": server.workspace, "timeout_secs": 300}});
+    let wait = json!({"jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": params});
+    let mut waiting = Box::pin(server.post(&[], wait));
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "w"}});
+    // It may not have begun to wait yet.
+    let answer = loop {
+        tokio::select! {
+            answer = &mut waiting => break answer,
+            noted = server.post(&[], cancel.clone()) => assert_eq!(noted.status, StatusCode::ACCEPTED),
+        }
+    };
+    assert_eq!((answer.status, answer.body), (StatusCode::ACCEPTED, Value::Null));
+}
+
+#[tokio::test]
+async fn malformed_metadata_is_rejected_in_every_revision() {
+    let server = Server::start().await;
+    for meta in [json!([]), json!({"progressToken": 1.5})] {
+        let answer = server.legacy("ping", json!({"_meta": meta})).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(-32602)));
+    }
+    for (name, value) in
+        [("logLevel", json!("loud")), ("clientCapabilities", json!(7)), ("clientInfo", json!({}))]
+    {
+        let mut meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        meta[format!("io.modelcontextprotocol/{name}")] = value;
+        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
+        let answer = server.post(&headers, list).await;
+        assert_eq!(
+            (answer.status, &answer.body["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!(-32602)),
+            "{name}"
+        );
+    }
 }

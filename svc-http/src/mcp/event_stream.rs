@@ -1,0 +1,131 @@
+//! Server-sent events: how they are written, and the stream that answers one request late.
+//!
+//! <https://html.spec.whatwg.org/multipage/server-sent-events.html>
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::encode::Response;
+use crate::response_body::ResponseBody;
+
+/// How often a comment is sent, so that nobody between takes the connection for dead.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// Asks nginx not to collect events before it passes them on.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// A comment, which clients ignore.
+pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// Returns an event. The data is JSON, and so one line.
+pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes {
+    let mut event = Vec::with_capacity(data.len() + 64);
+    for (field, value) in [("event", name), ("id", id)] {
+        if let Some(value) = value {
+            event.extend_from_slice(format!("{field}: {value}\n").as_bytes());
+        }
+    }
+    event.extend_from_slice(b"data: ");
+    event.extend_from_slice(data);
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+/// Returns the response that sends a stream.
+pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let mut response = hyper::Response::new(ResponseBody::streamed(Box::pin(events)));
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+/// An answer that is being made, with what is said meanwhile.
+pub(super) struct Pending {
+    /// Resolves with the event to send; with none if the client has given the request up.
+    pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
+    pub said: mpsc::Receiver<Bytes>,
+}
+
+/// Returns the stream that sends what is said while an answer is made, and then the answer as its last event.
+pub(super) fn of(
+    pending: Pending,
+    first: Option<Bytes>,
+    keep_alive: Duration,
+) -> impl Stream<Item = Bytes> + Send {
+    let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first bytes make the head go out at once.
+    let first = first.map_or(COMMENT, |said| event(None, None, &said));
+    let state = (Some(pending), Some(first), ticks);
+    stream::unfold(state, |(pending, first, mut ticks)| async move {
+        if let Some(first) = first {
+            return Some((first, (pending, None, ticks)));
+        }
+        let mut pending = pending?;
+        tokio::select! {
+            biased;
+            Some(said) = pending.said.recv() => {
+                Some((event(None, None, &said), (Some(pending), None, ticks)))
+            }
+            answer = &mut pending.answer => {
+                // What was said before the answer arrives before it.
+                let mut rest = Vec::new();
+                while let Ok(said) = pending.said.try_recv() {
+                    rest.extend_from_slice(&event(None, None, &said));
+                }
+                match answer {
+                    Some(answer) if rest.is_empty() => Some((answer, (None, None, ticks))),
+                    Some(answer) => {
+                        rest.extend_from_slice(&answer);
+                        Some((rest.into(), (None, None, ticks)))
+                    }
+                    None => None,
+                }
+            }
+            _ = ticks.tick() => Some((COMMENT, (Some(pending), None, ticks))),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_event_has_its_fields() {
+        assert_eq!(event(None, None, b"{}"), "data: {}\n\n");
+        assert_eq!(event(Some("x"), Some("7"), b"{}"), "event: x\nid: 7\ndata: {}\n\n");
+    }
+
+    #[tokio::test]
+    async fn what_is_said_comes_before_the_answer_and_comments_between() {
+        let (sender, said) = mpsc::channel(4);
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let answer = Box::pin(async move {
+            let _ = gone.await;
+            let _ = sender.send(Bytes::from_static(b"2")).await;
+            Some(event(None, None, b"3"))
+        });
+        let pending = Pending { answer, said };
+        let mut stream = Box::pin(of(pending, Some(Bytes::from_static(b"1")), Duration::from_millis(1)));
+        assert_eq!(stream.next().await.unwrap(), "data: 1\n\n");
+        assert_eq!(stream.next().await.unwrap(), COMMENT);
+        go.send(()).unwrap();
+        let rest: Vec<Bytes> = stream.filter(|event| std::future::ready(*event != COMMENT)).collect().await;
+        assert_eq!(rest.concat(), b"data: 2\n\ndata: 3\n\n");
+    }
+}

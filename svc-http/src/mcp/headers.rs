@@ -1,0 +1,204 @@
+//! The headers that repeat what a message says, so that proxies can route it without reading its body.
+//!
+//! Since revision 2026-07-28 they are required, and must agree with the message. Text beyond visible ASCII
+//! comes as `=?base64?...?=`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+use svc_mcp_stdio::asked::Asked;
+use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::revision::Revision;
+use svc_mcp_stdio::wire::Message;
+
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// The prefix of the headers that repeat arguments.
+const PARAM: &str = "mcp-param-";
+/// The member of a property's schema that names its header.
+const IN_HEADER: &str = "x-mcp-header";
+
+/// Returns the revision that the headers name, or the one of requests that name none.
+pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
+    let Some(named) = one(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
+    Revision::of(&named).ok_or_else(|| Refusal::revision(&named))
+}
+
+/// Checks the headers of a message against it.
+///
+/// Earlier revisions have no such headers; one that is sent all the same is checked, too.
+pub(super) fn check(
+    headers: &HeaderMap,
+    message: &Message,
+    asked: &Asked,
+    schema: impl FnOnce() -> Option<Value>,
+) -> Result<(), Refusal> {
+    let is_required = asked.revision.is_stateless();
+    agree(headers, &VERSION, asked.revision.date(), is_required)?;
+    agree(headers, &METHOD, &message.method, is_required)?;
+    let member = match message.method.as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return Ok(()),
+    };
+    if let Ok(Some(name)) = message.params.read::<String>(member) {
+        agree(headers, &NAME, &name, is_required)?;
+    }
+    if is_required && message.method == "tools/call" {
+        check_arguments(headers, message, schema)?;
+    }
+    Ok(())
+}
+
+/// Checks that a header says this.
+fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool) -> Result<(), Refusal> {
+    match one(headers, name)? {
+        Some(said) if said == wanted => Ok(()),
+        Some(_) => Err(mismatch(format!("the header {name} does not say what the message says"))),
+        None if is_required => Err(mismatch(format!("the header {name} is missing"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks the headers that repeat arguments.
+fn check_arguments(
+    headers: &HeaderMap,
+    message: &Message,
+    schema: impl FnOnce() -> Option<Value>,
+) -> Result<(), Refusal> {
+    let schema = schema().unwrap_or_default();
+    let mut repeated = Vec::new();
+    collect(&schema, &mut Vec::new(), &mut repeated);
+    if repeated.is_empty() {
+        return Ok(());
+    }
+    let arguments: Map<String, Value> = message.params.read("arguments").ok().flatten().unwrap_or_default();
+    for (path, suffix) in repeated {
+        let Ok(name) = HeaderName::try_from(format!("{PARAM}{}", suffix.to_ascii_lowercase())) else {
+            continue;
+        };
+        let value = path.iter().fold(None, |of: Option<&Value>, member| match of {
+            None => arguments.get(member),
+            Some(of) => of.get(member),
+        });
+        let said = one(headers, &name)?;
+        match (value.filter(|value| !value.is_null()), said) {
+            (None, None) => {}
+            (None, Some(_)) => return Err(mismatch(format!("the header {name} repeats no argument"))),
+            (Some(_), None) => return Err(mismatch(format!("the header {name} is missing"))),
+            (Some(value), Some(said)) if says(&said, value) => {}
+            (Some(_), Some(_)) => {
+                return Err(mismatch(format!("the header {name} does not say what the argument says")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Finds the properties that have a header, each with its path and the header's suffix.
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (name, property) in properties {
+        path.push(name.clone());
+        if let Some(suffix) = property.get(IN_HEADER).and_then(Value::as_str) {
+            found.push((path.clone(), suffix.to_owned()));
+        }
+        collect(property, path, found);
+        path.pop();
+    }
+}
+
+/// Whether a header's text is this argument.
+fn says(said: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => said == text,
+        Value::Bool(flag) => said == if *flag { "true" } else { "false" },
+        Value::Number(number) => number.as_i64().map_or_else(
+            || said.parse::<f64>().ok() == number.as_f64(),
+            |number| said.parse::<f64>().is_ok_and(|said| said.fract() == 0.0 && same(said, number)),
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a number in a header is this integer: `42` and `42.0` are the same.
+fn same(said: f64, number: i64) -> bool {
+    format!("{said:.0}") == number.to_string()
+}
+
+/// Returns the text of a header that may be sent once; none if it is not sent.
+fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(mismatch(format!("the header {name} is sent twice")));
+    }
+    text(value).map(Some).ok_or_else(|| mismatch(format!("the header {name} cannot be decoded")))
+}
+
+fn text(value: &HeaderValue) -> Option<String> {
+    let text = value.to_str().ok()?.trim();
+    let encoded = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match encoded {
+        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
+        None => Some(text.to_owned()),
+    }
+}
+
+fn mismatch(message: String) -> Refusal {
+    Refusal::new(Fault::Headers, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_may_be_encoded() {
+        let read = |value: &str| text(&HeaderValue::from_str(value).unwrap());
+        assert_eq!(read(" plain "), Some("plain".to_owned()));
+        assert_eq!(read("=?base64?w6Q=?="), Some("ä".to_owned()));
+        assert_eq!(read("=?base64?/w==?="), None, "no UTF-8");
+        assert_eq!(read("=?base64?!?="), None);
+        assert_eq!(text(&HeaderValue::from_bytes(&[0xe4]).unwrap()), None);
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        let cases = [
+            ("42", json!(42), true),
+            ("42.0", json!(42), true),
+            ("42.5", json!(42), false),
+            ("4.25", json!(4.25), true),
+            ("true", json!(true), true),
+            ("True", json!(true), false),
+            ("x", json!("x"), true),
+            ("x", json!(["x"]), false),
+        ];
+        for (said, value, is_same) in cases {
+            assert_eq!(says(said, &value), is_same, "{said} {value}");
+        }
+    }
+
+    #[test]
+    fn headers_of_nested_arguments_are_found() {
+        let schema = json!({"properties": {
+            "a": {"x-mcp-header": "Region"},
+            "b": {"properties": {"c": {"x-mcp-header": "Deep"}}},
+        }});
+        let mut found = Vec::new();
+        collect(&schema, &mut Vec::new(), &mut found);
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                (vec!["a".to_owned()], "Region".to_owned()),
+                (vec!["b".to_owned(), "c".to_owned()], "Deep".to_owned()),
+            ]
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! The Model Context Protocol over HTTP.
+//!
+//! The layer of `svc-mcp-stdio` implements the methods; this frames them. A POST is answered as JSON, or if
+//! that takes a while as server-sent events. Each request is independent; only revision 2024-11-05 has
+//! sessions, on a path of its own.
+
+pub(crate) mod refuse;
+mod headers;
+mod event_stream;
+mod cancels;
+mod sessions;
+mod post;
+mod batch;
+pub(crate) mod stream;
+mod streamable;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{Request, StatusCode, Uri};
+use rmcp::model::RequestId;
+use svc_core::op::{Credential, NotAdmitted};
+use svc_core::{Client, Code, Error, Service};
+use svc_mcp_stdio::asked::Agreed;
+use svc_mcp_stdio::layer::Layer;
+use svc_mcp_stdio::profiles::Profile;
+use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::view::{Choice, View};
+use svc_mcp_stdio::wire::{self, InvalidMessage, Payload};
+use svc_mcp_stdio::{Principal, head};
+
+use crate::body::{self, OPEN_BODY_MAX};
+use crate::decode;
+use crate::encode::{self, Response};
+use crate::state::{Link, ServerState, Unverified};
+use batch::BatchPost;
+use cancels::Cancels;
+use post::Post;
+use sessions::{Session, Sessions};
+
+/// What answers requests of the protocol, created once.
+pub(crate) struct Endpoint {
+    service: Service,
+    layer: Layer,
+    cancels: Arc<Cancels>,
+    sessions: Arc<Sessions>,
+}
+
+/// Which tools a path shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shown {
+    /// Those that the client chooses.
+    Chosen,
+    /// The same, on the path that has sessions.
+    Streamable,
+    /// Those of a profile.
+    Of(Profile),
+}
+
+/// The head of a POST, its authenticated sender and what it says of all its messages.
+struct Sender {
+    principal: Principal,
+    client: Client,
+    headers: HeaderMap,
+    agreed: Agreed,
+    view: View,
+    /// Whether the client reads server-sent events.
+    takes_events: bool,
+    session: Option<Arc<Session>>,
+    /// Whether a handshake may begin a session.
+    begins_session: bool,
+}
+
+impl Endpoint {
+    /// Creates the endpoint over a layer.
+    pub fn new(service: &Service, layer: Layer) -> Self {
+        Self { service: service.clone(), layer, cancels: Arc::default(), sessions: Arc::default() }
+    }
+
+    /// Handles a POST.
+    pub async fn post(
+        &self,
+        shown: Shown,
+        state: &ServerState,
+        link: &Link,
+        request: Request<Incoming>,
+        unverified: &mut Unverified,
+    ) -> Response {
+        let peer = state.peer(link, request.headers());
+        let has_token = refuse::has_token(request.headers());
+        let (head, body) = request.into_parts();
+        let principal = match self.admit(state, &head, peer).await {
+            Ok(principal) => principal,
+            Err(refusal) => {
+                unverified.tell(refusal.standings());
+                let id = id_in(state, Client::at(peer), &head.headers, body).await;
+                return refuse::refused(id.as_ref(), &refusal.into(), has_token);
+            }
+        };
+        unverified.end(principal.standings());
+        let client = principal.client().unwrap_or(Client::at(peer));
+        let max = state.settings.body_max_bytes;
+        let body = match state.bodies.read(client, &head.headers, body, max, body::JSON).await {
+            Ok(body) => body,
+            Err(refusal) => {
+                let error = principal.refuse(&self.service, refusal).await;
+                return refuse::refused(None, &error, has_token);
+            }
+        };
+        self.payload(shown, state, (principal, client), head, &body).await
+    }
+
+    async fn payload(
+        &self,
+        shown: Shown,
+        state: &ServerState,
+        (principal, client): (Principal, Client),
+        head: Parts,
+        body: &Bytes,
+    ) -> Response {
+        let payload = match wire::read(body) {
+            Ok(payload) => payload,
+            Err(invalid) => return self.invalid(&principal, &invalid).await,
+        };
+        let id = match &payload {
+            Payload::One(message) => message.id.clone(),
+            Payload::Batch(_) => None,
+        };
+        let sender = match self.sender(shown, principal.clone(), client, head) {
+            Ok(sender) => sender,
+            Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
+        };
+        match payload {
+            Payload::One(message) => Post { endpoint: self, state, sender: &sender }.answer(message).await,
+            Payload::Batch(items) if sender.agreed.revision.has_batches() => {
+                BatchPost::new(self, state, sender).run(items, body.len()).await
+            }
+            Payload::Batch(_) => {
+                let invalid = InvalidMessage::new("batches exist only in revision 2025-03-26", None);
+                self.invalid(&principal, &invalid).await
+            }
+        }
+    }
+
+    /// Admits a POST before its body is read.
+    ///
+    /// A page of another site is rejected whatever it brings, a foreign host only without a credential: names
+    /// that resolve to this machine are of no use to those who have no token.
+    async fn admit(
+        &self,
+        state: &ServerState,
+        parts: &Parts,
+        peer: IpAddr,
+    ) -> std::result::Result<Principal, NotAdmitted> {
+        state.hosts.check_origin(&parts.headers)?;
+        let credential = match state.credential(peer, &parts.headers, None).await? {
+            Credential::Nothing if state.settings.auth_disabled => Credential::FirstPerson,
+            Credential::Nothing => {
+                state.settings.anonymous_workspace.map_or(Credential::Nothing, Credential::Anonymous)
+            }
+            sent => sent,
+        };
+        if !matches!(credential, Credential::Bearer(_)) {
+            state.hosts.check(&parts.uri, &parts.headers)?;
+        }
+        Principal::admitted(&self.service, head(credential, Some(peer))).await
+    }
+
+    /// Reads what the head of a POST says of its messages.
+    fn sender(
+        &self,
+        shown: Shown,
+        principal: Principal,
+        client: Client,
+        head: Parts,
+    ) -> std::result::Result<Sender, Refusal> {
+        let begins_session = matches!(shown, Shown::Streamable);
+        let named = sessions::named(&head.headers, &query(&head.uri)?).filter(|_| begins_session);
+        let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
+        let mut agreed = match &session {
+            Some(session) => session.agreed(),
+            None => Agreed::on(headers::revision(&head.headers)?),
+        };
+        let view = match shown {
+            Shown::Of(profile) => View::of(profile),
+            Shown::Chosen | Shown::Streamable => self.view(&head)?,
+        };
+        if asks_for_cards(&head.uri)? {
+            agreed = agreed.showing_cards();
+        }
+        let takes_events = accepts_events(&head.headers);
+        let headers = head.headers;
+        Ok(Sender { principal, client, headers, agreed, view, takes_events, session, begins_session })
+    }
+
+    /// Returns the view that a client has chosen by its query, or else by headers.
+    fn view(&self, head: &Parts) -> std::result::Result<View, Refusal> {
+        let query = query(&head.uri)?;
+        let said = |field: &str, header: &HeaderName| {
+            let in_query = query.iter().find(|(name, _)| name == field).map(|(_, text)| text.clone());
+            in_query.or_else(|| Some(head.headers.get(header)?.to_str().ok()?.to_owned()))
+        };
+        let choice = Choice {
+            toolsets: said("toolsets", &TOOLSETS),
+            tools: said("tools", &TOOLS),
+            reads_only: match said("readonly", &READONLY).as_deref() {
+                None | Some("false" | "0") => false,
+                Some("true" | "1" | "") => true,
+                Some(_) => return Err(Refusal::params("readonly is true or false")),
+            },
+        };
+        View::chosen(self.service.table(), &choice).map_err(Refusal::params)
+    }
+
+    /// Returns the response to something that is not a valid message.
+    async fn invalid(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
+        self.refused(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
+    }
+
+    /// Returns the response to a request that reaches no method; a dead credential overrides the reason.
+    async fn refused(&self, principal: &Principal, id: Option<&RequestId>, refusal: Refusal) -> Response {
+        let own = refusal.error.clone();
+        let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
+        let error = principal.refuse(&self.service, error).await;
+        let mut response = if error.code() == Code::Malformed {
+            let status = match refusal.fault {
+                Fault::Params => StatusCode::OK,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            encode::json(status, refusal.response(id).into())
+        } else {
+            refuse::refused(id, &error, true)
+        };
+        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
+        response
+    }
+}
+
+const TOOLSETS: HeaderName = HeaderName::from_static("x-mcp-toolsets");
+const TOOLS: HeaderName = HeaderName::from_static("x-mcp-tools");
+const READONLY: HeaderName = HeaderName::from_static("x-mcp-readonly");
+
+fn query(uri: &Uri) -> std::result::Result<decode::Text, Refusal> {
+    let mut fields = decode::Text::new();
+    decode::query(uri.query(), &mut fields)?;
+    Ok(fields)
+}
+
+/// Returns whether a client whose handshake is not remembered says that it shows cards.
+fn asks_for_cards(uri: &Uri) -> std::result::Result<bool, Refusal> {
+    let fields = query(uri)?;
+    let mut extensions = fields.iter().filter(|(name, _)| name == "extensions");
+    Ok(extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui")))
+}
+
+/// Returns whether the client reads server-sent events.
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let mut media = values.flat_map(|value| value.split(',')).filter_map(|media| media.split(';').next());
+    media.any(|media| media.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// Returns the id of a message that is not admitted, so that its client knows what was refused.
+async fn id_in(
+    state: &ServerState,
+    client: Client,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Option<RequestId> {
+    let body = state.bodies.read(client, headers, body, OPEN_BODY_MAX, body::JSON).await.ok()?;
+    match wire::read(&body) {
+        Ok(Payload::One(message)) => message.id,
+        Ok(Payload::Batch(_)) => None,
+        Err(invalid) => invalid.id,
+    }
+}

@@ -1,0 +1,289 @@
+//! One message in a POST: answered as JSON, or, if that takes a while or there is something to say before,
+//! as server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use svc_core::limits::WAIT_INPUT_MAX_BYTES;
+use svc_core::{Client, Code, Error, Result};
+use svc_mcp_stdio::asked::Asked;
+use svc_mcp_stdio::layer::{Answer, Layer};
+use svc_mcp_stdio::offer::Manner;
+use svc_mcp_stdio::outlet::Outlet;
+use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::cancels::Parked;
+use super::event_stream::{self, KEEP_ALIVE, Pending};
+use super::sessions::{SESSION, Session};
+use super::{Endpoint, Sender, headers, refuse};
+use crate::encode::{self, Response};
+use crate::in_flight::RequestSlot;
+use crate::phase::{Phase, closing};
+use crate::shares::Share;
+use crate::state::ServerState;
+use crate::unread::UnreadAnswers;
+
+/// How long an answer may take until its stream begins.
+const EARLY: Duration = Duration::from_secs(2);
+
+/// A POST of one message.
+pub(super) struct Post<'a> {
+    pub endpoint: &'a Endpoint,
+    pub state: &'a ServerState,
+    pub sender: &'a Sender,
+}
+
+impl Post<'_> {
+    /// Answers the message.
+    pub async fn answer(&self, message: Message) -> Response {
+        let Sender { principal, agreed, view, headers, .. } = self.sender;
+        let (endpoint, id) = (self.endpoint, message.id.clone());
+        if message.kind == Kind::Response {
+            let invalid = InvalidMessage::new("this server has sent no request, so it takes no response", id);
+            return endpoint.invalid(principal, &invalid).await;
+        }
+        if message.kind == Kind::Notification {
+            return self.notified(&message).await;
+        }
+        let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
+            let schema = || endpoint.layer.input_schema(&message);
+            headers::check(headers, &message, &asked, schema).map(|()| asked)
+        });
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(refusal) => return endpoint.refused(principal, id.as_ref(), refusal).await,
+        };
+        let manner = endpoint.layer.manner(&message);
+        if manner.waits && message.size > WAIT_INPUT_MAX_BYTES {
+            let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
+            let error = Error::new(Code::BodyTooLarge, detail);
+            let error = principal.refuse(&endpoint.service, error).await;
+            return refuse::refused(id.as_ref(), &error, true);
+        }
+        let message = Arc::new(message);
+        if let Some(answers) = self.sender.session.as_deref().and_then(Session::answers) {
+            return match self.answer_elsewhere(&asked, &message, manner, answers).await {
+                Ok(()) => accepted(),
+                Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
+            };
+        }
+        let make = || self.make(&asked, &message, manner);
+        match self.state.unread.answer(self.sender.client, manner.changes, make).await {
+            Ok(response) => response,
+            Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
+        }
+    }
+
+    /// Accepts a notification.
+    async fn notified(&self, message: &Message) -> Response {
+        let Sender { principal, agreed, view, headers, .. } = self.sender;
+        let asked = Asked::of(message, agreed, principal.clone(), view.clone());
+        // Nothing is said of a notification but that it does not belong here.
+        if let Ok(asked) = asked
+            && let Err(refusal) = headers::check(headers, message, &asked, || None)
+        {
+            return self.endpoint.refused(principal, None, refusal).await;
+        }
+        if let Err(error) = principal.confirm(&self.endpoint.service).await {
+            return refuse::refused(None, &error, true);
+        }
+        if message.method == "notifications/cancelled" {
+            let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
+            if let Some(id) = id.and_then(wire::request_id) {
+                self.endpoint.cancels.cancel(principal.mark(), id);
+            }
+        }
+        let mut response = accepted();
+        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
+        response
+    }
+
+    /// Takes up the request and returns what answers it. A parked wait does not count as in flight.
+    async fn work(&self, asked: &Asked, message: &Arc<Message>, manner: Manner) -> Result<Work> {
+        let slot = match manner.waits {
+            true => None,
+            false => Some(self.state.in_flight.take(self.sender.client).await?),
+        };
+        let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
+        let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.principal.mark(), id));
+        Ok(Work {
+            layer: self.endpoint.layer.clone(),
+            asked: asked.clone(),
+            message: Arc::clone(message),
+            waits: manner.waits,
+            phase: self.state.phase.subscribe(),
+            slot,
+            parked,
+        })
+    }
+
+    /// Starts a request whose answer its session's stream brings.
+    async fn answer_elsewhere(
+        &self,
+        asked: &Asked,
+        message: &Arc<Message>,
+        manner: Manner,
+        answers: mpsc::Sender<Bytes>,
+    ) -> Result<()> {
+        let Some(session) = self.sender.session.clone() else { return Ok(()) };
+        let work = self.work(asked, message, manner).await?;
+        tokio::spawn(answer_on_stream(work, session, answers));
+        Ok(())
+    }
+
+    /// Makes the response.
+    async fn make(&self, asked: &Asked, message: &Arc<Message>, manner: Manner) -> Result<Response> {
+        let work = self.work(asked, message, manner).await?;
+        let (outlet, mut said) = if self.sender.takes_events {
+            let (outlet, said) = Outlet::new();
+            (outlet, Some(said))
+        } else {
+            (Outlet::closed(), None)
+        };
+        let mut answering = Box::pin(work.answer(outlet));
+        let first = tokio::select! {
+            biased;
+            answer = &mut answering => return self.as_json(asked, answer).await,
+            Some(notification) = next(&mut said) => Some(notification),
+            () = sleep(EARLY), if said.is_some() => None,
+        };
+        let Some(said) = said else { return self.as_json(asked, answering.await).await };
+        let (unread, client) = (self.state.unread.clone(), self.sender.client);
+        let answer =
+            Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, client)) });
+        Ok(event_stream::response(event_stream::of(Pending { answer, said }, first, KEEP_ALIVE)))
+    }
+
+    async fn as_json(&self, asked: &Asked, answer: Option<Answer>) -> Result<Response> {
+        // A request that was given up has no answer.
+        let Some(mut answer) = answer else { return Ok(accepted()) };
+        asked.principal.confirm(&self.endpoint.service).await?;
+        let session = match (answer.agreed.take(), &self.sender.session) {
+            (Some(agreed), Some(session)) => {
+                session.agree(agreed);
+                None
+            }
+            (Some(agreed), None) if self.sender.begins_session && agreed.revision.has_sessions() => {
+                Some(self.endpoint.sessions.begin(self.sender.principal.mark(), agreed)?)
+            }
+            _ => None,
+        };
+        let mut response = refuse::answered(answer, asked.revision);
+        if let Some(id) = session.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
+            response.headers_mut().insert(SESSION, id);
+        }
+        encode::insert_lsn(response.headers_mut(), asked.principal.room_lsn());
+        Ok(response)
+    }
+
+    /// Returns the error of a request that the core may not know of yet.
+    async fn unless_asked(&self, error: Error) -> Error {
+        let principal = &self.sender.principal;
+        if principal.is_unasked() { principal.refuse(&self.endpoint.service, error).await } else { error }
+    }
+}
+
+/// Returns the response to what wants no answer.
+pub(super) fn accepted() -> Response {
+    let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
+    response.headers_mut().remove(CONTENT_TYPE);
+    response
+}
+
+/// Returns what is said next, while the answer is made.
+async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match said {
+        Some(said) => said.recv().await,
+        None => None,
+    }
+}
+
+/// Answers a request on the stream of its session, as long as that lasts.
+async fn answer_on_stream(work: Work, session: Arc<Session>, answers: mpsc::Sender<Bytes>) {
+    let ended = session.ended();
+    // Held by nothing that runs, so that the session can end.
+    let session = Arc::downgrade(&session);
+    let (outlet, mut said) = Outlet::new();
+    let mut answering = Box::pin(work.answer(outlet));
+    let answering = async {
+        loop {
+            tokio::select! {
+                biased;
+                Some(notification) = said.recv() => drop(answers.send(notification).await),
+                answer = &mut answering => return answer,
+            }
+        }
+    };
+    let answer = tokio::select! {
+        answer = answering => answer,
+        () = ended => None,
+    };
+    let Some(answer) = answer else { return };
+    if let (Some(agreed), Some(session)) = (answer.agreed, session.upgrade()) {
+        session.agree(agreed);
+    }
+    // A client that has left reads nothing.
+    let _ = answers.send(answer.bytes.into()).await;
+}
+
+/// Returns the event with an answer, whose bytes count as unread until it is sent.
+fn last_event(answer: Answer, unread: &UnreadAnswers, client: Client) -> Bytes {
+    let event = event_stream::event(None, None, &answer.bytes);
+    match unread.take(client, true, event.len(), None) {
+        Some(share) => Bytes::from_owner(Counted { event, _share: share }),
+        None => event,
+    }
+}
+
+/// Bytes with their share in the unread ones.
+struct Counted {
+    event: Bytes,
+    _share: Share<Client>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.event
+    }
+}
+
+/// A request with all that it needs to be answered, whoever still reads its connection.
+struct Work {
+    layer: Layer,
+    asked: Asked,
+    message: Arc<Message>,
+    waits: bool,
+    phase: watch::Receiver<Phase>,
+    slot: Option<RequestSlot>,
+    parked: Option<Parked>,
+}
+
+impl Work {
+    /// Answers the request; none if its client has given it up.
+    async fn answer(mut self, outlet: Outlet) -> Option<Answer> {
+        let answer = self.layer.answer(&self.asked, &self.message, &outlet);
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = closing(&mut self.phase), if self.waits => {
+                let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
+                Some(self.layer.refuse(&self.asked, self.message.id.as_ref(), refusal).await)
+            }
+            () = cancelled(&mut self.parked) => None,
+        };
+        drop(self.slot);
+        answer
+    }
+}
+
+async fn cancelled(parked: &mut Option<Parked>) {
+    match parked {
+        Some(parked) => parked.cancelled().await,
+        None => std::future::pending().await,
+    }
+}

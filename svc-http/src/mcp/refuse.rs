@@ -1,0 +1,77 @@
+//! Refusals over HTTP: every response below `/mcp` that is no success has a JSON-RPC error as its body.
+//!
+//! Clients of the protocol show nothing of other bodies.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use rmcp::model::RequestId;
+use svc_core::{Code, Error};
+use svc_mcp_stdio::layer::Answer;
+use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::revision::Revision;
+
+use crate::encode::{self, Response};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// RFC 6750, section 3.1.
+const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
+
+/// Returns whether a path is one of these.
+pub(crate) fn is_below(path: &str) -> bool {
+    path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the response of a request that the service has refused before it reached a method.
+pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
+    let mut response = encode::problem(error);
+    let body = Refusal::of(error.clone()).response(id);
+    *response.body_mut() = Bytes::from(body).into();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    if has_token && error.code() == Code::Unauthenticated {
+        headers.insert(WWW_AUTHENTICATE, INVALID_TOKEN);
+    }
+    response
+}
+
+/// Returns whether a request has a credential, whatever it is worth.
+pub(crate) fn has_token(headers: &HeaderMap) -> bool {
+    headers.contains_key(AUTHORIZATION)
+}
+
+/// Returns the response with an answer of the layer.
+pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
+    let Some(refusal) = &answer.refusal else { return encode::json(StatusCode::OK, answer.bytes.into()) };
+    match &refusal.error {
+        Some(error) if ends_request(error.code()) => {
+            let mut response = refused(None, error, true);
+            *response.body_mut() = Bytes::from(answer.bytes).into();
+            response
+        }
+        _ => encode::json(status(refusal.fault, revision), answer.bytes.into()),
+    }
+}
+
+/// Whether an error is one of the request and not of what it asks for.
+fn ends_request(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unauthenticated | Code::RateLimited | Code::Overloaded | Code::Closing | Code::BodyTooLarge
+    )
+}
+
+/// Returns the status of a refusal by the layer.
+fn status(fault: Fault, revision: Revision) -> StatusCode {
+    match fault {
+        Fault::Unreadable
+        | Fault::NoMessage
+        | Fault::Headers
+        | Fault::Revision
+        | Fault::ClientCapability
+        | Fault::Meta => StatusCode::BAD_REQUEST,
+        Fault::Method if revision.is_stateless() => StatusCode::NOT_FOUND,
+        Fault::GivenUp => StatusCode::ACCEPTED,
+        Fault::Method | Fault::Params | Fault::Resource | Fault::Refused(_) => StatusCode::OK,
+    }
+}

@@ -1,0 +1,189 @@
+//! `GET /mcp/stream`: a workspace's events as they happen, as server-sent events.
+//!
+//! The data of each is a frame of the WebSocket, byte for byte; the id of an event is its position. A client
+//! says nothing: it connects again with `Last-Event-ID`, and goes on there.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use hyper::body::Incoming;
+use hyper::header::{HeaderMap, HeaderName};
+use hyper::{Method, Request};
+use svc_core::op::{Surface, Takes};
+use svc_core::ops::{EventBatch, StreamQuery, WAIT_FOR_EVENT};
+use svc_core::{Client, Code, Error, Result};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::event_stream::{self, COMMENT, KEEP_ALIVE};
+use crate::decode;
+use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
+use crate::encode::{self, Response};
+use crate::limits::Permit;
+use crate::origin::Use;
+use crate::phase::{Phase, closing};
+use crate::shares::Share;
+use crate::state::{Link, ServerState, Unverified};
+use crate::unread::{self, UnreadAnswers};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Handles the request.
+pub(crate) async fn handle(
+    state: &ServerState,
+    link: &Link,
+    request: &Request<Incoming>,
+    unverified: &mut Unverified,
+) -> Result<Response> {
+    state.hosts.check_origin(request.headers())?;
+    let head = state.head_for(link, request, Takes::All, Use::Change).await?;
+    state.check_host(&head, request)?;
+    let peer = state.peer(link, request.headers());
+    let admission =
+        WAIT_FOR_EVENT.admit(&state.service, svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
+    let admission = admission.await?;
+    unverified.end(admission.standings());
+    let client = admission.client().unwrap_or(Client::at(peer));
+    let asked = query(request).and_then(|subscription| Ok((subscription, state.socket()?)));
+    let (subscription, slot) = match asked {
+        Ok(asked) => asked,
+        Err(refusal) => return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await),
+    };
+    if request.method() == Method::HEAD {
+        return Ok(event_stream::response(stream::empty()));
+    }
+    let begun = match state.service.subscribe(admission, subscription).await {
+        Ok(begun) => begun,
+        // It is told as a frame, which a page can read.
+        Err(error) if error.code() == Code::MustRefetch => {
+            let told = event_stream::event(None, None, &must_refetch(&error)?);
+            return Ok(event_stream::response(stream::iter([told])));
+        }
+        Err(error) => return Err(error),
+    };
+    let room_lsn = begun.room_lsn;
+    let (delivery, frames) = Delivery::begin(begun, false)?;
+    let following = Following {
+        delivery,
+        ready: frames.into_iter().map(framed).collect(),
+        share: None,
+        kept: None,
+        has_ended: false,
+        unread: state.unread.clone(),
+        client,
+        phase: state.phase.subscribe(),
+        _slot: slot,
+    };
+    let mut response = event_stream::response(following.events());
+    encode::insert_lsn(response.headers_mut(), Some(room_lsn));
+    Ok(response)
+}
+
+fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
+    let mut fields = decode::Text::new();
+    decode::query(request.uri().query(), &mut fields)?;
+    StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
+}
+
+/// Returns the position of the event that a client got last, if it says so.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>> {
+    let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let position = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|position| *position >= 0);
+    position.map(Some).ok_or_else(|| Error::malformed("Last-Event-ID must be the id of an event, a number"))
+}
+
+fn framed(frame: Frame) -> Bytes {
+    let id = frame.lsn.map(|lsn| lsn.to_string());
+    event_stream::event(None, id.as_deref(), &frame.text)
+}
+
+/// A subscription and what of it is not sent yet.
+struct Following {
+    delivery: Delivery,
+    ready: VecDeque<Bytes>,
+    /// The share of what is ready in the unread bytes.
+    share: Option<Share<Client>>,
+    /// Room for the events that are taken next.
+    kept: Option<Share<Client>>,
+    has_ended: bool,
+    unread: UnreadAnswers,
+    client: Client,
+    phase: watch::Receiver<Phase>,
+    _slot: Permit,
+}
+
+impl Following {
+    fn events(self) -> impl Stream<Item = Bytes> + Send {
+        stream::unfold(self, |mut following| async move {
+            let event = following.next().await?;
+            Some((event, following))
+        })
+    }
+
+    /// Returns what is sent next; none at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            self.share = None;
+            if self.has_ended {
+                return None;
+            }
+            let wait = self.delivery.wait().min(KEEP_ALIVE);
+            let batch = tokio::select! {
+                batch = self.delivery.subscriber.next(BATCH, wait) => batch,
+                () = closing(&mut self.phase) => return None,
+            };
+            match batch {
+                Ok(batch) if batch.frames.is_empty() => {
+                    self.take(batch);
+                    if self.ready.is_empty() {
+                        return Some(COMMENT);
+                    }
+                }
+                Ok(batch) => self.make_room(batch).await,
+                Err(error) => self.end(&error),
+            }
+        }
+    }
+
+    /// Takes events once there is room for them among the unread bytes; else they are taken again later.
+    async fn make_room(&mut self, batch: EventBatch) {
+        let (size, is_kept) = (batch.size(), self.kept.is_some());
+        match self.unread.take(self.client, is_kept, size, self.kept.take()) {
+            Some(share) => {
+                self.share = Some(share);
+                self.take(batch);
+            }
+            None => {
+                drop(batch);
+                self.delivery.subscriber.put_back();
+                match self.unread.wait_for(self.client, size, Instant::now() + unread::TIMEOUT).await {
+                    Ok(kept) => self.kept = Some(kept),
+                    Err(_) => self.has_ended = true,
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, batch: EventBatch) {
+        match self.delivery.frames(batch) {
+            Ok(frames) => self.ready.extend(frames.into_iter().map(framed)),
+            Err(_) => self.has_ended = true,
+        }
+        // Its client says nothing here, so it must connect again.
+        self.has_ended |= self.delivery.is_truncated();
+    }
+
+    /// Ends the stream; a client whose position is not in the log is told so.
+    fn end(&mut self, error: &Error) {
+        self.has_ended = true;
+        if error.code() == Code::MustRefetch
+            && let Ok(text) = must_refetch(error)
+        {
+            self.ready.push_back(framed(Frame { lsn: None, text }));
+        }
+    }
+}

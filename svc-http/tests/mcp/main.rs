@@ -1,0 +1,13 @@
+//! Tests of the Model Context Protocol on a whole server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod posts;
+mod server;
+mod streams;

@@ -1,0 +1,185 @@
+//! Results of requests, as bytes.
+//!
+//! A result is made of members that are encoded already, so that what an operation returns is spliced in
+//! without being parsed. What a revision adds to every result is added when the response is written.
+
+use rmcp::model::RequestId;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::revision::Revision;
+
+/// How long clients may cache a result that hardly ever changes, in milliseconds.
+pub(crate) const LONG_TTL_MS: u64 = 3_600_000;
+
+/// Whether caches that serve several clients may keep a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// It is the same for everybody.
+    Public,
+    /// It is for this credential.
+    Private,
+}
+
+/// The result of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Answered {
+    /// Its members but those below, encoded, without the braces around them.
+    members: Vec<u8>,
+    meta: Map<String, Value>,
+    needs_input: bool,
+    cache: Option<(u64, Scope)>,
+}
+
+impl Answered {
+    /// Creates a result of encoded members, separated by commas.
+    pub fn raw(members: Vec<u8>) -> Self {
+        Self { members, ..Self::default() }
+    }
+
+    /// Creates the result that a type of the protocol's model describes.
+    pub fn of(result: &impl Serialize) -> Self {
+        let Ok(Value::Object(mut members)) = serde_json::to_value(result) else { return Self::default() };
+        let needs_input = members.get("resultType").is_some_and(|of_type| of_type == "input_required");
+        for added in ["resultType", "ttlMs", "cacheScope"] {
+            members.remove(added);
+        }
+        let meta = match members.remove("_meta") {
+            Some(Value::Object(meta)) => meta,
+            _ => Map::new(),
+        };
+        let mut text = Value::Object(members).to_string().into_bytes();
+        text.pop();
+        let members = text.split_off(1.min(text.len()));
+        Self { members, meta, needs_input, cache: None }
+    }
+
+    /// Adds a member to its metadata.
+    #[must_use]
+    pub fn with_meta(mut self, name: &str, value: Value) -> Self {
+        self.meta.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Says how long it may be cached, in milliseconds, and by whom.
+    #[must_use]
+    pub fn cached(mut self, ttl_ms: u64, scope: Scope) -> Self {
+        self.cache = Some((ttl_ms, scope));
+        self
+    }
+
+    /// Says that it asks for input instead of being the outcome.
+    #[must_use]
+    pub fn needing_input(mut self) -> Self {
+        self.needs_input = true;
+        self
+    }
+
+    /// Writes the JSON-RPC response with what the revision has on results.
+    pub fn response(self, id: &RequestId, revision: Revision, server_info: &Value) -> Vec<u8> {
+        let Self { members, mut meta, needs_input, cache } = self;
+        let mut out = Vec::with_capacity(members.len() + 256);
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        match id {
+            RequestId::Number(id) => out.extend_from_slice(id.to_string().as_bytes()),
+            RequestId::String(id) => out.extend_from_slice(Value::from(id.as_ref()).to_string().as_bytes()),
+        }
+        out.extend_from_slice(br#","result":{"#);
+        let mut is_first = members.is_empty();
+        out.extend_from_slice(&members);
+        let mut add = |out: &mut Vec<u8>, member: &str| {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+            out.extend_from_slice(member.as_bytes());
+        };
+        if revision.is_stateless() {
+            let result_type = if needs_input { "input_required" } else { "complete" };
+            add(&mut out, &format!(r#""resultType":"{result_type}""#));
+            if let Some((ttl_ms, scope)) = cache.filter(|_| !needs_input) {
+                let scope = if scope == Scope::Public { "public" } else { "private" };
+                add(&mut out, &format!(r#""ttlMs":{ttl_ms},"cacheScope":"{scope}""#));
+            }
+            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info.clone());
+        }
+        if !meta.is_empty() {
+            add(&mut out, &format!(r#""_meta":{}"#, Value::Object(meta)));
+        }
+        out.extend_from_slice(b"}}");
+        out
+    }
+}
+
+/// Appends JSON text as a JSON string, in one pass.
+///
+/// U+2028 and U+2029 need no escape in JSON.
+pub(crate) fn push_as_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + text.len() / 8 + 2);
+    out.push(b'"');
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..=0x1f)) {
+        let (plain, special) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            byte => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(answered: Answered, revision: Revision) -> Value {
+        let response =
+            answered.response(&RequestId::String("a\"b".into()), revision, &json!({"name": "svc"}));
+        serde_json::from_slice(&response).unwrap()
+    }
+
+    #[test]
+    fn a_result_has_what_its_revision_adds() {
+        let result = || Answered::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": 1}}));
+        let old = read(result().cached(7, Scope::Private), Revision::V20251125);
+        assert_eq!(
+            old,
+            json!({"jsonrpc": "2.0", "id": "a\"b", "result": {"tools": [1], "_meta": {"own": 1}}})
+        );
+        let new = read(result().cached(7, Scope::Private), Revision::V20260728);
+        assert_eq!(
+            new["result"],
+            json!({"tools": [1], "resultType": "complete", "ttlMs": 7, "cacheScope": "private",
+                   "_meta": {"own": 1, "io.modelcontextprotocol/serverInfo": {"name": "svc"}}})
+        );
+        let asking = read(result().cached(7, Scope::Private).needing_input(), Revision::V20260728);
+        assert_eq!(asking["result"]["resultType"], "input_required");
+        assert!(asking["result"].get("ttlMs").is_none());
+    }
+
+    #[test]
+    fn an_empty_result_is_an_object() {
+        for empty in [Answered::of(&json!({})), Answered::raw(Vec::new())] {
+            assert_eq!(read(empty.clone(), Revision::V20241105)["result"], json!({}));
+            assert_eq!(read(empty, Revision::V20260728)["result"]["resultType"], "complete");
+        }
+    }
+
+    #[test]
+    fn text_is_escaped_as_serde_does() {
+        for text in ["", "plain", "{\"a\":\"b\\n\\\"c\"}", "\u{2028}\u{1f600}\n\t\u{1}\u{7f}"] {
+            let mut out = Vec::new();
+            push_as_string(&mut out, text.as_bytes());
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+        let mut out = Vec::new();
+        push_as_string(&mut out, "{\"a\":\"\u{2028}\"}".as_bytes());
+        assert_eq!(out, serde_json::to_vec("{\"a\":\"\u{2028}\"}").unwrap());
+    }
+}

@@ -1,0 +1,204 @@
+//! Who asks, and how: what is known of a request beside its message.
+
+use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::log_level::LogLevel;
+use crate::principal::Principal;
+use crate::refusal::{Fault, Refusal};
+use crate::revision::Revision;
+use crate::view::View;
+use crate::wire::Message;
+
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The extension of clients that show cards.
+const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+
+/// What a connection, or the head of an HTTP request, says of all its messages.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// The revision of messages that state none.
+    pub revision: Revision,
+    /// What the client has declared.
+    pub capabilities: ClientCapabilities,
+    /// The level from which it wants log messages, if it has said so.
+    pub log_level: Option<LogLevel>,
+}
+
+impl Agreed {
+    /// Returns what holds before anything was said.
+    pub fn on(revision: Revision) -> Self {
+        Self { revision, capabilities: ClientCapabilities::default(), log_level: None }
+    }
+
+    /// Adds the extension of clients that show cards.
+    #[must_use]
+    pub fn showing_cards(mut self) -> Self {
+        let extensions = self.capabilities.extensions.get_or_insert_default();
+        extensions.insert(UI_EXTENSION.to_owned(), Map::new());
+        self
+    }
+}
+
+/// A request's sender and circumstances.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Who asks.
+    pub principal: Principal,
+    /// The tools that are shown.
+    pub view: View,
+    /// The revision that the request is of.
+    pub revision: Revision,
+    /// What the client has declared.
+    pub capabilities: ClientCapabilities,
+    /// The level from which log messages are wanted.
+    pub log_level: Option<LogLevel>,
+    /// The token under which progress is wanted.
+    pub progress: Option<ProgressToken>,
+}
+
+impl Asked {
+    /// Reads what a message says of itself, in its `_meta`, beside what was agreed on before.
+    pub fn of(message: &Message, agreed: &Agreed, principal: Principal, view: View) -> Result<Self, Refusal> {
+        let meta: Map<String, Value> = match message.params.read("_meta") {
+            Ok(meta) => meta.unwrap_or_default(),
+            Err(_) => return Err(malformed("_meta", "an object")),
+        };
+        let revision = stated(&meta, agreed, &message.method)?;
+        let mut asked = Self {
+            principal,
+            view,
+            revision,
+            capabilities: agreed.capabilities.clone(),
+            log_level: agreed.log_level,
+            progress: None,
+        };
+        if let Some(token) = meta.get(PROGRESS_TOKEN) {
+            if !(token.is_string() || token.is_i64()) {
+                return Err(malformed(PROGRESS_TOKEN, "a string or an integer"));
+            }
+            asked.progress = member(&meta, PROGRESS_TOKEN, "a string or an integer")?;
+        }
+        if revision.is_stateless() {
+            let capabilities = member(&meta, CLIENT_CAPABILITIES, "an object")?;
+            asked.capabilities = capabilities.ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
+            member::<Implementation>(&meta, CLIENT_INFO, "an object with a name and a version")?;
+            asked.log_level = member(&meta, LOG_LEVEL, "a level such as \"info\"")?;
+        }
+        Ok(asked)
+    }
+
+    /// Returns whether the client shows cards.
+    pub fn shows_cards(&self) -> bool {
+        let extensions = self.capabilities.extensions.as_ref();
+        extensions.is_some_and(|extensions| extensions.contains_key(UI_EXTENSION))
+    }
+
+    /// Returns whether a log message of this level is wanted.
+    pub fn logs(&self, level: LogLevel) -> bool {
+        self.log_level.is_some_and(|from| from <= level)
+    }
+}
+
+/// Returns the revision of a request.
+fn stated(meta: &Map<String, Value>, agreed: &Agreed, method: &str) -> Result<Revision, Refusal> {
+    match meta.get(PROTOCOL_VERSION) {
+        Some(Value::String(date)) => Revision::of(date).ok_or_else(|| Refusal::revision(date)),
+        Some(_) => Err(malformed(PROTOCOL_VERSION, "a string")),
+        // This method exists only where each request states its revision.
+        None if agreed.revision.is_stateless() || method == "server/discover" => {
+            Err(missing(PROTOCOL_VERSION))
+        }
+        None => Ok(agreed.revision),
+    }
+}
+
+fn member<T: DeserializeOwned>(
+    meta: &Map<String, Value>,
+    name: &'static str,
+    wanted: &str,
+) -> Result<Option<T>, Refusal> {
+    let read = meta.get(name).map(|value| serde_json::from_value(value.clone())).transpose();
+    read.map_err(|_| malformed(name, wanted))
+}
+
+fn malformed(name: &str, wanted: &str) -> Refusal {
+    Refusal::new(Fault::Meta, format!("the member {name} must be {wanted}"))
+}
+
+fn missing(name: &str) -> Refusal {
+    Refusal::new(Fault::Meta, format!("the member _meta has no {name}, which this revision needs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+    use svc_core::op::RequestHead;
+
+    use super::*;
+    use crate::wire::{self, Payload};
+
+    fn asked(meta: &Value, agreed: Revision) -> Result<Asked, Fault> {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
+        let Ok(Payload::One(message)) = wire::read(&Bytes::from(message.to_string())) else { panic!() };
+        let principal = Principal::new(RequestHead::default());
+        Asked::of(&message, &Agreed::on(agreed), principal, View::default()).map_err(|refusal| refusal.fault)
+    }
+
+    fn modern(more: &Value) -> Value {
+        let mut meta = json!({PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}});
+        meta.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        meta
+    }
+
+    #[test]
+    fn a_request_states_its_revision_or_is_of_the_agreed_one() {
+        let revision = |meta: Value, agreed| asked(&meta, agreed).map(|asked| asked.revision);
+        assert_eq!(revision(Value::Null, Revision::V20250618), Ok(Revision::V20250618));
+        assert_eq!(revision(modern(&json!({})), Revision::UNSTATED), Ok(Revision::V20260728));
+        assert_eq!(revision(json!({}), Revision::V20260728), Err(Fault::Meta));
+        assert_eq!(revision(json!({PROTOCOL_VERSION: 7}), Revision::UNSTATED), Err(Fault::Meta));
+        let ahead = json!({PROTOCOL_VERSION: "2031-01-01"});
+        assert_eq!(revision(ahead, Revision::UNSTATED), Err(Fault::Revision));
+    }
+
+    #[test]
+    fn malformed_metadata_is_rejected() {
+        let cases = [
+            (json!([]), Revision::UNSTATED),
+            (json!({PROGRESS_TOKEN: 1.5}), Revision::UNSTATED),
+            (json!({PROGRESS_TOKEN: null}), Revision::UNSTATED),
+            (json!({PROTOCOL_VERSION: "2026-07-28"}), Revision::UNSTATED),
+            (modern(&json!({CLIENT_CAPABILITIES: 7})), Revision::UNSTATED),
+            (modern(&json!({CLIENT_INFO: {"name": "x"}})), Revision::UNSTATED),
+            (modern(&json!({LOG_LEVEL: "loud"})), Revision::UNSTATED),
+        ];
+        for (meta, agreed) in cases {
+            assert_eq!(asked(&meta, agreed).map(drop), Err(Fault::Meta), "{meta}");
+        }
+    }
+
+    #[test]
+    fn log_messages_are_wanted_from_a_level_on() {
+        let quiet = asked(&modern(&json!({})), Revision::UNSTATED).unwrap();
+        assert!(!quiet.logs(LogLevel::Emergency));
+        let warned = asked(&modern(&json!({LOG_LEVEL: "warning"})), Revision::UNSTATED).unwrap();
+        assert!(warned.logs(LogLevel::Warning) && warned.logs(LogLevel::Error));
+        assert!(!warned.logs(LogLevel::Debug));
+    }
+
+    #[test]
+    fn cards_are_for_clients_that_declare_them() {
+        let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
+        assert!(asked(&modern(&ui), Revision::UNSTATED).unwrap().shows_cards());
+        assert!(!asked(&modern(&json!({})), Revision::UNSTATED).unwrap().shows_cards());
+        assert!(Agreed::on(Revision::V20250618).showing_cards().capabilities.extensions.is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! The configuration with which a client of the protocol starts this server.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use svc_core::{Error, Result};
+
+use crate::profiles::Profile;
+use crate::view::Choice;
+
+/// A client whose configuration can be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClientProgram {
+    /// Claude Code: `.mcp.json`
+    Claude,
+    /// Codex: `~/.codex/config.toml`
+    Codex,
+    /// Gemini CLI: `~/.gemini/settings.json`
+    Gemini,
+    /// Visual Studio Code: `.vscode/mcp.json`
+    Vscode,
+    /// Cursor: `.cursor/mcp.json`
+    Cursor,
+}
+
+impl ClientProgram {
+    /// Returns the configuration, which starts `program` on a data folder.
+    ///
+    /// The token is not in it: the client takes it from its own environment, or asks for it. Agents that have
+    /// chosen nothing are shown the tools of a worker.
+    fn configuration(self, program: &Path, data: &Path, choice: &Choice) -> String {
+        let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
+        let command = takes_command.then(|| "mcp-stdio".to_owned());
+        let arguments: Vec<String> = command.into_iter().chain(arguments(data, choice)).collect();
+        let program = program.display().to_string();
+        let server =
+            |token: &str| json!({"command": program, "args": arguments, "env": {"SVC_TOKEN": token}});
+        let servers = |token: &str| json!({"mcpServers": {"svc": server(token)}});
+        let value = match self {
+            Self::Claude => servers("${SVC_TOKEN}"),
+            Self::Gemini => servers("$SVC_TOKEN"),
+            Self::Cursor => servers("${env:SVC_TOKEN}"),
+            Self::Vscode => json!({
+                "inputs": [{
+                    "type": "promptString", "id": "svc-token", "description": "Token of svc",
+                    "password": true,
+                }],
+                "servers": {"svc": with_type(server("${input:svc-token}"))},
+            }),
+            Self::Codex => return toml(&program, &arguments),
+        };
+        format!("{value:#}\n")
+    }
+}
+
+/// Prints the configuration of a client, which starts this program.
+///
+/// `svc` takes the command `mcp-stdio`, and `svc-mcp-stdio` takes none.
+pub fn print(client: ClientProgram, data: &Path, choice: &Choice) -> Result<()> {
+    let program = std::env::current_exe().map_err(Error::internal)?;
+    let data = std::path::absolute(data).map_err(Error::internal)?;
+    let text = client.configuration(&program, &data, choice);
+    io::stdout().lock().write_all(text.as_bytes()).map_err(Error::internal)
+}
+
+fn with_type(mut server: Value) -> Value {
+    if let Some(members) = server.as_object_mut() {
+        members.insert("type".to_owned(), json!("stdio"));
+    }
+    server
+}
+
+fn arguments(data: &Path, choice: &Choice) -> Vec<String> {
+    let mut arguments = vec!["--data".to_owned(), data.display().to_string()];
+    let has_chosen = choice.toolsets.is_some() || choice.tools.is_some();
+    let toolsets = choice.toolsets.clone().or((!has_chosen).then(|| Profile::Worker.name().to_owned()));
+    for (name, value) in [("--toolsets", toolsets), ("--tools", choice.tools.clone())] {
+        arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+    }
+    if choice.reads_only {
+        arguments.push("--read-only".to_owned());
+    }
+    arguments
+}
+
+/// Returns it in TOML, whose basic strings have all escapes that JSON writes.
+fn toml(program: &str, arguments: &[String]) -> String {
+    let command = json!(program);
+    let arguments = json!(arguments);
+    format!("[mcp_servers.svc]\ncommand = {command}\nargs = {arguments}\nenv_vars = [\"SVC_TOKEN\"]\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_starts_the_server_without_the_token_in_it() {
+        for client in ClientProgram::value_variants() {
+            let text = client.configuration(Path::new("/bin/svc"), Path::new("/a \"b\""), &Choice::default());
+            let server = match client {
+                ClientProgram::Codex => of_toml(&text),
+                ClientProgram::Vscode => {
+                    serde_json::from_str::<Value>(&text).unwrap()["servers"]["svc"].clone()
+                }
+                _ => serde_json::from_str::<Value>(&text).unwrap()["mcpServers"]["svc"].clone(),
+            };
+            assert_eq!(server["command"], "/bin/svc", "{client:?}");
+            let arguments = json!(["mcp-stdio", "--data", "/a \"b\"", "--toolsets", "worker"]);
+            assert_eq!(server["args"], arguments, "{client:?}");
+            assert!(text.contains("SVC_TOKEN") && !text.contains("svc_"), "{text}");
+        }
+    }
+
+    /// Reads the one table that is printed, whose values are JSON too.
+    fn of_toml(text: &str) -> Value {
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("[mcp_servers.svc]"));
+        let member = |line: &str| {
+            let (name, value) = line.split_once(" = ").unwrap();
+            (name.to_owned(), serde_json::from_str::<Value>(value).unwrap())
+        };
+        lines.map(member).collect::<serde_json::Map<_, _>>().into()
+    }
+
+    #[test]
+    fn what_was_chosen_is_kept() {
+        let choice = Choice { toolsets: None, tools: Some("whoami".to_owned()), reads_only: true };
+        assert_eq!(arguments(Path::new("d"), &choice), ["--data", "d", "--tools", "whoami", "--read-only"]);
+    }
+}

@@ -1,0 +1,231 @@
+//! The methods of the protocol, for all transports and revisions.
+//!
+//! A transport reads a message, says who sent it, and sends what comes back. The layer names no transport.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    DiscoverResult, Implementation, InitializeRequestParams, InitializeResult, RequestId, ServerCapabilities,
+    SubscriptionFilter,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::answered::{Answered, LONG_TTL_MS, Scope};
+use crate::asked::{Agreed, Asked};
+use crate::log_level::LogLevel;
+use crate::offer::{Call, Manner, Offer, Outcome};
+use crate::outlet::Outlet;
+use crate::refusal::{Fault, Refusal};
+use crate::revision::Revision;
+use crate::wire::{Kind, Message};
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The JSON-RPC response.
+    pub bytes: Vec<u8>,
+    /// Why there is no result, if there is none.
+    pub refusal: Option<Refusal>,
+    /// What `initialize` or `logging/setLevel` has agreed on for the rest of the connection.
+    pub agreed: Option<Agreed>,
+}
+
+/// The layer over one offer. Clones share it.
+#[derive(Clone)]
+pub struct Layer {
+    offer: Arc<dyn Offer>,
+    server_info: Arc<Value>,
+}
+
+/// A result, and what it means for the rest of the connection.
+type Step = Result<(Answered, Option<Agreed>), Refusal>;
+
+impl Layer {
+    /// Creates the layer over an offer.
+    pub fn new(offer: Arc<dyn Offer>) -> Self {
+        Self { offer, server_info: Arc::new(json!(server_info())) }
+    }
+
+    /// Returns how a message is to be treated.
+    pub fn manner(&self, message: &Message) -> Manner {
+        match message.method.as_str() {
+            "tools/call" => called_tool(message).map(|tool| self.offer.manner(&tool)).unwrap_or_default(),
+            "subscriptions/listen" => Manner { waits: true, changes: false },
+            _ => Manner::default(),
+        }
+    }
+
+    /// Returns the schema of the arguments of the tool that a message calls.
+    pub fn input_schema(&self, message: &Message) -> Option<Value> {
+        self.offer.input_schema(&called_tool(message)?)
+    }
+
+    /// Answers a request; none if the message wants no answer.
+    ///
+    /// Dropping the future cancels the request: a wait ends, what is queued is not run, and what has begun
+    /// goes on.
+    pub async fn answer(&self, asked: &Asked, message: &Arc<Message>, outlet: &Outlet) -> Option<Answer> {
+        let id = message.id.as_ref().filter(|_| message.kind == Kind::Request)?;
+        let step = match self.step(asked, id, message, outlet).await {
+            Err(refusal) if refusal.error.is_none() => Err(self.offer.refuse(asked, refusal).await),
+            step => step,
+        };
+        Some(match step {
+            Ok((answered, agreed)) => {
+                let bytes = answered.response(id, asked.revision, &self.server_info);
+                Answer { bytes, refusal: None, agreed }
+            }
+            Err(refusal) => {
+                Answer { bytes: refusal.response(Some(id)), refusal: Some(refusal), agreed: None }
+            }
+        })
+    }
+
+    /// Answers a request that is refused before it reaches a method.
+    pub async fn refuse(&self, asked: &Asked, id: Option<&RequestId>, refusal: Refusal) -> Answer {
+        let refusal = match refusal.error {
+            None => self.offer.refuse(asked, refusal).await,
+            Some(_) => refusal,
+        };
+        Answer { bytes: refusal.response(id), refusal: Some(refusal), agreed: None }
+    }
+
+    async fn step(&self, asked: &Asked, id: &RequestId, message: &Arc<Message>, outlet: &Outlet) -> Step {
+        let (offer, revision) = (&self.offer, asked.revision);
+        let declared = offer.declares(asked);
+        let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
+        match message.method.as_str() {
+            "tools/call" => plain(offer.call(asked, call(message)?, outlet).await),
+            "tools/list" => {
+                self.one_page(message)?;
+                plain(offer.tools(asked).await)
+            }
+            "initialize" if revision.has_handshake() => self.initialize(asked, message),
+            "ping" if revision.has_handshake() => Ok((Answered::default(), None)),
+            "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
+                let Level { level } = params(message)?;
+                let (capabilities, log_level) = (asked.capabilities.clone(), Some(level));
+                Ok((Answered::default(), Some(Agreed { revision, capabilities, log_level })))
+            }
+            "server/discover" if revision.is_stateless() => Ok((self.discover(asked, declared), None)),
+            "resources/list" if declared.resources.is_some() => {
+                self.one_page(message)?;
+                plain(offer.resources(asked).await)
+            }
+            "resources/templates/list" if declared.resources.is_some() => {
+                self.one_page(message)?;
+                plain(offer.templates(asked).await)
+            }
+            "resources/read" if declared.resources.is_some() => {
+                plain(offer.read(asked, params::<Uri>(message)?.uri).await)
+            }
+            method @ ("resources/subscribe" | "resources/unsubscribe")
+                if revision.has_handshake() && has_subscriptions(&declared) =>
+            {
+                let uri = params::<Uri>(message)?.uri;
+                plain(offer.subscribe(asked, uri, method == "resources/subscribe").await)
+            }
+            "prompts/list" if declared.prompts.is_some() => {
+                self.one_page(message)?;
+                plain(offer.prompts(asked).await)
+            }
+            "prompts/get" if declared.prompts.is_some() => plain(offer.prompt(asked, params(message)?).await),
+            "completion/complete" if declared.completions.is_some() => {
+                plain(offer.complete(asked, params(message)?).await)
+            }
+            "subscriptions/listen" if revision.is_stateless() => {
+                let Listen { notifications } = params(message)?;
+                plain(offer.listen(asked, id, notifications, outlet).await)
+            }
+            method => Err(Refusal::method(method)),
+        }
+    }
+
+    fn initialize(&self, asked: &Asked, message: &Message) -> Step {
+        let InitializeRequestParams { protocol_version, capabilities, .. } = params(message)?;
+        let revision = Revision::agreed(protocol_version.as_str());
+        let asked = Asked { revision, capabilities, ..asked.clone() };
+        let result = InitializeResult::new(declared_in(revision, self.offer.declares(&asked)))
+            .with_protocol_version(revision.version())
+            .with_server_info(server_info())
+            .with_instructions(self.offer.instructions(&asked));
+        let agreed = Agreed { revision, capabilities: asked.capabilities, log_level: asked.log_level };
+        Ok((Answered::of(&result), Some(agreed)))
+    }
+
+    fn discover(&self, asked: &Asked, declared: ServerCapabilities) -> Answered {
+        let mut result = DiscoverResult::new(Revision::ALL.map(Revision::version).to_vec(), declared);
+        result.instructions = Some(self.offer.instructions(asked).to_owned());
+        Answered::of(&result).cached(LONG_TTL_MS, Scope::Public)
+    }
+
+    /// Checks that a list is asked for from its beginning: each has one page.
+    fn one_page(&self, message: &Message) -> Result<(), Refusal> {
+        match message.params.text("cursor") {
+            None => Ok(()),
+            Some(_) => Err(Refusal::params("the cursor does not belong to this list")),
+        }
+    }
+}
+
+/// The parameters of methods on one resource.
+#[derive(Deserialize)]
+struct Uri {
+    uri: String,
+}
+
+/// The parameters of `logging/setLevel`.
+#[derive(Deserialize)]
+struct Level {
+    level: LogLevel,
+}
+
+/// The parameters of a subscription.
+#[derive(Deserialize)]
+struct Listen {
+    notifications: SubscriptionFilter,
+}
+
+fn server_info() -> Implementation {
+    Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("Agent Collaboration Service")
+}
+
+fn has_subscriptions(declared: &ServerCapabilities) -> bool {
+    declared.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
+}
+
+/// Returns the capabilities that a revision knows.
+fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
+    let completions = declared.completions.clone().filter(|_| revision.has_completions());
+    let mut known = declared;
+    known.completions = completions;
+    known
+}
+
+fn called_tool(message: &Message) -> Option<String> {
+    (message.method == "tools/call").then(|| message.params.read("name").ok().flatten()).flatten()
+}
+
+fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
+    let Some(name) = called_tool(message) else {
+        return Err(Refusal::params("the params of tools/call need the name of a tool, a string"));
+    };
+    let arguments = match message.params.text("arguments") {
+        None => Default::default(),
+        Some(text) if text.starts_with(b"{") => text.clone(),
+        Some(_) => return Err(Refusal::params("the arguments of tools/call must be an object")),
+    };
+    Ok(Call { name, arguments, size: message.size, message: Arc::clone(message) })
+}
+
+fn params<T: DeserializeOwned>(message: &Message) -> Result<T, Refusal> {
+    message.params.read_all().map_err(|error| {
+        let method = &message.method;
+        Refusal::new(
+            Fault::Params,
+            format!("the params of {method} do not have the form that it takes: {error}"),
+        )
+    })
+}

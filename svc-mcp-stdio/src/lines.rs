@@ -1,0 +1,408 @@
+//! The protocol over a pair of byte streams, with one message per line.
+//!
+//! Each request runs by itself and may be cancelled. What is written is whole lines of the protocol, and
+//! nothing else. Once the input ends, what runs is answered; waits are given up in silence, since a client
+//! that has closed its end may fail on an answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rmcp::model::RequestId;
+use secrecy::SecretString;
+use svc_core::{Code, Error, Result, Service};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::asked::{Agreed, Asked};
+use crate::layer::Layer;
+use crate::outlet::Outlet;
+use crate::principal::Principal;
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+use crate::view::View;
+use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
+
+/// Limit on the bytes of a line.
+const LINE_MAX: usize = 4 << 20;
+/// Limit on the requests in progress.
+const IN_PROGRESS_MAX: usize = 1024;
+/// Lines that may wait to be written.
+const QUEUE_MAX: usize = 64;
+
+/// Serves one caller until its input has ended and what runs has a response.
+pub(crate) async fn serve<R, W>(
+    service: &Service,
+    layer: Layer,
+    token: SecretString,
+    view: View,
+    (reader, writer): (R, W),
+) -> Result<()>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    // A client shows why a server has ended, but rarely why one has no tools.
+    if let Err(error) = Principal::local(token.clone()).capabilities(service).await
+        && error.code() == Code::Unauthenticated
+    {
+        return Err(error);
+    }
+    let (lines, queue) = mpsc::channel(QUEUE_MAX);
+    let writing = tokio::spawn(write_lines(writer, queue));
+    let agreed = Arc::new(Agreed::on(Revision::UNSTATED));
+    let in_progress = Arc::default();
+    let pipe = Pipe { layer, token, view, lines, in_progress, agreed, running: JoinSet::new() };
+    pipe.run(BufReader::new(reader)).await;
+    writing.await.map_err(Error::internal)
+}
+
+/// Writes lines until there are no more, or nobody reads them.
+async fn write_lines<W: AsyncWrite + Unpin>(mut out: W, mut queue: mpsc::Receiver<Bytes>) {
+    while let Some(line) = queue.recv().await {
+        let written = async {
+            out.write_all(&line).await?;
+            out.write_all(b"\n").await?;
+            out.flush().await
+        };
+        if written.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The state of a connection.
+struct Pipe {
+    layer: Layer,
+    token: SecretString,
+    view: View,
+    lines: mpsc::Sender<Bytes>,
+    in_progress: Arc<Mutex<InProgress>>,
+    agreed: Arc<Agreed>,
+    running: JoinSet<()>,
+}
+
+/// The requests that have no response yet.
+///
+/// A request is told by its number and not by its id: once it was cancelled, its client may use the id again.
+#[derive(Default)]
+struct InProgress {
+    requests: HashMap<RequestId, Running>,
+    last_number: u64,
+}
+
+/// A request in progress.
+struct Running {
+    number: u64,
+    waits: bool,
+    task: Option<AbortHandle>,
+    sink: Sink,
+}
+
+/// Where the response to a request goes.
+#[derive(Clone)]
+enum Sink {
+    Line,
+    Batch(Arc<Mutex<PendingBatch>>),
+}
+
+/// A batch whose response is not complete.
+struct PendingBatch {
+    /// How many responses are missing, and one while its messages are being read.
+    awaited: usize,
+    /// The responses, separated by commas.
+    array: Vec<u8>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sink {
+    /// Takes a response, or that there is none, and returns the line to be written now.
+    fn take(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
+        match self {
+            Self::Line => response.map(Bytes::from),
+            Self::Batch(batch) => {
+                let mut batch = locked(batch);
+                batch.awaited = batch.awaited.saturating_sub(1);
+                if let Some(response) = response {
+                    let separator = if batch.array.is_empty() { b'[' } else { b',' };
+                    batch.array.push(separator);
+                    batch.array.extend_from_slice(&response);
+                }
+                if batch.awaited > 0 || batch.array.is_empty() {
+                    return None;
+                }
+                batch.array.push(b']');
+                Some(std::mem::take(&mut batch.array).into())
+            }
+        }
+    }
+}
+
+impl InProgress {
+    /// Adds a request, unless its id is in use or there are too many. Returns its number.
+    fn begin(&mut self, id: &RequestId, waits: bool, sink: Sink) -> std::result::Result<u64, Refusal> {
+        if self.requests.contains_key(id) {
+            let invalid = InvalidMessage::new("the id is in use by a request in progress", None);
+            return Err(Refusal::from(&invalid));
+        }
+        if self.requests.len() >= IN_PROGRESS_MAX {
+            let full = "too many requests are in progress on this connection";
+            return Err(Refusal::of(Error::new(Code::Overloaded, full)));
+        }
+        self.last_number += 1;
+        let number = self.last_number;
+        self.requests.insert(id.clone(), Running { number, waits, task: None, sink });
+        Ok(number)
+    }
+
+    /// Notes the task of a request, so that it can be cancelled.
+    fn runs(&mut self, id: &RequestId, number: u64, task: AbortHandle) {
+        if let Some(running) = self.requests.get_mut(id).filter(|running| running.number == number) {
+            running.task = Some(task);
+        }
+    }
+
+    /// Ends a request. Returns none if it was cancelled.
+    fn end(&mut self, id: &RequestId, number: u64) -> Option<Sink> {
+        self.requests.get(id).filter(|running| running.number == number)?;
+        self.requests.remove(id).map(|running| running.sink)
+    }
+
+    /// Cancels a request and returns the line to be written now.
+    fn cancel(&mut self, id: &RequestId) -> Option<Bytes> {
+        let running = self.requests.remove(id)?;
+        running.task.inspect(AbortHandle::abort);
+        running.sink.take(None)
+    }
+
+    /// Cancels all waits.
+    fn give_up_waits(&mut self) {
+        let waits: Vec<RequestId> =
+            self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
+        // A batch whose other requests were answered is not told of: its client has left.
+        waits.iter().for_each(|id| drop(self.cancel(id)));
+    }
+}
+
+/// What ends a connection: nobody reads its output.
+struct Closed;
+
+impl Pipe {
+    async fn run(mut self, mut reader: impl AsyncBufRead + Unpin) {
+        let mut line = Vec::new();
+        loop {
+            let read = tokio::select! {
+                read = next_line(&mut reader, &mut line) => read,
+                () = self.lines.closed() => return,
+            };
+            let handled = match read {
+                Line::Whole => self.line(std::mem::take(&mut line).into()).await,
+                Line::TooLong => self.refuse(&InvalidMessage::new("the line is too long", None)).await,
+                Line::End => break,
+            };
+            if handled.is_err() {
+                return;
+            }
+            // Those that have ended need no room.
+            while self.running.try_join_next().is_some() {}
+        }
+        locked(&self.in_progress).give_up_waits();
+        while self.running.join_next().await.is_some() {}
+    }
+
+    async fn line(&mut self, line: Bytes) -> std::result::Result<(), Closed> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        match wire::read(&line) {
+            Ok(Payload::One(message)) => self.message(message, Sink::Line).await,
+            Ok(Payload::Batch(items)) if self.agreed.revision.has_batches() => {
+                self.batch(items, line.len()).await
+            }
+            Ok(Payload::Batch(_)) => {
+                self.refuse(&InvalidMessage::new("this revision has no batches", None)).await
+            }
+            Err(invalid) => self.refuse(&invalid).await,
+        }
+    }
+
+    /// Starts the messages of a batch. Its response is written once the last of them has one.
+    async fn batch(
+        &mut self,
+        items: Vec<std::result::Result<Message, InvalidMessage>>,
+        size: usize,
+    ) -> std::result::Result<(), Closed> {
+        let sink = Sink::Batch(Arc::new(Mutex::new(PendingBatch { awaited: 1, array: Vec::new() })));
+        let more = || {
+            if let Sink::Batch(batch) = &sink {
+                locked(batch).awaited += 1;
+            }
+        };
+        for item in items {
+            let invalid = match item {
+                Ok(message) if message.method == "initialize" => {
+                    InvalidMessage::new("initialize must not be in a batch", message.id)
+                }
+                Ok(mut message) => {
+                    if size > WAIT_BATCH_MAX {
+                        // All of it is kept while one wait of it is parked.
+                        message.size = size;
+                    }
+                    if message.kind == Kind::Request {
+                        more();
+                    }
+                    self.message(message, sink.clone()).await?;
+                    continue;
+                }
+                Err(invalid) => invalid,
+            };
+            more();
+            self.respond(&sink, refusal(&invalid)).await?;
+        }
+        self.write(sink.take(None)).await
+    }
+
+    /// Starts a request, or does what a notification says. Responses are dropped: this server sends no
+    /// requests.
+    async fn message(&mut self, message: Message, sink: Sink) -> std::result::Result<(), Closed> {
+        match (message.kind, &message.id) {
+            (Kind::Request, Some(id)) => {
+                let id = id.clone();
+                self.request(id, Arc::new(message), sink).await
+            }
+            (Kind::Notification, _) if message.method == "notifications/cancelled" => {
+                let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
+                let Some(id) = id.and_then(wire::request_id) else { return Ok(()) };
+                let line = locked(&self.in_progress).cancel(&id);
+                self.write(line).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn request(
+        &mut self,
+        id: RequestId,
+        message: Arc<Message>,
+        sink: Sink,
+    ) -> std::result::Result<(), Closed> {
+        let waits = self.layer.manner(&message).waits;
+        let begun = locked(&self.in_progress).begin(&id, waits, sink.clone());
+        let number = match begun {
+            Ok(number) => number,
+            Err(refusal) => return self.respond(&sink, refusal.response(Some(&id))).await,
+        };
+        let principal = Principal::local(self.token.clone());
+        let asked = match Asked::of(&message, &self.agreed, principal, self.view.clone()) {
+            Ok(asked) => asked,
+            Err(refusal) => {
+                locked(&self.in_progress).end(&id, number);
+                return self.respond(&sink, refusal.response(Some(&id))).await;
+            }
+        };
+        if matches!(message.method.as_str(), "initialize" | "logging/setLevel") {
+            // What follows depends on it.
+            let answer = self.layer.answer(&asked, &message, &Outlet::closed()).await;
+            locked(&self.in_progress).end(&id, number);
+            let Some(answer) = answer else { return Ok(()) };
+            if let Some(agreed) = answer.agreed {
+                self.agreed = Arc::new(agreed);
+            }
+            return self.respond(&sink, answer.bytes).await;
+        }
+        let (layer, lines, in_progress) =
+            (self.layer.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
+        let key = id.clone();
+        let task = self.running.spawn(async move {
+            let response = answered(&layer, &asked, &message, &lines).await;
+            let ended = locked(&in_progress).end(&key, number);
+            if let Some(line) = ended.and_then(|sink| sink.take(response)) {
+                // If the output is broken the connection ends.
+                let _ = lines.send(line).await;
+            }
+        });
+        locked(&self.in_progress).runs(&id, number, task);
+        Ok(())
+    }
+
+    async fn respond(&self, sink: &Sink, response: Vec<u8>) -> std::result::Result<(), Closed> {
+        self.write(sink.take(Some(response))).await
+    }
+
+    async fn refuse(&self, invalid: &InvalidMessage) -> std::result::Result<(), Closed> {
+        self.write(Some(refusal(invalid).into())).await
+    }
+
+    async fn write(&self, line: Option<Bytes>) -> std::result::Result<(), Closed> {
+        match line {
+            Some(line) => self.lines.send(line).await.map_err(|_| Closed),
+            None => Ok(()),
+        }
+    }
+}
+
+fn refusal(invalid: &InvalidMessage) -> Vec<u8> {
+    Refusal::from(invalid).response(invalid.id.as_ref())
+}
+
+/// Answers a request, and writes meanwhile what is said to its client.
+async fn answered(
+    layer: &Layer,
+    asked: &Asked,
+    message: &Arc<Message>,
+    lines: &mpsc::Sender<Bytes>,
+) -> Option<Vec<u8>> {
+    let (outlet, mut said) = Outlet::new();
+    let mut answer = std::pin::pin!(layer.answer(asked, message, &outlet));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(notification) = said.recv() => drop(lines.send(notification).await),
+            answer = &mut answer => break answer,
+        }
+    };
+    // What was said before the response arrives before it.
+    while let Ok(notification) = said.try_recv() {
+        let _ = lines.send(notification).await;
+    }
+    answer.map(|answer| answer.bytes)
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads up to the end of a line or of the input. Never buffers more than [`LINE_MAX`] bytes.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
+    line.clear();
+    let mut too_long = false;
+    loop {
+        let available = match reader.fill_buf().await {
+            Ok([]) | Err(_) if line.is_empty() && !too_long => return Line::End,
+            Ok([]) | Err(_) => break,
+            Ok(available) => available,
+        };
+        let (part, found) = match available.split_inclusive(|byte| *byte == b'\n').next() {
+            Some(part) => (part, part.ends_with(b"\n")),
+            None => (available, false),
+        };
+        too_long |= line.len().saturating_add(part.len()) > LINE_MAX;
+        if too_long {
+            line.clear();
+        } else {
+            line.extend_from_slice(part);
+        }
+        let taken = part.len();
+        reader.consume(taken);
+        if found {
+            break;
+        }
+    }
+    if too_long { Line::TooLong } else { Line::Whole }
+}

@@ -1,0 +1,98 @@
+//! What a server offers over the protocol, whoever frames the messages.
+//!
+//! The service is one offer (`service_offer`); a test suite may bring another one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rmcp::model::{
+    CompleteRequestParams, GetPromptRequestParams, RequestId, ServerCapabilities, SubscriptionFilter,
+};
+
+use crate::answered::Answered;
+use crate::asked::Asked;
+use crate::outlet::Outlet;
+use crate::refusal::Refusal;
+use crate::wire::Message;
+
+/// The outcome of a request.
+pub type Outcome = Result<Answered, Refusal>;
+
+/// A call of a tool.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The name of the tool.
+    pub name: String,
+    /// Its arguments, as they came; empty if there are none.
+    pub arguments: Bytes,
+    /// The bytes of the whole message.
+    pub size: usize,
+    /// The parameters of the call.
+    pub message: Arc<Message>,
+}
+
+/// How a transport has to treat a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// It may be parked.
+    pub waits: bool,
+    /// It may change something, so it must not be run twice.
+    pub changes: bool,
+}
+
+/// What is offered.
+///
+/// A method of a capability that is not declared is never called.
+pub trait Offer: Send + Sync {
+    /// Returns the capabilities that are declared.
+    fn declares(&self, asked: &Asked) -> ServerCapabilities;
+
+    /// Returns what an agent is told of the server.
+    fn instructions(&self, asked: &Asked) -> &'static str;
+
+    /// Returns how a call of this tool is to be treated.
+    fn manner(&self, tool: &str) -> Manner;
+
+    /// Returns the schema of a tool's arguments, for what its headers repeat of them.
+    fn input_schema(&self, tool: &str) -> Option<serde_json::Value>;
+
+    /// Lists the tools.
+    fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+
+    /// Calls a tool.
+    fn call<'a>(&'a self, asked: &'a Asked, call: Call, outlet: &'a Outlet) -> BoxFuture<'a, Outcome>;
+
+    /// Lists the resources.
+    fn resources<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+
+    /// Lists the templates of resources.
+    fn templates<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+
+    /// Reads a resource.
+    fn read<'a>(&'a self, asked: &'a Asked, uri: String) -> BoxFuture<'a, Outcome>;
+
+    /// Lists the prompts.
+    fn prompts<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+
+    /// Returns a prompt.
+    fn prompt<'a>(&'a self, asked: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome>;
+
+    /// Completes an argument of a prompt or a template.
+    fn complete<'a>(&'a self, asked: &'a Asked, params: CompleteRequestParams) -> BoxFuture<'a, Outcome>;
+
+    /// Subscribes to a resource, or ends that.
+    fn subscribe<'a>(&'a self, asked: &'a Asked, uri: String, is_wanted: bool) -> BoxFuture<'a, Outcome>;
+
+    /// Sends what changes, until the client leaves: the subscription `id` of revision 2026-07-28.
+    fn listen<'a>(
+        &'a self,
+        asked: &'a Asked,
+        id: &'a RequestId,
+        filter: SubscriptionFilter,
+        outlet: &'a Outlet,
+    ) -> BoxFuture<'a, Outcome>;
+
+    /// Returns the refusal of a request that no operation has seen, which the caller's credential may change.
+    fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal>;
+}

@@ -1,0 +1,64 @@
+//! What is said to a client while its request runs: progress, log messages, and what it has subscribed to.
+
+use bytes::Bytes;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::log_level::LogLevel;
+
+/// Notifications that may wait to be sent.
+const QUEUE_MAX: usize = 16;
+
+/// The sending end of a request's stream of notifications.
+///
+/// If the transport has no way to send any, they are dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Outlet(Option<mpsc::Sender<Bytes>>);
+
+impl Outlet {
+    /// Creates an outlet, and the end that a transport reads.
+    pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        (Self(Some(sender)), receiver)
+    }
+
+    /// Returns the one of a transport that sends nothing but responses.
+    pub fn closed() -> Self {
+        Self(None)
+    }
+
+    /// Sends a notification, waiting while the client does not read. Returns whether it may still arrive.
+    pub async fn send(&self, method: &str, params: &impl Serialize) -> bool {
+        match &self.0 {
+            Some(sender) => sender.send(notification(method, params)).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// Sends a notification, unless the client has not read the last ones.
+    fn offer(&self, method: &str, params: &impl Serialize) {
+        if let Some(sender) = &self.0 {
+            // What is only good to know is dropped.
+            let _ = sender.try_send(notification(method, params));
+        }
+    }
+
+    /// Says how far a request has come.
+    pub fn progress(&self, token: &ProgressToken, done: u32, total: u32, message: &str) {
+        let params = ProgressNotificationParam::new(token.clone(), f64::from(done))
+            .with_total(f64::from(total))
+            .with_message(message);
+        self.offer("notifications/progress", &params);
+    }
+
+    /// Sends a log message.
+    pub fn log(&self, level: LogLevel, data: &Value) {
+        self.offer("notifications/message", &json!({"level": level, "logger": "svc", "data": data}));
+    }
+}
+
+fn notification(method: &str, params: &impl Serialize) -> Bytes {
+    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
+}

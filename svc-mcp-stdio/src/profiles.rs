@@ -1,0 +1,144 @@
+//! Fixed selections of tools for one kind of agent, with instructions of their own.
+
+/// A fixed selection of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// Takes up tasks and hands in results.
+    Worker,
+    /// Looks over what others have done.
+    Reviewer,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 2] = [Self::Worker, Self::Reviewer];
+
+    /// Returns the word that names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Reviewer => "reviewer",
+        }
+    }
+
+    /// Returns the names of its tools.
+    pub fn tools(self) -> &'static [&'static str] {
+        match self {
+            Self::Worker => WORKER,
+            Self::Reviewer => REVIEWER,
+        }
+    }
+
+    /// Returns what an agent is told of it.
+    pub fn instructions(self) -> &'static str {
+        match self {
+            Self::Worker => WORKER_INSTRUCTIONS,
+            Self::Reviewer => REVIEWER_INSTRUCTIONS,
+        }
+    }
+}
+
+const WORKER: &[&str] = &[
+    "acknowledge_claim",
+    "add_thread_dependency",
+    "check_footprint",
+    "claim_next_workspace_thread",
+    "claim_thread",
+    "create_child_thread",
+    "create_thread",
+    "get_thread_context",
+    "get_workspace_context",
+    "hand_off_claim",
+    "list_channels",
+    "list_messages",
+    "list_workspace_threads",
+    "post_message",
+    "release_claim",
+    "renew_claim",
+    "report_usage",
+    "request_approval",
+    "set_thread_footprint",
+    "set_thread_result",
+    "transition_thread",
+    "wait_for_mention",
+    "wait_for_ready",
+    "wait_for_result",
+    "whoami",
+];
+
+const REVIEWER: &[&str] = &[
+    "approval_decide",
+    "get_approval_gate",
+    "get_land_gate",
+    "get_review_status",
+    "get_thread_context",
+    "get_thread_result",
+    "get_workspace_context",
+    "list_approval_gates",
+    "list_message_relations",
+    "list_messages",
+    "list_reviews",
+    "list_thread_events",
+    "list_thread_results",
+    "list_workspace_threads",
+    "post_message",
+    "relate_message",
+    "resolve_finding",
+    "resolve_relation",
+    "set_land_gate",
+    "submit_review",
+    "transition_thread",
+    "wait_for_event",
+    "wait_for_mention",
+    "whoami",
+];
+
+const WORKER_INSTRUCTIONS: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
+You take up tasks and hand in results.\n\
+1. `claim_next_workspace_thread` with `acknowledge` and `include_context` claims the next task that you can \
+do and returns its brief with a lease. If it returns nothing, `wait_for_ready` waits until there is work.\n\
+2. While you work, call `renew_claim` before the lease expires: a lapsed claim goes to somebody else. Say \
+what you are doing with `post_message`, and split work up with `create_child_thread`.\n\
+3. `set_thread_result` with the `action` \"start_review\" hands in the outcome. If you cannot finish, call \
+`release_claim`, or `hand_off_claim` to a member.\n\
+Always send the `claim_lease_id` that your claim returned. An error says what was rejected, with a stable \
+code in brackets, why, and what to do.";
+
+const REVIEWER_INSTRUCTIONS: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
+You look over what others have done.\n\
+1. `get_workspace_context` lists the reviews and approvals that wait for you.\n\
+2. `get_thread_context` returns the task and what was said about it, `get_thread_result` its outcome. Read \
+both before you judge.\n\
+3. `submit_review` records your verdict with findings, `resolve_finding` settles one, and `set_land_gate` \
+says whether a change may land. `get_review_status` tells what is still missing.\n\
+4. `approval_decide` decides what an agent has asked for by an approval gate.\n\
+An error says what was rejected, with a stable code in brackets, why, and what to do.";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use svc_core::operation_table;
+
+    use super::*;
+
+    #[test]
+    fn profiles_name_tools_that_exist_and_instructions_only_theirs() {
+        let table = operation_table().unwrap();
+        for profile in Profile::ALL {
+            let tools = profile.tools();
+            assert!(tools.len() <= 28, "{profile:?}");
+            assert!(tools.is_sorted() && tools.windows(2).all(|pair| pair[0] != pair[1]), "{profile:?}");
+            for name in tools {
+                assert!(table.operation(name).is_some_and(|row| !row.http().rest_only), "{name}");
+            }
+            let named: BTreeSet<&str> = profile.instructions().split('`').skip(1).step_by(2).collect();
+            for word in named {
+                let is_field = ["acknowledge", "include_context", "action", "claim_lease_id"].contains(&word);
+                assert!(is_field || tools.contains(&word), "{profile:?} does not have {word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! JSON-RPC errors: what ends a request without a result.
+//!
+//! What an operation refuses is a result that a model reads; see [`told`](crate::told). Errors are left for
+//! requests that no operation has answered. A transport turns the [`Fault`] into a status of its own.
+
+use std::borrow::Cow;
+
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
+use serde_json::{Value, json};
+use svc_core::op::mcp::{self, ErrorForm};
+use svc_core::text::echo;
+use svc_core::{Code, Error};
+
+use crate::revision::Revision;
+use crate::wire::InvalidMessage;
+
+/// What is wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not JSON.
+    Unreadable,
+    /// It is not a message, or not one that belongs here.
+    NoMessage,
+    /// A header says something else than the message.
+    Headers,
+    /// Its revision is not known.
+    Revision,
+    /// The client lacks a capability that answering it takes.
+    ClientCapability,
+    /// Its `_meta` is malformed.
+    Meta,
+    /// There is no such method.
+    Method,
+    /// Its parameters are malformed, or name nothing that exists.
+    Params,
+    /// It names a resource that does not exist.
+    Resource,
+    /// The service has refused it before an operation, or by an error that clients know by its number.
+    Refused(Code),
+    /// The client has given it up.
+    GivenUp,
+}
+
+/// A JSON-RPC error.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// What is wrong.
+    pub fault: Fault,
+    code: i32,
+    message: Cow<'static, str>,
+    data: Option<Value>,
+    /// The error of the service, if it is one.
+    pub error: Option<Error>,
+}
+
+impl Refusal {
+    /// Rejects a request for this reason, in these words.
+    pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
+        let code = match fault {
+            Fault::Unreadable => -32_700,
+            Fault::NoMessage => -32_600,
+            Fault::Headers => -32_020,
+            Fault::ClientCapability => -32_021,
+            Fault::Revision => -32_022,
+            Fault::Meta | Fault::Params | Fault::Resource => -32_602,
+            Fault::Method => -32_601,
+            Fault::Refused(code) => i32::from(code.status()),
+            Fault::GivenUp => 499,
+        };
+        Self { fault, code, message: message.into(), data: None, error: None }
+    }
+
+    /// Rejects malformed parameters.
+    pub fn params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Fault::Params, message)
+    }
+
+    /// Rejects a method that does not exist.
+    pub fn method(method: &str) -> Self {
+        Self::new(Fault::Method, format!("there is no method {}", echo(method)))
+    }
+
+    /// Rejects a revision that is not known.
+    pub fn revision(asked: &str) -> Self {
+        let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(asked)));
+        Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(asked)})), ..refusal }
+    }
+
+    /// Rejects the name of a resource that does not exist, or that the caller may not see.
+    pub fn resource(uri: &str, revision: Revision) -> Self {
+        let refusal = Self::new(Fault::Resource, format!("NotFound: there is no resource {}", echo(uri)));
+        Self { code: revision.resource_missing_code(), data: Some(json!({"uri": uri})), ..refusal }
+    }
+
+    /// Rejects a request that needs a capability which the client has not declared.
+    pub fn client_capability(required: Value) -> Self {
+        let message = "the client has not declared a capability that this takes";
+        let refusal = Self::new(Fault::ClientCapability, message);
+        Self { data: Some(json!({"requiredCapabilities": required})), ..refusal }
+    }
+
+    /// Returns the error of a request whose result cannot carry a problem.
+    pub fn of(error: Error) -> Self {
+        let code = match mcp::error_form(error.code()) {
+            ErrorForm::Error(code) => code,
+            ErrorForm::Result => i32::from(error.code().status()),
+        };
+        let refusal = Self::new(Fault::Refused(error.code()), error.detail().to_owned());
+        Self { code, data: Some(json!(error.problem())), error: Some(error), ..refusal }
+    }
+
+    /// Returns it with the problem of an error of the service as its data.
+    #[must_use]
+    pub fn with_problem(self, error: Error) -> Self {
+        Self { data: Some(json!(error.problem())), error: Some(error), ..self }
+    }
+
+    /// Returns its number.
+    pub fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// Returns what is wrong, in words.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the JSON-RPC response.
+    pub fn response(&self, id: Option<&RequestId>) -> Vec<u8> {
+        let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), self.data.clone());
+        let mut response = json!(JsonRpcError::new(id.cloned(), data));
+        if let (None, Some(members)) = (id, response.as_object_mut()) {
+            // JSON-RPC 2.0, section 5: it is null if it could not be read, and not left out.
+            members.insert("id".to_owned(), Value::Null);
+        }
+        response.to_string().into_bytes()
+    }
+}
+
+impl From<&InvalidMessage> for Refusal {
+    fn from(invalid: &InvalidMessage) -> Self {
+        let fault = if invalid.is_unreadable { Fault::Unreadable } else { Fault::NoMessage };
+        Self::new(fault, invalid.message)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::of(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_always_has_an_id() {
+        let response = |id: Option<RequestId>| -> Value {
+            serde_json::from_slice(&Refusal::method("x").response(id.as_ref())).unwrap()
+        };
+        assert_eq!(response(None)["id"], Value::Null);
+        assert!(response(None).as_object().unwrap().contains_key("id"));
+        assert_eq!(response(Some(RequestId::Number(7)))["id"], 7);
+        assert_eq!(response(None)["error"]["code"], -32_601);
+    }
+
+    #[test]
+    fn a_missing_resource_has_the_code_of_the_revision() {
+        let codes = Revision::ALL.map(|revision| Refusal::resource("svc://x", revision).code());
+        assert_eq!(codes, [-32_602, -32_002, -32_002, -32_002, -32_002]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The revisions of the protocol, and what each of them has.
+
+use rmcp::model::ProtocolVersion;
+use serde_json::{Value, json};
+
+/// A revision of the Model Context Protocol, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    /// Revision 2024-11-05.
+    V20241105,
+    /// Revision 2025-03-26.
+    V20250326,
+    /// Revision 2025-06-18.
+    V20250618,
+    /// Revision 2025-11-25.
+    V20251125,
+    /// Revision 2026-07-28, stated by each request.
+    V20260728,
+}
+
+impl Revision {
+    /// All revisions, newest first.
+    pub const ALL: [Self; 5] =
+        [Self::V20260728, Self::V20251125, Self::V20250618, Self::V20250326, Self::V20241105];
+
+    /// The newest revision that has a handshake.
+    pub const NEWEST_WITH_HANDSHAKE: Self = Self::V20251125;
+
+    /// The revision of a request that says nothing of it.
+    pub const UNSTATED: Self = Self::V20250326;
+
+    /// Returns the revision of this date.
+    pub fn of(date: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.date() == date)
+    }
+
+    /// Returns the date that names it.
+    pub fn date(self) -> &'static str {
+        match self {
+            Self::V20241105 => "2024-11-05",
+            Self::V20250326 => "2025-03-26",
+            Self::V20250618 => "2025-06-18",
+            Self::V20251125 => "2025-11-25",
+            Self::V20260728 => "2026-07-28",
+        }
+    }
+
+    /// Returns what `initialize` answers to a client that asks for `date`.
+    pub fn agreed(date: &str) -> Self {
+        Self::of(date).filter(|revision| revision.has_handshake()).unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
+    }
+
+    /// Returns whether each request states its revision, capabilities and client, and each result its type.
+    ///
+    /// There is no `initialize`, no `ping` and no `resources/subscribe` then; a result says how long it may
+    /// be cached, and a method that does not exist is 404 over HTTP.
+    pub fn is_stateless(self) -> bool {
+        self >= Self::V20260728
+    }
+
+    /// Returns whether it begins with `initialize`.
+    pub fn has_handshake(self) -> bool {
+        !self.is_stateless()
+    }
+
+    /// Returns whether several messages may be sent as one array.
+    pub fn has_batches(self) -> bool {
+        self == Self::V20250326
+    }
+
+    /// Returns whether the HTTP transport has sessions.
+    pub fn has_sessions(self) -> bool {
+        self == Self::V20241105
+    }
+
+    /// Returns whether tools have output schemas and titles, and results structured content.
+    ///
+    /// They came with 2025-06-18. A request that states no revision counts as one of 2025-03-26, whatever its
+    /// client knows, and clients ignore members that they do not know; so that revision has them here, too.
+    pub fn has_structured_content(self) -> bool {
+        self >= Self::UNSTATED
+    }
+
+    /// Returns whether completion of arguments is a capability.
+    pub fn has_completions(self) -> bool {
+        self >= Self::V20250326
+    }
+
+    /// Returns the code of the error for a resource that does not exist.
+    pub fn resource_missing_code(self) -> i32 {
+        if self.is_stateless() { -32_602 } else { -32_002 }
+    }
+
+    /// Returns it in the type of the protocol's model.
+    pub fn version(self) -> ProtocolVersion {
+        match self {
+            Self::V20241105 => ProtocolVersion::V_2024_11_05,
+            Self::V20250326 => ProtocolVersion::V_2025_03_26,
+            Self::V20250618 => ProtocolVersion::V_2025_06_18,
+            Self::V20251125 => ProtocolVersion::V_2025_11_25,
+            Self::V20260728 => ProtocolVersion::V_2026_07_28,
+        }
+    }
+
+    /// Returns the dates of all revisions as JSON, newest first.
+    pub fn dates() -> Value {
+        json!(Self::ALL.map(Self::date))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_name_revisions_and_order_them() {
+        for pair in Revision::ALL.windows(2) {
+            assert!(pair[0] > pair[1] && pair[0].date() > pair[1].date());
+        }
+        for revision in Revision::ALL {
+            assert_eq!(Revision::of(revision.date()), Some(revision));
+            assert_eq!(revision.version().as_str(), revision.date());
+            assert_eq!(revision.version().has_initialize(), revision.has_handshake());
+        }
+        assert_eq!(ProtocolVersion::KNOWN_VERSIONS.len(), Revision::ALL.len());
+    }
+
+    #[test]
+    fn a_handshake_agrees_on_a_revision_that_has_one() {
+        for date in ["2026-07-28", "2031-01-01", "", "1"] {
+            assert_eq!(Revision::agreed(date), Revision::V20251125, "{date}");
+        }
+        assert_eq!(Revision::agreed("2024-11-05"), Revision::V20241105);
+    }
+}

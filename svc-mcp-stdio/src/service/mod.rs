@@ -1,0 +1,157 @@
+//! The service as an offer: its operations are the tools.
+//!
+//! Which tools a caller is shown follows from its capabilities and its view. Authorization is left to the
+//! core, at each call.
+
+mod told;
+mod tools;
+
+use futures_util::future::BoxFuture;
+use rmcp::model::{
+    CompleteRequestParams, GetPromptRequestParams, RequestId, ServerCapabilities, SubscriptionFilter,
+};
+use serde_json::{Map, Value};
+use svc_core::op::mcp;
+use svc_core::{Code, Error, Service};
+
+use crate::answered::{Answered, LONG_TTL_MS, Scope};
+use crate::asked::Asked;
+use crate::catalogue::{Audience, Catalogue, Shape};
+use crate::offer::{Call, Manner, Offer, Outcome};
+use crate::outlet::Outlet;
+use crate::refusal::{Fault, Refusal};
+
+const INSTRUCTIONS: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
+1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
+2. `claim_next_thread` claims the next task that you can do and returns it with a lease; with `acknowledge` \
+and `include_context` you have started it, and have its brief. If it returns no thread there is nothing to \
+do, and `wait_for_ready` waits until there is.\n\
+3. `get_thread_context` returns the brief of any thread. Use `post_message` to tell the others what you are \
+doing.\n\
+4. While you work, call `renew_claim` before the lease expires. A lapsed claim goes to somebody else, and \
+its lease id is rejected from then on.\n\
+5. `set_thread_result` records the outcome, and with an `action` changes the thread's state, too. If you \
+cannot finish, call `release_claim`.\n\
+An error says what was rejected, with a stable code in brackets, why, and what to do.";
+
+/// The offer of one service.
+pub(crate) struct ServiceOffer {
+    service: Service,
+    catalogue: Catalogue,
+}
+
+impl ServiceOffer {
+    /// Offers the operations of a service.
+    pub fn new(service: Service) -> Self {
+        let catalogue = Catalogue::of(service.table());
+        Self { service, catalogue }
+    }
+
+    async fn list(&self, asked: &Asked) -> Outcome {
+        let is_profile = asked.view.profile().is_some();
+        let held = match is_profile {
+            true => None,
+            false => Some(asked.principal.capabilities(&self.service).await?),
+        };
+        let audience = Audience {
+            held,
+            is_anonymous: asked.principal.is_anonymous(),
+            view: asked.view.clone(),
+            shape: Shape::for_client(asked.revision, asked.shows_cards()),
+        };
+        let list = self.catalogue.list(audience);
+        let mut members = Vec::with_capacity(list.len() + 8);
+        members.extend_from_slice(br#""tools":"#);
+        members.extend_from_slice(&list);
+        let scope = if is_profile { Scope::Public } else { Scope::Private };
+        Ok(Answered::raw(members).cached(LONG_TTL_MS, scope))
+    }
+}
+
+impl Offer for ServiceOffer {
+    fn declares(&self, _: &Asked) -> ServerCapabilities {
+        let mut declared = ServerCapabilities::builder().enable_tools().build();
+        declared.logging = Some(Map::new());
+        declared
+    }
+
+    fn instructions(&self, asked: &Asked) -> &'static str {
+        asked.view.profile().map_or(INSTRUCTIONS, |profile| profile.instructions())
+    }
+
+    fn manner(&self, tool: &str) -> Manner {
+        let entry = self.catalogue.entry(tool);
+        entry.map(|entry| Manner { waits: entry.waits(), changes: entry.changes() }).unwrap_or_default()
+    }
+
+    fn input_schema(&self, tool: &str) -> Option<Value> {
+        self.catalogue.entry(tool).map(|entry| entry.operation.input_schema())
+    }
+
+    fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.list(asked))
+    }
+
+    fn call<'a>(&'a self, asked: &'a Asked, call: Call, outlet: &'a Outlet) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.call_tool(asked, call, outlet))
+    }
+
+    fn resources<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("resources/list")) })
+    }
+
+    fn templates<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("resources/templates/list")) })
+    }
+
+    fn read<'a>(&'a self, _: &'a Asked, _: String) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("resources/read")) })
+    }
+
+    fn prompts<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("prompts/list")) })
+    }
+
+    fn prompt<'a>(&'a self, _: &'a Asked, _: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("prompts/get")) })
+    }
+
+    fn complete<'a>(&'a self, _: &'a Asked, _: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("completion/complete")) })
+    }
+
+    fn subscribe<'a>(&'a self, _: &'a Asked, _: String, _: bool) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("resources/subscribe")) })
+    }
+
+    fn listen<'a>(
+        &'a self,
+        _: &'a Asked,
+        _: &'a RequestId,
+        _: SubscriptionFilter,
+        _: &'a Outlet,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async { Err(Refusal::method("subscriptions/listen")) })
+    }
+
+    fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal> {
+        Box::pin(async move {
+            let error = Error::malformed(refusal.message().to_owned());
+            let error = asked.principal.refuse(&self.service, error).await;
+            match error.code() {
+                Code::Malformed if refusal.fault == Fault::Params => refusal.with_problem(error),
+                Code::Malformed => refusal,
+                _ => Refusal::of(error),
+            }
+        })
+    }
+}
+
+/// Returns the outcome of a call that an operation has refused.
+fn refused(tool: &str, error: Error) -> Outcome {
+    match mcp::error_form(error.code()) {
+        mcp::ErrorForm::Error(_) => Err(Refusal::of(error)),
+        mcp::ErrorForm::Result => Ok(told::refusal(tool, &error)),
+    }
+}

@@ -1,0 +1,52 @@
+//! What a model reads of a call: the output, what to do next, or why the call was refused.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::json;
+use svc_core::Error;
+use svc_core::op::mcp;
+
+use crate::answered::{Answered, push_as_string};
+use crate::revision::Revision;
+
+/// Returns the result of a call with the output of its operation, as text and as structured content.
+///
+/// The output is JSON. It is not parsed.
+pub(super) fn output(tool: &str, output: &[u8], revision: Revision) -> Answered {
+    let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
+    members.extend_from_slice(br#""content":[{"type":"text","text":"#);
+    push_as_string(&mut members, output);
+    members.push(b'}');
+    if let Some(hint) = hint(tool, output) {
+        members.extend_from_slice(br#",{"type":"text","text":"#);
+        push_as_string(&mut members, hint.as_bytes());
+        members.push(b'}');
+    }
+    members.push(b']');
+    if revision.has_structured_content() {
+        members.extend_from_slice(br#","structuredContent":"#);
+        // A line of a pipe and the data of an event are one line; in JSON line breaks are only between
+        // values.
+        members.extend(output.iter().copied().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+    }
+    members.extend_from_slice(br#","isError":false"#);
+    Answered::raw(members)
+}
+
+/// Returns what to do about an empty output.
+fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
+    match tool {
+        "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {
+            Some("Nothing is there to claim now. wait_for_ready waits until there is.")
+        }
+        _ => None,
+    }
+}
+
+/// Returns the result of a refused call: text for the model, and for programs the problem in the metadata.
+///
+/// The problem is not structured content, which would have to match the tool's output schema: clients reject
+/// a result that does not.
+pub(super) fn refusal(tool: &str, error: &Error) -> Answered {
+    let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
+    Answered::of(&result).with_meta(mcp::PROBLEM, json!(error.problem()))
+}

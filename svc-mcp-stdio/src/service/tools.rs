@@ -1,0 +1,109 @@
+//! Calling tools: operations of the service.
+
+use std::time::{Duration, Instant};
+
+use rmcp::model::ProgressToken;
+use serde::Deserialize;
+use serde_json::json;
+use svc_core::limits::{WAIT_DEFAULT_SECS, WAIT_INPUT_MAX_BYTES};
+use svc_core::op::Input;
+use svc_core::text::echo;
+use svc_core::{Code, Error, Result};
+use tokio::time::interval_at;
+
+use super::{ServiceOffer, refused, told};
+use crate::asked::Asked;
+use crate::catalogue::Entry;
+use crate::log_level::LogLevel;
+use crate::offer::{Call, Outcome};
+use crate::outlet::Outlet;
+use crate::refusal::Refusal;
+
+/// How often a wait reports its progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+
+/// The output of a wait that ends before its time.
+const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
+
+impl ServiceOffer {
+    pub(super) async fn call_tool(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
+        let entry = self.catalogue.entry(&call.name).filter(|entry| asked.view.shows(&entry.operation));
+        let Some(entry) = entry else {
+            return Err(Refusal::params(format!(
+                "there is no tool called \"{}\"; see tools/list",
+                echo(&call.name)
+            )));
+        };
+        let tool = entry.operation.name();
+        if entry.waits() && call.size > WAIT_INPUT_MAX_BYTES {
+            let refusal = asked.principal.refuse(&self.service, large_wait()).await;
+            return refused(tool, refusal);
+        }
+        let begun = Instant::now();
+        let run = self.run(asked, entry, &call);
+        let outcome = match asked.progress.as_ref().filter(|_| entry.waits()) {
+            Some(token) => reporting(run, token, wait_secs(&call), outlet).await,
+            None => run.await,
+        };
+        if asked.logs(LogLevel::Debug) {
+            let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let lsn = asked.principal.room_lsn();
+            outlet.log(LogLevel::Debug, &json!({"operation": tool, "ms": took, "lsn": lsn}));
+        }
+        match outcome {
+            Ok(output) => Ok(told::output(tool, &output, asked.revision)),
+            Err(error) => refused(tool, error),
+        }
+    }
+
+    /// Runs the operation and returns its output, as JSON.
+    async fn run(&self, asked: &Asked, entry: &Entry, call: &Call) -> Result<Vec<u8>> {
+        let principal = &asked.principal;
+        let input = Input::json(call.arguments.clone());
+        let asking = principal.request(&self.service, &entry.operation, &input);
+        let outcome = tokio::select! {
+            outcome = asking => outcome,
+            () = principal.deadline_passed(), if entry.waits() => return Ok(TIMED_OUT.to_vec()),
+        };
+        principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+        outcome?.body()
+    }
+}
+
+/// Runs a wait and says meanwhile for how many seconds it has waited.
+async fn reporting<T>(
+    wait: impl Future<Output = T>,
+    token: &ProgressToken,
+    total: u32,
+    outlet: &Outlet,
+) -> T {
+    let mut wait = std::pin::pin!(wait);
+    let begun = tokio::time::Instant::now();
+    let mut ticks = interval_at(begun + PROGRESS_EVERY, PROGRESS_EVERY);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut wait => return outcome,
+            _ = ticks.tick() => {
+                let waited = u32::try_from(begun.elapsed().as_secs()).unwrap_or(u32::MAX);
+                outlet.progress(token, waited, total, "waiting");
+            }
+        }
+    }
+}
+
+/// Returns for how many seconds a call wants to wait.
+fn wait_secs(call: &Call) -> u32 {
+    #[derive(Deserialize)]
+    struct Wait {
+        timeout_secs: Option<u32>,
+    }
+    let asked = serde_json::from_slice(&call.arguments).ok().and_then(|wait: Wait| wait.timeout_secs);
+    asked.unwrap_or(u32::try_from(WAIT_DEFAULT_SECS).unwrap_or_default())
+}
+
+/// Returns the error for a wait in a message that is too large.
+fn large_wait() -> Error {
+    let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
+    Error::new(Code::BodyTooLarge, detail)
+}

@@ -1,0 +1,163 @@
+//! Which tools a client is shown: all, those of a profile, or the ones that it has chosen.
+//!
+//! What is not shown cannot be called either. The words for choosing are those of other servers: toolsets
+//! (the areas of the service, and the profiles), single tools, and reading only.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use clap::Args;
+use svc_core::op::{Operation, Table};
+use svc_core::text::{echo, nearest};
+
+use crate::profiles::Profile;
+
+/// The toolset of all tools.
+const ALL: &str = "all";
+
+/// A selection of tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct View {
+    profile: Option<Profile>,
+    /// The names of what was chosen; all tools if none.
+    chosen: Option<Arc<BTreeSet<&'static str>>>,
+    reads_only: bool,
+}
+
+/// What a client has chosen, in its own words.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Choice {
+    /// Show only the tools of these toolsets, separated by commas: areas, worker, reviewer, all
+    #[arg(long, value_name = "NAMES")]
+    pub toolsets: Option<String>,
+    /// Show only these tools, separated by commas, beside those of the toolsets
+    #[arg(long, value_name = "NAMES")]
+    pub tools: Option<String>,
+    /// Show only tools that change nothing
+    #[arg(long = "read-only")]
+    pub reads_only: bool,
+}
+
+impl View {
+    /// Returns the view of a profile.
+    pub fn of(profile: Profile) -> Self {
+        Self { profile: Some(profile), ..Self::default() }
+    }
+
+    /// Returns the view that a client has chosen, or what is wrong with a word of it.
+    pub fn chosen(table: &Table, choice: &Choice) -> Result<Self, String> {
+        let mut chosen = BTreeSet::new();
+        let mut has_all = choice.toolsets.is_none() && choice.tools.is_none();
+        for word in words(choice.toolsets.as_deref()) {
+            has_all |= word == ALL;
+            chosen.extend(toolset(table, word)?);
+        }
+        for word in words(choice.tools.as_deref()) {
+            chosen.insert(tool(table, word)?);
+        }
+        Ok(Self {
+            profile: None,
+            chosen: (!has_all).then(|| Arc::new(chosen)),
+            reads_only: choice.reads_only,
+        })
+    }
+
+    /// Returns whether it shows an operation.
+    pub fn shows(&self, operation: &Operation) -> bool {
+        let name = operation.name();
+        self.profile.is_none_or(|profile| profile.tools().contains(&name))
+            && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(name))
+            && (!self.reads_only || operation.effect().changes_nothing())
+    }
+
+    /// Returns the profile that it is of.
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile
+    }
+}
+
+/// Returns the names of the toolsets.
+pub fn toolsets(table: &Table) -> Vec<&'static str> {
+    let areas = tools(table).map(|operation| operation.docs().area);
+    let names: BTreeSet<&str> = areas.chain(Profile::ALL.map(Profile::name)).chain([ALL]).collect();
+    names.into_iter().collect()
+}
+
+fn tools(table: &Table) -> impl Iterator<Item = &Operation> {
+    table.operations().filter(|operation| !operation.http().rest_only)
+}
+
+fn words(list: Option<&str>) -> impl Iterator<Item = &str> {
+    list.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+fn toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
+    if let Some(profile) = Profile::ALL.into_iter().find(|profile| profile.name() == word) {
+        return Ok(profile.tools().to_vec());
+    }
+    if word == ALL {
+        return Ok(Vec::new());
+    }
+    let names: Vec<_> =
+        tools(table).filter(|operation| operation.docs().area == word).map(Operation::name).collect();
+    if names.is_empty() { Err(unknown("toolset", word, &toolsets(table))) } else { Ok(names) }
+}
+
+fn tool(table: &Table, word: &str) -> Result<&'static str, String> {
+    let names: Vec<&str> = tools(table).map(Operation::name).collect();
+    match tools(table).find(|operation| operation.name() == word) {
+        Some(operation) => Ok(operation.name()),
+        None => Err(unknown("tool", word, &names)),
+    }
+}
+
+fn unknown(kind: &str, word: &str, known: &[&str]) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("there is no {kind} {}; did you mean {near}?", echo(word)),
+        None if known.len() > 60 => format!("there is no {kind} {}; see tools/list", echo(word)),
+        None => format!("there is no {kind} {}; there are {}", echo(word), known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_core::operation_table;
+
+    use super::*;
+
+    fn of(toolsets: Option<&str>, tools: Option<&str>) -> Choice {
+        Choice { toolsets: toolsets.map(str::to_owned), tools: tools.map(str::to_owned), reads_only: false }
+    }
+
+    fn shown(choice: &Choice) -> Vec<&'static str> {
+        let table = operation_table().unwrap();
+        let view = View::chosen(&table, choice).unwrap();
+        let mut names: Vec<_> =
+            tools(&table).filter(|operation| view.shows(operation)).map(Operation::name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn words_choose_tools() {
+        let all = shown(&Choice::default());
+        assert_eq!(shown(&of(Some("all"), None)), all);
+        assert_eq!(shown(&of(Some("claims,all"), None)), all);
+        assert_eq!(shown(&of(None, Some(" whoami , claim_thread"))), vec!["claim_thread", "whoami"]);
+        let claims = shown(&of(Some("claims"), None));
+        assert!(claims.contains(&"claim_thread") && !claims.contains(&"whoami"), "{claims:?}");
+        assert_eq!(shown(&of(Some("claims"), Some("whoami"))).len(), claims.len() + 1);
+        let reads = shown(&Choice { reads_only: true, ..of(Some("worker"), None) });
+        assert!(reads.contains(&"whoami") && !reads.contains(&"claim_thread"), "{reads:?}");
+        assert_eq!(shown(&of(Some(""), None)), Vec::<&str>::new(), "none was chosen");
+    }
+
+    #[test]
+    fn an_unknown_word_is_told_with_the_nearest() {
+        let table = operation_table().unwrap();
+        let refused = |choice: Choice| View::chosen(&table, &choice).unwrap_err();
+        assert_eq!(refused(of(Some("claim"), None)), "there is no toolset claim; did you mean claims?");
+        let tool = of(None, Some("clam_thread"));
+        assert_eq!(refused(tool), "there is no tool clam_thread; did you mean claim_thread?");
+    }
+}
