@@ -68,8 +68,10 @@ macro_rules! codes {
 
 codes! {
     /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
+    ///
+    /// `errors` has each field that is, at most 8, and what is expected of it.
     Malformed = "malformed-request", 400, "The request could not be read",
-        "Correct the field that the detail names.";
+        "Correct the fields that the detail names.";
     /// No credential came with the request, or it is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
         "Send a live token as `Authorization: Bearer`.";

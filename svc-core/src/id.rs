@@ -1,7 +1,8 @@
 //! Identifiers: one newtype per kind of object.
 //!
 //! An id of a thread therefore cannot be passed where that of a channel is wanted. All are UUIDs (RFC 9562,
-//! version 7), minted by the service from its own clock and entropy.
+//! version 7), minted by the service from its own clock and entropy. A type says which operation lists its
+//! ids, so that whoever sends something else is told where to find one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,13 @@ use crate::store::{FromValue, Param, ToParam, Value};
 pub trait Id: Copy + From<Uuid> + Into<Uuid> {}
 
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+    ($($(#[$doc:meta])* $name:ident $(, listed by $listed:literal)?;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[derive(Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         #[schemars(inline)]
+        $(#[schemars(extend("x-listed-by" = $listed))])?
         pub struct $name(Uuid);
 
         impl Id for $name {}
@@ -46,53 +48,53 @@ macro_rules! ids {
 
 ids! {
     /// A workspace's id.
-    WorkspaceId,
+    WorkspaceId, listed by "whoami";
     /// A member's id.
-    MemberId,
+    MemberId, listed by "list_members";
     /// An API token's id.
-    TokenId,
+    TokenId, listed by "list_tokens";
     /// A delegation grant's id.
-    GrantId,
+    GrantId, listed by "list_delegation_grants";
     /// An app's id.
-    AppId,
+    AppId, listed by "list_apps";
     /// An app installation's id.
-    InstallationId,
+    InstallationId, listed by "list_app_installations";
     /// The id of a browser's session.
-    SessionId,
+    SessionId;
     /// A share ticket's id.
-    ShareTicketId,
+    ShareTicketId, listed by "list_share_tickets";
     /// A legal hold's id.
-    HoldId,
+    HoldId, listed by "list_legal_holds";
     /// The id of an import.
-    ImportId,
+    ImportId;
     /// The id of a SCIM group.
-    GroupId,
+    GroupId;
     /// A channel's id.
-    ChannelId,
+    ChannelId, listed by "list_channels";
     /// A dead letter's id.
-    DeadLetterId,
+    DeadLetterId, listed by "list_dead_letters";
     /// A thread's id. A thread is a task.
-    ThreadId,
+    ThreadId, listed by "list_workspace_threads";
     /// A message's id.
-    MessageId,
+    MessageId, listed by "list_messages";
     /// The id of a relation between two messages.
-    RelationId,
+    RelationId, listed by "list_message_relations";
     /// A vote's id.
-    VoteId,
+    VoteId, listed by "list_votes";
     /// A memory block's id.
-    BlockId,
+    BlockId, listed by "list_memory_blocks";
     /// The id of a code that was asked for.
-    CodeId,
+    CodeId;
     /// The id of a browser's subscription for web push.
-    SubscriptionId,
+    SubscriptionId;
     /// A review's id.
-    ReviewId,
+    ReviewId, listed by "list_reviews";
     /// The id of a finding of a review.
-    FindingId,
+    FindingId, listed by "list_reviews";
     /// An approval gate's id.
-    GateId,
+    GateId, listed by "list_approval_gates";
     /// The fencing id of one claim: fresh whenever a thread changes hands.
-    LeaseId,
+    LeaseId, listed by "list_active_claims";
 }
 
 impl WorkspaceId {

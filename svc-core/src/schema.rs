@@ -15,22 +15,46 @@ pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// The keyword of an id that names the operation which lists such ids; it is in no published schema.
+pub(crate) const LISTED_BY: &str = "x-listed-by";
+
 /// The schema of what is read, without references.
 pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
+    let mut schema = walked_input(schema);
+    publish(&mut schema);
+    schema
+}
+
+/// The schema of what is read, without references, and with what is not published.
+pub(crate) fn walked_input(schema: SchemaOf) -> Value {
     inlined(schema, SchemaSettings::draft2020_12().for_deserialize())
 }
 
 /// The schema of what is written, without references.
 pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
-    inlined(schema, SchemaSettings::draft2020_12().for_serialize())
+    let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
+    publish(&mut schema);
+    schema
 }
 
 fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema = schema(&mut settings.into_generator()).to_value();
-    unwrap_descriptions(&mut schema);
-    schema
+    schema(&mut settings.into_generator()).to_value()
+}
+
+/// Returns the values that a schema allows, if it allows these alone, besides null.
+pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
+    if let Some(only) = schema.get("const") {
+        return Some(vec![only]);
+    }
+    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
+        return Some(options.iter().filter(|option| !option.is_null()).collect());
+    }
+    let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
+    let each = alternatives.iter().filter(|it| !is_null(it)).map(one_of_options);
+    each.collect::<Option<Vec<_>>>().map(|options| options.concat())
 }
 
 /// An object with the members of all alternatives, of which those are required that each requires.
@@ -92,14 +116,14 @@ impl Components {
     /// Returns a reference to it, or the schema itself if it has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
-        unwrap_descriptions(&mut schema);
+        publish(&mut schema);
         schema
     }
 
     /// The schemas by name.
     pub fn into_map(mut self) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
-        named.values_mut().for_each(unwrap_descriptions);
+        named.values_mut().for_each(publish);
         share_members(&mut named);
         named
     }
@@ -152,18 +176,19 @@ fn embeds(schema: &Value, parent: &Value) -> bool {
         && required(parent).iter().all(|name| names.contains(name))
 }
 
-/// Joins the lines of each paragraph in every description.
-fn unwrap_descriptions(schema: &mut Value) {
+/// Joins the lines of each paragraph in every description, and removes what is not published.
+fn publish(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
+            members.remove(LISTED_BY);
             for (name, member) in members.iter_mut() {
                 match member {
                     Value::String(text) if name == "description" => *text = unwrapped(text),
-                    member => unwrap_descriptions(member),
+                    member => publish(member),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(unwrap_descriptions),
+        Value::Array(items) => items.iter_mut().for_each(publish),
         _ => {}
     }
 }

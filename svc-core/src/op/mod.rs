@@ -15,7 +15,7 @@ pub(crate) use crate::log::batch::ImportedHead;
 pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
 pub(crate) use call::credential::secret_hash;
 pub use call::credential::{Credential, SESSION_COOKIE, SessionKey, read_credential};
-pub use call::input::{decode, decode_object};
+pub use call::input::{decode, decode_frame, decode_object};
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};

@@ -7,6 +7,7 @@ mod borders;
 mod callers;
 mod chores;
 mod extension;
+mod faults;
 mod homed;
 mod hooks;
 mod input;

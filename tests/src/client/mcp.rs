@@ -103,6 +103,11 @@ fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
     for said in [operation.name().to_owned(), last_segment("type"), last_segment("title")] {
         assert!(text.contains(&said), "{operation:?}: the text does not say {said}: {text}");
     }
-    assert!(text.contains(problem["detail"].as_str().unwrap()), "{operation:?}: {text}");
+    // Several faults of an input are told one by one.
+    let faults = problem["errors"].as_array().filter(|faults| faults.len() > 1);
+    let details = faults.map_or(vec![problem], |faults| faults.iter().collect());
+    for detail in details {
+        assert!(text.contains(detail["detail"].as_str().unwrap()), "{operation:?}: {text}");
+    }
     problem
 }

@@ -58,7 +58,7 @@ pub struct Asked {
 impl FirstFrame {
     /// Parses the frame.
     pub fn read(text: &str) -> Result<Self> {
-        op::decode(&Input::json(text.to_owned()))
+        op::decode_frame(&Input::json(text.to_owned()))
             .map_err(|error| malformed("the first frame", error.detail()))
     }
 
@@ -114,7 +114,7 @@ pub struct Said {
 impl Said {
     /// Adds a frame. Of several that say where to go on, the last counts; of acknowledgements, the furthest.
     pub fn add(&mut self, text: &str) -> Result<()> {
-        let frame: LaterFrame = op::decode(&Input::json(text.to_owned()))?;
+        let frame: LaterFrame = op::decode_frame(&Input::json(text.to_owned()))?;
         match (frame.after_id, frame.ack) {
             (Some(after_id), None) => self.after_id = Some(after_id.get()),
             (None, Some(ack)) => self.ack = self.ack.max(Some(ack.get())),

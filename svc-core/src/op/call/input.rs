@@ -3,9 +3,14 @@
 //! Text fields (path and query) are parsed by the target type, JSON fields are strict; both are merged into
 //! one flat object in which no name is repeated and none is unknown. One concrete decoder serves all
 //! operations, which keeps the cost of an operation small.
+//!
+//! The decoder stops at the first fault. Of an input that it rejects, all faults are told: those that the
+//! schema finds, and those that only the decoder knows, which is asked again without the fields that are
+//! known to be wrong.
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
@@ -16,26 +21,54 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::json::{self, Strict};
 use crate::limits::JSON_MAX_DEPTH;
+use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
+use crate::schema::{self, SchemaOf};
 use crate::text::{echo, nearest};
 
 /// Decodes a request into an operation's input.
-pub fn decode<T: DeserializeOwned>(input: &Input) -> Result<T> {
-    T::deserialize(Source::Request(input)).map_err(|DecodeError(detail)| Error::malformed(detail))
+///
+/// What rejects it names every field that is wrong, or that is missing.
+pub fn decode<T: DeserializeOwned + JsonSchema>(input: &Input) -> Result<T> {
+    let read = T::deserialize(Source::Request(input));
+    read.map_err(|first| rejected(input, first, schema::of::<T>, rejection::<T>))
 }
 
-/// Decodes an object that has been parsed already, as [`decode`] does.
+/// Returns why entries are rejected, if they are.
+fn rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<DecodeError> {
+    T::deserialize(Source::Entries(entries)).err()
+}
+
+/// Decodes an object of another protocol, such as a frame of a socket, up to its first fault.
+pub fn decode_frame<T: DeserializeOwned>(input: &Input) -> Result<T> {
+    T::deserialize(Source::Request(input)).map_err(Error::from)
+}
+
+/// Decodes an object that has been parsed already, as [`decode_frame`] does.
 pub fn decode_object<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
-    T::deserialize(Source::Object(members)).map_err(|DecodeError(detail)| Error::malformed(detail))
+    T::deserialize(Source::Object(members)).map_err(Error::from)
 }
 
 /// Why an input was rejected, in words for the caller.
 #[derive(Debug)]
-struct DecodeError(String);
+struct DecodeError {
+    /// The field whose value was rejected, if it was one.
+    field: Option<String>,
+    detail: String,
+}
+
+impl DecodeError {
+    fn new(detail: impl Into<String>) -> Self {
+        Self { field: None, detail: detail.into() }
+    }
+}
 
 impl std::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        match &self.field {
+            Some(field) => write!(f, "`{field}`: {}", self.detail),
+            None => f.write_str(&self.detail),
+        }
     }
 }
 
@@ -43,11 +76,62 @@ impl std::error::Error for DecodeError {}
 
 impl serde::de::Error for DecodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self(message.to_string())
+        Self::new(message.to_string())
     }
 }
 
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::malformed(error.to_string())
+    }
+}
+
+/// Returns the error for an input whose decoding failed with `first`: all that is wrong with it.
+///
+/// `again` decodes entries, and returns why they are rejected.
+fn rejected(
+    input: &Input,
+    first: DecodeError,
+    schema: SchemaOf,
+    again: fn(Vec<Entry<'_>>) -> Option<DecodeError>,
+) -> Error {
+    // A body that is not one object, or has a name twice, has no fields to speak of.
+    let Ok(mut entries) = entries(input, None) else { return first.into() };
+    let schema = schema::walked_input(schema);
+    let mut faults = faults::of_object(&schema, &values(&schema, &entries));
+    let is_known = |name: &str| schema.get("properties").is_none_or(|known| known.get(name).is_some());
+    entries.retain(|(name, _)| is_known(name) && !faults.iter().any(|fault| fault.is_in(name)));
+    while faults.len() < FAULTS_MAX {
+        let Some(DecodeError { field: Some(field), detail }) = again(entries.clone()) else { break };
+        entries.retain(|(name, _)| *name != field);
+        faults.push(Fault::new(&field, detail));
+    }
+    faults.truncate(FAULTS_MAX);
+    if faults.is_empty() {
+        return first.into();
+    }
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Error::malformed(told.join("; ")).with(ERRORS, faults)
+}
+
+/// The member of a problem that has each fault by itself.
+pub(in crate::op) const ERRORS: &str = "errors";
+
+/// Returns the values of all entries that have one, as the schema expects them.
+fn values(schema: &Value, entries: &[Entry<'_>]) -> Map<String, Value> {
+    let member = |name: &str| schema.get("properties").and_then(|members| members.get(name));
+    let value = |(name, node): &Entry<'_>| {
+        let value = match node {
+            Node::Json(value) => value.clone(),
+            Node::Text(texts) => faults::of_texts(member(name).unwrap_or(&Value::Null), texts),
+        };
+        (name.clone().into_owned(), value)
+    };
+    entries.iter().map(value).collect()
+}
+
 /// One field's value, whatever its source.
+#[derive(Clone)]
 enum Node<'r> {
     Json(Value),
     Text(Texts<'r>),
@@ -63,6 +147,8 @@ type Entry<'r> = (Cow<'r, str>, Node<'r>);
 enum Source<'r> {
     Request(&'r Input),
     Object(Map<String, Value>),
+    /// Fields that were read before, and are known.
+    Entries(Vec<Entry<'r>>),
 }
 
 impl Source<'_> {
@@ -73,8 +159,9 @@ impl Source<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
-            Self::Request(input) => Fields::of(input, known)?,
+            Self::Request(input) => Fields::of(entries(input, Some(known))?),
             Self::Object(members) => Fields::of_object(members, known)?,
+            Self::Entries(entries) => Fields::of(entries),
         })
     }
 }
@@ -108,26 +195,32 @@ struct Fields<'r> {
 }
 
 impl<'r> Fields<'r> {
-    /// Reads the fields, up to the first that is not `known`.
-    fn of(input: &'r Input, known: &'static [&'static str]) -> Result<Self, DecodeError> {
-        let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.len());
-        for (name, text) in &input.text {
-            check_known(name, known)?;
-            match entries.iter_mut().find(|(given, _)| given == name) {
-                Some((_, Node::Text(texts))) => texts.push(text),
-                _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
-            }
-        }
-        read_body(&input.body, known, &mut entries)?;
-        Ok(Self { entries: entries.into_iter(), value: None })
+    fn of(entries: Vec<Entry<'r>>) -> Self {
+        Self { entries: entries.into_iter(), value: None }
     }
 
     fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, DecodeError> {
         members.keys().try_for_each(|name| check_known(name, known))?;
-        let entries: Vec<Entry<'r>> =
-            members.into_iter().map(|(name, value)| (Cow::Owned(name), Node::Json(value))).collect();
-        Ok(Self { entries: entries.into_iter(), value: None })
+        let entries = members.into_iter().map(|(name, value)| (Cow::Owned(name), Node::Json(value)));
+        Ok(Self::of(entries.collect()))
     }
+}
+
+/// The names of the fields that a type has; none where they are not looked at.
+type Known = Option<&'static [&'static str]>;
+
+/// Reads the fields of a request, up to the first that is not `known`.
+fn entries<'r>(input: &'r Input, known: Known) -> Result<Vec<Entry<'r>>, DecodeError> {
+    let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.map_or(0, <[_]>::len));
+    for (name, text) in &input.text {
+        known.map_or(Ok(()), |known| check_known(name, known))?;
+        match entries.iter_mut().find(|(given, _)| given == name) {
+            Some((_, Node::Text(texts))) => texts.push(text),
+            _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
+        }
+    }
+    read_body(&input.body, known, &mut entries)?;
+    Ok(entries)
 }
 
 fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeError> {
@@ -135,7 +228,7 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
         return Ok(());
     }
     let sent = echo(name);
-    Err(DecodeError(match nearest(name, known) {
+    Err(DecodeError::new(match nearest(name, known) {
         Some(near) => format!("unknown field `{sent}`, did you mean `{near}`?"),
         None if known.is_empty() => format!("unknown field `{sent}`: the operation takes no input"),
         None => format!("unknown field `{sent}`, expected {}", known.join(", ")),
@@ -145,11 +238,7 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
 /// Adds the body's members.
 ///
 /// Rejects a body that is not one object without repeated names, or that is nested deeper than the limit.
-fn read_body(
-    body: &[u8],
-    known: &'static [&'static str],
-    entries: &mut Vec<Entry<'_>>,
-) -> Result<(), DecodeError> {
+fn read_body(body: &[u8], known: Known, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
@@ -161,17 +250,17 @@ fn read_body(
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    read.map_err(|error| DecodeError(format!("the body cannot be decoded: {error}")))?;
+    read.map_err(|error| DecodeError::new(format!("the body cannot be decoded: {error}")))?;
     let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
     if entries.iter().skip(given).any(|(_, node)| is_too_deep(node)) {
-        return Err(DecodeError(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
+        return Err(DecodeError::new(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
     }
     Ok(())
 }
 
 /// Reads the members of a JSON object, up to the first that is rejected.
 struct Members<'a, 'r> {
-    known: &'static [&'static str],
+    known: Known,
     entries: &'a mut Vec<Entry<'r>>,
     /// Why one was rejected.
     refusal: &'a mut Option<DecodeError>,
@@ -179,12 +268,12 @@ struct Members<'a, 'r> {
 
 impl Members<'_, '_> {
     fn check(&self, name: &str) -> Result<(), DecodeError> {
-        check_known(name, self.known)?;
+        self.known.map_or(Ok(()), |known| check_known(name, known))?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(()),
-            Some((_, Node::Json(_))) => Err(DecodeError(json::twice(name))),
+            Some((_, Node::Json(_))) => Err(DecodeError::new(json::twice(name))),
             Some((_, Node::Text(_))) => {
-                Err(DecodeError(format!("the field `{name}` is given in the address and in the body")))
+                Err(DecodeError::new(format!("the field `{name}` is given in the address and in the body")))
             }
         }
     }
@@ -230,13 +319,13 @@ impl<'de> MapAccess<'de> for Fields<'_> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeError> {
         let Some((name, node)) = self.value.take() else {
-            return Err(DecodeError("there is no value to decode".to_owned()));
+            return Err(DecodeError::new("there is no value to decode"));
         };
         let read = match node {
-            Node::Json(value) => seed.deserialize(value).map_err(|error| DecodeError(error.to_string())),
+            Node::Json(value) => seed.deserialize(value).map_err(|error| DecodeError::new(error.to_string())),
             Node::Text(texts) => seed.deserialize(TextValue(texts)),
         };
-        read.map_err(|DecodeError(detail)| DecodeError(format!("`{name}`: {detail}")))
+        read.map_err(|error| DecodeError { field: Some(name.into_owned()), detail: error.detail })
     }
 }
 
@@ -250,13 +339,13 @@ impl<'r> TextValue<'r> {
         let mut texts = self.0.into_iter();
         match (texts.next(), texts.next()) {
             (Some(text), None) => Ok(text),
-            _ => Err(DecodeError("given more than once".to_owned())),
+            _ => Err(DecodeError::new("given more than once")),
         }
     }
 
     fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, DecodeError> {
         let text = self.single()?;
-        text.parse().map_err(|_| DecodeError(format!("expected {wanted}, found \"{}\"", echo(text))))
+        text.parse().map_err(|_| DecodeError::new(format!("expected {wanted}, found \"{}\"", echo(text))))
     }
 }
 
@@ -343,7 +432,8 @@ mod tests {
     use crate::id::ThreadId;
     use crate::text::{Count, Patch};
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
     struct Probe {
         thread_id: Option<ThreadId>,
         limit: Option<Count<1, 10>>,
@@ -389,11 +479,11 @@ mod tests {
     fn refusals_name_the_field_and_help() {
         type Case = (&'static [(&'static str, &'static str)], &'static str, &'static str);
         let cases: [Case; 11] = [
-            (&[("limit", "11")], "", "`limit`: expected 1 to 10"),
-            (&[("limit", "x")], "", "`limit`: expected a whole number"),
+            (&[("limit", "11")], "", "`limit`: a whole number from 1 to 10, not 11"),
+            (&[("limit", "x")], "", "`limit`: a whole number from 1 to 10, not \"x\""),
             (&[("flag", "yes")], "", "true or false"),
             (&[("limitt", "1")], "", "did you mean `limit`"),
-            (&[], r#"{"limit":"5"}"#, "`limit`: invalid type: string"),
+            (&[], r#"{"limit":"5"}"#, "`limit`: a whole number from 1 to 10: send 5, not \"5\""),
             (&[("limit", "1"), ("limit", "2")], "", "given more than once"),
             (&[("limit", "1")], r#"{"limit":2}"#, "in the address and in the body"),
             (&[], r#"{"limit":1,"limit":2}"#, "appears twice"),

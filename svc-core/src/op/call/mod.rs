@@ -8,4 +8,5 @@ pub(super) mod caller;
 mod lookup;
 mod payer;
 pub(super) mod request;
+mod faults;
 pub(super) mod input;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
+use crate::op::call::input::ERRORS;
 use crate::op::declare::operation::{Effect, Operation};
 use crate::op::declare::table::Table;
 use crate::page::CURSOR_PATTERN;
@@ -102,16 +103,30 @@ pub fn error_form(code: Code) -> ErrorForm {
 
 /// Returns the text of an error for a model: what was rejected, why, and what to do.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
-    let (code, problem) = (error.code(), error.problem());
-    let mut text = format!("{tool} was refused: {} ({}). {}", code.title(), code.name(), error.detail());
-    if !text.ends_with('.') {
-        text.push('.');
+    let (code, mut problem) = (error.code(), error.problem());
+    let mut text = format!("{tool} was refused: {} ({}).", code.title(), code.name());
+    match problem.extra.remove(ERRORS) {
+        Some(Value::Array(faults)) if faults.len() > 1 => {
+            faults.iter().for_each(|fault| text.push_str(&fault_line(fault)));
+        }
+        _ => {
+            text = format!("{text} {}", error.detail());
+            if !text.ends_with('.') {
+                text.push('.');
+            }
+        }
     }
     text = format!("{text}\n{}", code.next());
     if !problem.extra.is_empty() {
         text = format!("{text}\n{}", Value::Object(problem.extra));
     }
     text
+}
+
+/// Returns the line that tells one fault of an input.
+fn fault_line(fault: &Value) -> String {
+    let member = |name: &str| fault.get(name).and_then(Value::as_str).unwrap_or_default();
+    format!("\n- `{}`: {}", member("field"), member("detail"))
 }
 
 #[cfg(test)]
@@ -126,6 +141,9 @@ mod tests {
             assert!(text.contains(said), "{text}");
         }
         assert!(text.contains(Code::CloseRefused.next()), "{text}");
+        let faults = json!([{"field": "a", "detail": "missing"}, {"field": "b", "detail": "text, not 5"}]);
+        let text = refusal_text("create_thread", &Error::malformed("a and b").with(ERRORS, faults));
+        assert!(text.contains(".\n- `a`: missing\n- `b`: text, not 5\nCorrect"), "{text}");
     }
 
     #[test]

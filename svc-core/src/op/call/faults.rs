@@ -1,0 +1,457 @@
+//! What is wrong with an input: every fault at once, each with its field, in the terms of JSON.
+//!
+//! A decoder stops at the first fault and speaks of the types of its language. So an input that was rejected
+//! is held against the schema of its operation. That is a closed subset, which the types of inputs make:
+//! types, options, bounds, lengths, formats, items, members. Patterns are left to the decoder, whose own
+//! words say more than a pattern does.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::schema::{LISTED_BY, one_of_options};
+use crate::text::{echo, nearest, shortened, without_secrets};
+use crate::time::Time;
+
+/// Most faults that one error tells.
+pub(super) const FAULTS_MAX: usize = 8;
+
+/// Longest text of the caller's that a fault repeats, in characters.
+const REPEATED_MAX: usize = 40;
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Fault {
+    /// The field; one within another by its path, such as `footprint.items[2].kind`.
+    pub field: String,
+    /// What is expected there, and what was found.
+    pub detail: String,
+}
+
+impl Fault {
+    pub fn new(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            field: without_secrets(echo(field).into_owned().into()).into_owned(),
+            detail: without_secrets(shortened(detail.into())).into_owned(),
+        }
+    }
+
+    /// Returns whether it is about this field of the input, or about something within it.
+    pub fn is_in(&self, name: &str) -> bool {
+        let rest = self.field.strip_prefix(&*echo(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`: {}", self.field, self.detail)
+    }
+}
+
+/// Returns the faults of an object, by the schema of what is expected.
+pub(super) fn of_object(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    object(schema, given, "", &mut faults);
+    faults
+}
+
+/// Reads the texts of one field, which come from an address, as the schema of the field expects them.
+pub(super) fn of_texts(schema: &Value, texts: &[&str]) -> Value {
+    let read = |text: &str, schema: &Value| match kind_of(schema) {
+        Some("integer" | "number" | "boolean") => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    let value = |text: &&str, schema| read(text, schema).unwrap_or_else(|| Value::from(*text));
+    if kind_of(schema) == Some("array") {
+        let items = schema.get("items").unwrap_or(&Value::Null);
+        return texts.iter().map(|text| value(text, items)).collect();
+    }
+    // The decoder says which fields are given more than once.
+    texts.first().map_or(Value::Null, |text| value(text, schema))
+}
+
+fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
+    let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let none = Map::new();
+    let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    for name in required(schema).filter(|name| !given.contains_key(*name)) {
+        let wanted = members.get(name).map(expected).unwrap_or_default();
+        faults.push(Fault::new(&at(name), format!("missing; {wanted}")));
+    }
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    for (name, value) in given {
+        match members.get(name) {
+            Some(schema) => check(schema, value, &at(name), faults),
+            None if is_closed => faults.push(Fault::new(&at(name), unknown(name, members))),
+            None => {}
+        }
+    }
+}
+
+/// Returns what is said of a field that is unknown.
+fn unknown(name: &str, members: &Map<String, Value>) -> String {
+    let known: Vec<&str> = members.keys().map(String::as_str).collect();
+    match nearest(name, &known) {
+        Some(near) => format!("unknown field, did you mean `{near}`?"),
+        None if known.is_empty() => "unknown field: there are none here".to_owned(),
+        None => format!("unknown field, expected {}", known.join(", ")),
+    }
+}
+
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Adds what is wrong with a value.
+fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
+    if let Some(options) = one_of_options(schema) {
+        let is_cleared = value.is_null() && types(schema).contains(&"null");
+        if !is_cleared && !options.contains(&value) {
+            faults.push(Fault::new(path, format!("{}{}", expected(schema), instead(schema, value))));
+        }
+        return;
+    }
+    if let Some(alternatives) = alternatives(schema) {
+        return check_alternatives(alternatives, value, path, faults);
+    }
+    if !types(schema).is_empty() && !types(schema).iter().any(|kind| is_of_kind(value, kind)) {
+        faults.push(Fault::new(path, format!("{}{}", expected(schema), instead(schema, value))));
+        return;
+    }
+    match value {
+        Value::Object(given) => object(schema, given, path, faults),
+        Value::Array(given) => check_items(schema, given, path, faults),
+        Value::String(text) if !fits(schema, text) => {
+            faults.push(Fault::new(path, format!("{}, {}", expected(schema), not_text(text))));
+        }
+        Value::Number(number) if !is_within(schema, number.as_f64(), "minimum", "maximum") => {
+            faults.push(Fault::new(path, format!("{}, not {number}", expected(schema))));
+        }
+        _ => {}
+    }
+}
+
+/// Checks a value of which there are several forms, against the one that it is nearest to.
+fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults: &mut Vec<Fault>) {
+    let tag = tag_options(alternatives, value);
+    let at_tag = tag.as_ref().map(|(tag, _)| format!("{path}.{tag}"));
+    if let (Some((tag, options)), Some(at_tag)) = (tag, &at_tag) {
+        let (given, wanted) = (value.get(tag), json!({"enum": options}));
+        if !given.is_some_and(|given| options.contains(given)) {
+            let expected = expected(&wanted);
+            let told = given.map_or_else(
+                || format!("missing; {expected}"),
+                |given| format!("{expected}{}", instead(&wanted, given)),
+            );
+            faults.push(Fault::new(at_tag, told));
+            return;
+        }
+    }
+    let tried = alternatives.iter().map(|alternative| {
+        let mut found = Vec::new();
+        check(alternative, value, path, &mut found);
+        let is_other = |fault: &Fault| fault.field == path || Some(&fault.field) == at_tag.as_ref();
+        (found.iter().any(is_other), found)
+    });
+    if let Some((_, nearest)) = tried.min_by_key(|(is_other, found)| (*is_other, found.len())) {
+        faults.extend(nearest);
+    }
+}
+
+/// Returns the member by which objects of several forms are told apart, and its options in all of them.
+fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str, Vec<Value>)> {
+    if !value.is_object() {
+        return None;
+    }
+    let options = |alternative: &Value, name: &str| {
+        let member = alternative.get("properties").and_then(|members| members.get(name))?;
+        Some(one_of_options(member)?.into_iter().cloned().collect::<Vec<Value>>())
+    };
+    let members = alternatives.first()?.get("properties")?.as_object()?;
+    members.keys().find_map(|name| {
+        let all: Option<Vec<_>> = alternatives.iter().map(|it| options(it, name)).collect();
+        Some((name.as_str(), all?.concat()))
+    })
+}
+
+fn check_items(schema: &Value, given: &[Value], path: &str, faults: &mut Vec<Fault>) {
+    let length = u32::try_from(given.len()).map_or(f64::MAX, f64::from);
+    if !is_within(schema, Some(length), "minItems", "maxItems") {
+        faults.push(Fault::new(path, format!("{}, not {}", expected(schema), given.len())));
+        return;
+    }
+    let Some(items) = schema.get("items") else { return };
+    for (place, item) in given.iter().enumerate() {
+        check(items, item, &format!("{path}[{place}]"), faults);
+        if faults.len() >= FAULTS_MAX {
+            return;
+        }
+    }
+}
+
+/// Returns the kinds of JSON that a schema allows; none if it allows any.
+fn types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the kind that a schema expects in the first place.
+fn kind_of(schema: &Value) -> Option<&str> {
+    types(schema).into_iter().find(|kind| *kind != "null")
+}
+
+/// Returns the alternatives of a schema, of which a value has to match one.
+fn alternatives(schema: &Value) -> Option<&[Value]> {
+    let stated = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
+    stated.as_array().map(Vec::as_slice)
+}
+
+fn is_of_kind(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => {
+            let is_whole = |number: f64| number.fract() == 0.0;
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(is_whole)
+        }
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        _ => value.is_object(),
+    }
+}
+
+/// Whether a text has the length and the format that are expected.
+fn fits(schema: &Value, text: &str) -> bool {
+    let length = u32::try_from(text.chars().count()).map_or(f64::MAX, f64::from);
+    let has_format = match schema.get("format").and_then(Value::as_str) {
+        Some("uuid") => Uuid::try_parse(text).is_ok(),
+        Some("date-time") => serde_json::from_value::<Time>(text.into()).is_ok(),
+        _ => true,
+    };
+    has_format && is_within(schema, Some(length), "minLength", "maxLength")
+}
+
+fn is_within(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bool {
+    let bound = |name| schema.get(name).and_then(Value::as_f64);
+    number.is_none_or(|number| {
+        bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
+    })
+}
+
+/// Says what a schema expects.
+fn expected(schema: &Value) -> String {
+    if let Some(options) = one_of_options(schema) {
+        let names: Vec<Cow<'_, str>> = options.into_iter().map(plain).collect();
+        return if let [only] = names.as_slice() { format!("only {only}") } else { one_of(&names) };
+    }
+    if let Some(alternatives) = alternatives(schema) {
+        let mut forms: Vec<String> = alternatives.iter().map(expected).collect();
+        forms.dedup();
+        return forms.join(", or ");
+    }
+    match kind_of(schema) {
+        Some("integer") => format!("a whole number{}", bounds(schema, "minimum", "maximum", "")),
+        Some("number") => format!("a number{}", bounds(schema, "minimum", "maximum", "")),
+        Some("boolean") => "true or false".to_owned(),
+        Some("string") => expected_text(schema),
+        Some("array") => format!("a list{}", bounds(schema, "minItems", "maxItems", " items")),
+        Some(_) => format!("an object such as {}", sample(schema)),
+        None => "any JSON".to_owned(),
+    }
+}
+
+fn one_of(names: &[Cow<'_, str>]) -> String {
+    format!("one of {}", names.join(", "))
+}
+
+fn expected_text(schema: &Value) -> String {
+    match schema.get("format").and_then(Value::as_str) {
+        Some("uuid") => match schema.get(LISTED_BY).and_then(Value::as_str) {
+            Some(operation) => format!("an id such as 0199...; {operation} has them"),
+            None => "an id such as 0199...".to_owned(),
+        },
+        Some("date-time") => "a time such as 2026-01-31T12:00:00Z".to_owned(),
+        _ => format!("text{}", bounds(schema, "minLength", "maxLength", " characters")),
+    }
+}
+
+/// Says which sizes are allowed.
+fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
+    let bound = |name| schema.get(name).and_then(Value::as_i64);
+    let least = bound(least).filter(|least| *least != 0 || unit.is_empty());
+    let joint = if unit.is_empty() { "from" } else { "of" };
+    match (least, bound(most).filter(|most| *most != i64::MAX)) {
+        (Some(least), Some(most)) => format!(" {joint} {least} to {most}{unit}"),
+        (Some(least), None) => format!(" of at least {least}{unit}"),
+        (None, Some(most)) => format!(" of at most {most}{unit}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Returns a small value that a schema allows, with what it requires.
+fn sample(schema: &Value) -> Value {
+    if let Some(options) = one_of_options(schema) {
+        return options.first().map_or(Value::Null, |option| (*option).clone());
+    }
+    if let Some(first) = alternatives(schema).and_then(<[Value]>::first) {
+        return sample(first);
+    }
+    match kind_of(schema) {
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
+        Some("boolean") => true.into(),
+        Some("array") => json!([]),
+        Some("object") => {
+            let Some(members) = schema.get("properties").and_then(Value::as_object) else {
+                return json!({"summary": "..."});
+            };
+            let first = members.keys().map(String::as_str).take(1);
+            let needed: Vec<&str> = required(schema).collect();
+            let names = if needed.is_empty() { first.collect() } else { needed };
+            let member = |name: &str| Some((name.to_owned(), sample(members.get(name)?)));
+            Value::Object(names.into_iter().filter_map(member).collect())
+        }
+        _ => "...".into(),
+    }
+}
+
+/// Says what a value is that is of another kind than the expected one, and what to send instead.
+fn instead(schema: &Value, value: &Value) -> String {
+    let kind = kind_of(schema).unwrap_or_default();
+    let meant = match value {
+        Value::String(text) if matches!(kind, "integer" | "number" | "boolean") => {
+            serde_json::from_str(text).ok().filter(|meant| is_of_kind(meant, kind))
+        }
+        Value::Number(number) if kind == "string" && schema.get("format").is_none() => {
+            Some(Value::from(number.to_string()))
+        }
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        return format!(": send {meant}, not {value}");
+    }
+    match value {
+        Value::String(_) if matches!(kind, "array" | "object") => ", not text".to_owned(),
+        Value::String(text) => format!(", {}", not_text(text)),
+        Value::Array(_) => ", not a list".to_owned(),
+        Value::Object(_) => ", not an object".to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => format!(", not {value}"),
+    }
+}
+
+/// Says that a text does not fit: it repeats a short one, and has the length of others.
+fn not_text(text: &str) -> String {
+    let length = text.chars().count();
+    if length > REPEATED_MAX { format!("not {length} characters") } else { format!("not {}", json!(text)) }
+}
+
+/// Returns an option as it is said in a sentence.
+fn plain(option: &Value) -> Cow<'_, str> {
+    option.as_str().map_or_else(|| option.to_string().into(), Cow::Borrowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(schema: &Value, given: Value) -> Vec<String> {
+        let Value::Object(given) = given else { panic!("no object") };
+        of_object(schema, &given).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_fault_is_told_with_its_field_in_the_terms_of_json() {
+        let id = json!({"type": "string", "format": "uuid", LISTED_BY: "list_channels"});
+        let step = |kind: &str, member: &str| {
+            json!({"type": "object", "required": ["kind"], "additionalProperties": false,
+                   "properties": {"kind": {"const": kind}, member: {"type": "boolean"}}})
+        };
+        let schema = json!({
+            "type": "object", "additionalProperties": false, "required": ["channel_id", "title"],
+            "properties": {
+                "channel_id": id,
+                "title": {"type": "string", "minLength": 1, "maxLength": 5},
+                "limit": {"type": ["integer", "null"], "minimum": 1, "maximum": 100},
+                "state": {"enum": ["open", "closed"], "type": "string"},
+                "result": {"type": "object", "additionalProperties": true},
+                "private": {"type": "boolean"},
+                "at": {"type": ["string", "null"], "format": "date-time"},
+                "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+                "mode": {"oneOf": [{"const": "a"}, {"const": "b"}]},
+                "steps": {"type": "array", "items": {"anyOf": [step("x", "on"), step("y", "off")]}},
+            },
+        });
+        let ours = "01990000-0000-7000-8000-000000000001";
+        let ids = "an id such as 0199...; list_channels has them";
+        for (value, wanted) in [(json!("release"), "not \"release\""), (json!(7), "not 7")] {
+            let all = told(&schema, json!({"channel_id": value, "title": "x"}));
+            assert_eq!(all, [format!("`channel_id`: {ids}, {wanted}")]);
+        }
+        for (field, value, wanted) in [
+            ("title", json!(5), "text of 1 to 5 characters: send \"5\", not 5"),
+            ("title", json!("x".repeat(60)), "text of 1 to 5 characters, not 60 characters"),
+            ("limit", json!("10"), "a whole number from 1 to 100: send 10, not \"10\""),
+            ("limit", json!("ten"), "a whole number from 1 to 100, not \"ten\""),
+            ("limit", json!(500), "a whole number from 1 to 100, not 500"),
+            ("limit", json!(1.5), "a whole number from 1 to 100, not 1.5"),
+            ("state", json!("done"), "one of open, closed, not \"done\""),
+            ("state", json!(null), "one of open, closed, not null"),
+            ("result", json!("done"), "an object such as {\"summary\":\"...\"}, not text"),
+            ("private", json!("true"), "true or false: send true, not \"true\""),
+            ("at", json!("noon"), "a time such as 2026-01-31T12:00:00Z, not \"noon\""),
+            ("tags", json!("a"), "a list of at most 2 items, not text"),
+            ("tags", json!(["a", "b", "c"]), "a list of at most 2 items, not 3"),
+            ("mode", json!("c"), "one of a, b, not \"c\""),
+            ("limitt", json!(1), "unknown field, did you mean `limit`?"),
+        ] {
+            let mut given = json!({"channel_id": ours, "title": "x"});
+            given[field] = value;
+            assert_eq!(told(&schema, given), [format!("`{field}`: {wanted}")]);
+        }
+        for (step, wanted) in [
+            (json!({"kind": "z"}), "`steps[0].kind`: one of x, y, not \"z\""),
+            (json!({}), "`steps[0].kind`: missing; one of x, y"),
+            (json!({"kind": "y", "on": true}), "`steps[0].on`: unknown field, expected kind, off"),
+            (json!({"kind": "y", "off": 1}), "`steps[0].off`: true or false, not 1"),
+        ] {
+            let given = json!({"channel_id": ours, "title": "x", "steps": [step]});
+            assert_eq!(told(&schema, given), [wanted]);
+        }
+        let all = told(&schema, json!({"limit": null, "tags": ["a", 1], "at": 3, "mode": "a"}));
+        assert_eq!(
+            all,
+            [
+                "`channel_id`: missing; an id such as 0199...; list_channels has them",
+                "`title`: missing; text of 1 to 5 characters",
+                "`at`: a time such as 2026-01-31T12:00:00Z, not 3",
+                "`tags[1]`: text: send \"1\", not 1",
+            ]
+        );
+        let fits = json!({"channel_id": ours, "title": "x", "limit": 24.0, "result": {"a": [1]}});
+        assert_eq!(told(&schema, fits), [""; 0]);
+    }
+
+    #[test]
+    fn texts_of_an_address_are_read_as_they_are_meant() {
+        let number = json!({"type": ["integer", "null"]});
+        let list = json!({"type": "array", "items": {"type": "integer"}});
+        assert_eq!(of_texts(&number, &["10"]), json!(10));
+        assert_eq!(of_texts(&number, &["x"]), json!("x"));
+        assert_eq!(of_texts(&list, &["10"]), json!([10]));
+        assert_eq!(of_texts(&json!({"type": "string"}), &["10"]), json!("10"));
+    }
+
+    #[test]
+    fn what_the_caller_sent_is_repeated_without_secrets_and_not_at_length() {
+        let secret = format!("svc_{}", "a".repeat(40));
+        let long = Fault::new(&"n".repeat(5000), "x".repeat(5000));
+        assert!(long.field.len() < 300 && long.detail.len() < 600);
+        assert!(!Fault::new(&secret, secret.clone()).to_string().contains(&secret));
+    }
+}
