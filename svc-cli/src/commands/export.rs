@@ -73,7 +73,8 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
         Which::None => Words::None,
     };
     let exporting = working("exporting");
-    let content = caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id, words }))?;
+    let content =
+        caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id: workspace_id.into(), words }))?;
     exporting.finish_and_clear();
     write_whole(&content, &command.output)?;
     let (file, bytes) = (command.output.as_path(), content.spooled.len());

@@ -118,7 +118,7 @@ impl Caller {
     /// Returns the member of a workspace who is called `handle`.
     fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
         let wanted = AnyHandle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
-            workspace_id,
+            workspace_id: workspace_id.into(),
             handle: Some(handle),
             kind: None,
             cursor: None,

@@ -95,7 +95,7 @@ fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
     let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
     let wanted = label.and_then(|label| Ok((label, quotas(mint)?))).map(|(label, quotas)| MintToken {
-        workspace_id: member.workspace_id,
+        workspace_id: member.workspace_id.into(),
         member_id: member.id,
         label,
         capabilities: capabilities(mint),

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
@@ -128,15 +128,15 @@ impl Event for GlossaryTermDeleted {
 #[serde(deny_unknown_fields)]
 struct ListGlossary {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_glossary(cx: &Read<'_>, input: &ListGlossary) -> Result<Page<GlossaryTerm>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let terms = cx.rows(LIST, &[&input.workspace_id, &after, &rows])?;
+    let terms = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(terms, input.limit, |term: &GlossaryTerm| term.lsn))
 }
 
@@ -156,7 +156,7 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct SetGlossaryTerm {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The term, not only space.
     term: Text<1, TERM_MAX>,
     /// What it means.
@@ -164,8 +164,8 @@ struct SetGlossaryTerm {
 }
 
 fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<GlossaryTerm> {
-    own_workspace(cx, input.workspace_id)?;
-    let (workspace_id, key) = (input.workspace_id, key_of(&input.term)?);
+    let workspace_id = input.workspace_id.of(cx)?;
+    let key = key_of(&input.term)?;
     let (term, definition) = (input.term.trim().to_owned(), input.definition.to_string());
     match find(cx, workspace_id, &key)? {
         Some(known) if known.term == term && known.definition == definition => return Ok(known),
@@ -214,14 +214,14 @@ const BY_KEY: &str =
 #[serde(deny_unknown_fields)]
 struct DeleteGlossaryTerm {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The term, in any case.
     term: Text<1, TERM_MAX>,
 }
 
 fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Result<GlossaryTerm> {
-    own_workspace(cx, input.workspace_id)?;
-    let found = find(cx, input.workspace_id, &key_of(&input.term)?)?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let found = find(cx, workspace_id, &key_of(&input.term)?)?;
     let term = found.ok_or_else(|| Error::not_found("term"))?;
     let permit = cx.permit()?;
     remove(cx, &permit, &term)?;

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::{visible, visible_place};
-use crate::id::{MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::id::{MemberId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
 use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -160,17 +160,17 @@ columns! {
 #[serde(deny_unknown_fields)]
 struct ListPresence {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMember>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], after)?;
     let (sight, last, since) = (cx.caller().sight.params(), horizon.up_to(), online_since(cx.now()));
-    let params = sight.and(&[&input.workspace_id, &after, &limit, &last, &since]);
+    let params = sight.and(&[&workspace_id, &after, &limit, &last, &since]);
     Ok(Page::within(horizon, cx.rows(LIST_ONLINE, &params)?, input.limit, |online: &OnlineMember| online.lsn))
 }
 

@@ -15,8 +15,8 @@ use crate::coordination::budget::{self, Limit};
 use crate::coordination::left_out;
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
-use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Recorded};
 use crate::op::{Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
@@ -197,17 +197,17 @@ const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = 
 #[serde(deny_unknown_fields)]
 struct ListDeadLetters {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<PageLimit>,
 }
 
 fn list_dead_letters(cx: &Read<'_>, input: &ListDeadLetters) -> Result<Page<DeadLetter>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
-    let params = sight.and(&[&input.workspace_id, &after, &rows, &last]);
+    let params = sight.and(&[&workspace_id, &after, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |letter: &DeadLetter| letter.lsn))
 }
 
@@ -252,13 +252,13 @@ const HORIZON: &str = "
 #[serde(deny_unknown_fields)]
 struct RequeueDeadLetter {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The dead letter.
     dead_letter_id: DeadLetterId,
 }
 
 fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<DeadLetter> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let letter = visible_letter(cx, input.dead_letter_id)?;
     if letter.settled_at.is_some() {
         return Ok(letter);

@@ -18,8 +18,9 @@ use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::{self, Conflict, ConflictReason};
 use crate::coordination::skill_sets;
 use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::{members, workspaces};
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::identity::members;
+use crate::identity::workspaces::Here;
 use crate::limits::{CONFLICTS_MAX, PAGE_BYTES};
 use crate::op::{Feature, Read, read};
 use crate::page::{Counted, Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
@@ -57,7 +58,7 @@ enum Reason {
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
     /// active member has all of (`skills`), whose budget has a limit of which nothing is left (`budget`), or
     /// that have a dead letter which is not settled (`dead-letter`). Default: only what conflicts with a
@@ -90,13 +91,13 @@ struct DeferredThread {
 }
 
 fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<Page<DeferredThread>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
     let (wants_more, after) = (input.reason.is_some(), Cursor::after(input.cursor));
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
-    let horizon = cx.horizon(horizon, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(horizon, &[&workspace_id], after)?;
     let (now, last) = (cx.now(), horizon.up_to());
-    let params: [&dyn ToParam; 5] = [&input.workspace_id, &now, &after, &last, &repo];
+    let params: [&dyn ToParam; 5] = [&workspace_id, &now, &after, &last, &repo];
     let candidates = if wants_more { CANDIDATES } else { CANDIDATES_WITH_FOOTPRINT };
     let candidates: Vec<Candidate> = cx.query(candidates, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::for_reason(input.reason, CONFLICTS_MAX);

@@ -15,9 +15,9 @@ use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::conversation::channels::direct::{self, DirectMessage, ListedDm, Participant, participants_of};
 use crate::coordination::lifecycle::open_conversation;
 use crate::error::{Code, Error};
-use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::{Member, load_member};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::DM_OTHERS_MAX;
 use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
@@ -84,14 +84,14 @@ struct Dm {
 #[serde(deny_unknown_fields)]
 struct OpenDm {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The members to talk to, 1 to 10; you need not be among them.
     #[schemars(length(min = 1))]
     member_ids: Items<MemberId, DM_OTHERS_MAX>,
 }
 
 fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     cx.discreet();
     if input.member_ids.is_empty() {
         return Err(Error::malformed("`member_ids`: expected 1 to 10 members"));
@@ -130,13 +130,13 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 #[serde(deny_unknown_fields)]
 struct ListDms {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     direct::of_caller(cx, input.cursor, input.limit)
 }
 

@@ -16,8 +16,8 @@ use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live;
 use crate::coordination::thread::visible_thread;
 use crate::error::Code;
-use crate::id::{ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::ThreadId;
+use crate::identity::workspaces::Here;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Feature, Read, Records, Write, idempotent, read};
@@ -155,7 +155,7 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The thread.
     thread_id: Option<ThreadId>,
     /// The footprint. Default: that of the thread.
@@ -170,7 +170,7 @@ struct FootprintCheck {
 }
 
 fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintCheck> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let thread = input.thread_id.map(|id| visible_thread(cx, id)).transpose()?;
     let touched = match (&input.footprint, &thread) {
         (Some(sent), _) => sent.clone().checked()?,

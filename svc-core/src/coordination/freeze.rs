@@ -12,11 +12,11 @@ use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::error::Code;
-use crate::id::{MemberId, WorkspaceId};
+use crate::id::MemberId;
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
 use crate::identity::tokens::check_reaches_no_further;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Sample, TypedOperation, Write, destructive, idempotent, read};
@@ -109,7 +109,7 @@ impl Event for MemberUnfrozen {
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {
     /// The workspace; it must be yours. Default: your own.
-    pub workspace_id: Option<WorkspaceId>,
+    pub workspace_id: Here,
     /// The member to freeze.
     pub member_id: MemberId,
     /// Why, for administrators and for readers of the log. Default: none.
@@ -143,8 +143,8 @@ fn freeze_member(cx: &mut Write<'_>, input: &FreezeMember) -> Result<FrozenMembe
 }
 
 /// Loads a member of the caller's workspace, which the request may name as well.
-fn member_of(cx: &Read<'_>, workspace: Option<WorkspaceId>, member: MemberId) -> Result<Member> {
-    workspace.map_or(Ok(()), |workspace| own_workspace(cx, workspace))?;
+fn member_of(cx: &Read<'_>, workspace: Here, member: MemberId) -> Result<Member> {
+    workspace.of(cx)?;
     load_member(cx, member)
 }
 
@@ -155,7 +155,7 @@ fn member_of(cx: &Read<'_>, workspace: Option<WorkspaceId>, member: MemberId) ->
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {
     /// The workspace; it must be yours. Default: your own.
-    pub workspace_id: Option<WorkspaceId>,
+    pub workspace_id: Here,
     /// The member to unfreeze.
     pub member_id: MemberId,
 }
@@ -177,12 +177,12 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Member>
 #[serde(deny_unknown_fields)]
 struct ListFrozenMembers {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_frozen_members(cx: &Read<'_>, input: &ListFrozenMembers) -> Result<Page<MemberFreeze>> {
-    own_workspace(cx, input.workspace_id)?;
-    members::frozen_members(cx, input.workspace_id, input.cursor, input.limit)
+    let workspace_id = input.workspace_id.of(cx)?;
+    members::frozen_members(cx, workspace_id, input.cursor, input.limit)
 }

@@ -16,8 +16,9 @@ use crate::conversation::places::visible;
 use crate::coordination::pauses::{self, RepoPause};
 use crate::coordination::slots::{self, UsedSlot};
 use crate::coordination::{dead_letters, deferred, queue};
-use crate::id::{MemberId, WorkspaceId};
-use crate::identity::{members, workspaces};
+use crate::id::MemberId;
+use crate::identity::members;
+use crate::identity::workspaces::Here;
 use crate::limits::{OCCUPANCY_COUNT_MAX, OCCUPANCY_MEMBERS_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::Counted;
@@ -97,11 +98,11 @@ struct Occupancy {
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let (mut busy, claimed) = busy(cx)?;
     let idle = idle(cx, &busy)?;
     busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));

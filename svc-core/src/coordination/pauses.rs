@@ -14,7 +14,7 @@ use crate::coordination::obstacles::Obstacle;
 use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::identity::workspaces::Here;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
@@ -140,7 +140,7 @@ columns! {
 #[serde(deny_unknown_fields)]
 struct PauseRepo {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The repository, as `owner/name`; a clone URL is accepted.
     repo: Repo,
     /// Why, for members who wait. Default: none.
@@ -148,8 +148,8 @@ struct PauseRepo {
 }
 
 fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace_id, repo_key) = (input.workspace_id, input.repo.key());
+    let workspace_id = input.workspace_id.of(cx)?;
+    let repo_key = input.repo.key();
     let reason = input.reason.as_ref().map(|reason| reason.to_string());
     let known: Option<RepoPause> = cx.one(BY_REPO, &[&workspace_id, &repo_key])?;
     if let Some(known) = known.as_ref().filter(|known| known.reason == reason) {
@@ -205,14 +205,14 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 #[serde(deny_unknown_fields)]
 struct ResumeRepo {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The repository, as `owner/name`; a clone URL is accepted.
     repo: Repo,
 }
 
 fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace, repo_key) = (input.workspace_id, input.repo.key());
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (workspace, repo_key) = (workspace_id, input.repo.key());
     let known: Option<RepoPause> = cx.one(BY_REPO, &[&workspace, &repo_key])?;
     let pause = known.ok_or_else(|| Error::not_found("repository pause"))?;
     cx.execute(1, RESUME, &[&workspace, &repo_key])?;
@@ -229,15 +229,15 @@ const RESUME: &str = "delete from repo_pauses where workspace_id = $1 and repo_k
 #[serde(deny_unknown_fields)]
 struct ListRepoPauses {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPause>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let pauses = cx.rows(PAUSES, &[&input.workspace_id, &after, &rows])?;
+    let pauses = cx.rows(PAUSES, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(pauses, input.limit, |pause: &RepoPause| pause.lsn))
 }
 

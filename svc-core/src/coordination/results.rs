@@ -23,8 +23,8 @@ use crate::coordination::lifecycle::transition::{self, Action};
 use crate::coordination::thread::{ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::hash::{hash_text, sha256};
-use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
@@ -399,7 +399,7 @@ const LATEST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct ListThreadResults {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only results of exactly this kind.
     result_kind: Option<ResultKind>,
     cursor: Option<Cursor>,
@@ -407,11 +407,11 @@ struct ListThreadResults {
 }
 
 fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<ThreadResult>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
-    let params = sight.and(&[&input.workspace_id, &after, &input.result_kind, &rows, &last]);
+    let params = sight.and(&[&workspace_id, &after, &input.result_kind, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
 }
 

@@ -17,7 +17,7 @@ use crate::coordination::obstacles::{self, Obstacle};
 use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::identity::workspaces::Here;
 use crate::limits::{
     FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
@@ -129,7 +129,7 @@ struct SlotCapacity {
 #[serde(deny_unknown_fields)]
 struct SetSlotCapacity {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The slot.
     slot: Slot,
     /// The capacity, from 0 to 10000.
@@ -137,9 +137,8 @@ struct SetSlotCapacity {
 }
 
 fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<SlotCapacity> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace_id, slot_key, capacity) =
-        (input.workspace_id, slot_key(&input.slot), input.capacity.get());
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (slot_key, capacity) = (slot_key(&input.slot), input.capacity.get());
     let obstacle = Obstacle::slot(workspace_id, &slot_key);
     let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace_id, &slot_key])?;
     let slot = match known {
@@ -181,14 +180,14 @@ const SET: &str = "update slots set capacity = $3 where workspace_id = $1 and sl
 #[serde(deny_unknown_fields)]
 struct ClearSlotCapacity {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The slot.
     slot: Slot,
 }
 
 fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<SlotCapacity> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace, slot_key) = (input.workspace_id, slot_key(&input.slot));
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (workspace, slot_key) = (workspace_id, slot_key(&input.slot));
     let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace, &slot_key])?;
     let (slot, _) = known.ok_or_else(|| Error::not_found("slot capacity"))?;
     cx.execute(1, CLEAR, &[&workspace, &slot_key])?;
@@ -234,11 +233,11 @@ struct SlotHolder {
 #[serde(deny_unknown_fields)]
 struct ListSlots {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let mut slots = in_use(cx)?;
     let mut left = SLOT_LIST_HOLDERS_MAX;
     for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
@@ -247,7 +246,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
             break;
         }
         left = left.saturating_sub(slot.used.min(most));
-        let obstacle = Obstacle::slot(input.workspace_id, key);
+        let obstacle = Obstacle::slot(workspace_id, key);
         slot.holders = obstacles::holders(cx, obstacle, None, most)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {

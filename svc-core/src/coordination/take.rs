@@ -17,8 +17,8 @@ use crate::coordination::queue::{self, Scope, Wanted};
 use crate::coordination::rules::check_claimable;
 use crate::coordination::thread::{Thread, visible_thread};
 use crate::error::Code;
-use crate::id::{ChannelId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::{ChannelId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::op::{Feature, Read, Write, write, write_in_steps};
 
 pub(crate) fn feature() -> Feature {
@@ -115,7 +115,7 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -128,7 +128,7 @@ struct ClaimNextWorkspaceThread {
 }
 
 fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThread) -> Result<Option<Next>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, .. } = *input;
     let terms = Terms { lease_secs, acknowledge, include_context };
     claim_next(cx, Scope::Workspace, terms, input.repo.as_ref())

@@ -16,8 +16,8 @@ use crate::coordination::queue::{self, Scope, Wanted};
 use crate::coordination::results;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
 use crate::error::Code;
-use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
@@ -174,7 +174,7 @@ const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 ord
 #[serde(deny_unknown_fields)]
 struct ListWorkspaceThreads {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only threads in this state.
     state: Option<ThreadState>,
     /// Only threads whose live claim this member holds.
@@ -184,8 +184,8 @@ struct ListWorkspaceThreads {
 }
 
 fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result<Page<Thread>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    let (workspace, sight) = (input.workspace_id, cx.caller().sight.params());
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (workspace, sight) = (workspace_id, cx.caller().sight.params());
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let (horizon, threads) = match input.assignee_id {
         None => {

@@ -24,9 +24,9 @@ use crate::coordination::lifecycle::{ThreadCreated, ThreadSkillsChanged};
 use crate::coordination::pauses::RepoResumed;
 use crate::coordination::queue::{self, NextThread, Scope, Wanted};
 use crate::coordination::slots::{SlotCapacityCleared, SlotCapacitySet};
-use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, ThreadId};
 use crate::identity::members::{GovernanceSkillConferred, MemberSkillsChanged};
-use crate::identity::workspaces;
+use crate::identity::workspaces::Here;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{Feature, LongPoll, Poll, Read, Supply, WaitSecs, wait};
@@ -58,7 +58,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only threads of this channel.
     channel_id: Option<ChannelId>,
     timeout_secs: Option<WaitSecs>,
@@ -90,7 +90,7 @@ struct ReadyThread {
 }
 
 fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let scope = match input.channel_id {
         Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),
         None => Scope::Workspace,

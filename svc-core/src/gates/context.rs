@@ -14,8 +14,8 @@ use crate::coordination::thread::{self, Thread, thread_select};
 use crate::coordination::views;
 use crate::gates::approvals::{self, ApprovalGate};
 use crate::gates::reviews;
-use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::MemberId;
+use crate::identity::workspaces::Here;
 use crate::limits::{PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
@@ -60,11 +60,11 @@ struct WorkspaceContext {
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<WorkspaceContext> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let claims = cx.caller().member.map(|member| claims_of(cx, member)).transpose()?;
     Ok(WorkspaceContext {
         claims: within(claims.unwrap_or_default(), LIST_BYTES)?,

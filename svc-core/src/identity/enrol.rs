@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::members::{Member, MemberKind, member_called};
 use crate::identity::tokens::{self, Mint, MintedToken, named_surface};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Surface, Write, write};
@@ -68,7 +68,7 @@ impl Event for MemberCreated {
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
     /// The workspace that the agent joins. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
     /// A name for people to read.
@@ -85,9 +85,9 @@ pub(crate) struct MemberWithToken {
 }
 
 fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithToken> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let new = NewMember {
-        workspace_id: input.workspace_id,
+        workspace_id,
         handle: &input.handle,
         kind: MemberKind::Agent,
         display_name: input.display_name.as_deref(),

@@ -3,7 +3,9 @@
 //! A credential belongs to one workspace, and a path that names another is treated as if that workspace did
 //! not exist. Workspaces are created in [`super::setup`].
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -113,6 +115,48 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
+/// The workspace that an input is about: the caller's own, which it need not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Here(Option<WorkspaceId>);
+
+impl Here {
+    /// Returns the caller's workspace.
+    ///
+    /// Fails if another one is named, because for the caller others do not exist, and for a caller who
+    /// belongs to none.
+    pub(crate) fn of(self, cx: &Read<'_>) -> Result<WorkspaceId> {
+        let own = cx.caller().workspace_id;
+        own_workspace(cx, self.0.unwrap_or(own))?;
+        if self == Self::default() && own == WorkspaceId::INSTANCE {
+            return Err(Error::not_found("workspace"));
+        }
+        Ok(own)
+    }
+}
+
+impl From<WorkspaceId> for Here {
+    fn from(id: WorkspaceId) -> Self {
+        Self(Some(id))
+    }
+}
+
+/// That of an id, which is not required.
+impl JsonSchema for Here {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Here".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        WorkspaceId::json_schema(generator)
+    }
+    fn _schemars_private_is_option() -> bool {
+        true
+    }
+}
+
 /// Fails if a path names a workspace other than the caller's: for the caller, others do not exist.
 pub(crate) fn own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
     if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
@@ -148,12 +192,12 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
 #[serde(deny_unknown_fields)]
 struct GetWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
-    own_workspace(cx, input.workspace_id)?;
-    load_workspace(cx, input.workspace_id)
+    let workspace_id = input.workspace_id.of(cx)?;
+    load_workspace(cx, workspace_id)
 }
 
 const BY_ID: &str =
@@ -171,7 +215,7 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
 #[serde(deny_unknown_fields)]
 struct UpdateWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The new name.
     #[serde(default)]
     name: Change<Text<1, NAME_MAX>>,
@@ -180,11 +224,11 @@ struct UpdateWorkspace {
 const RENAME: &str = "update workspaces set name = $2 where id = $1";
 
 fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Workspace> {
-    own_workspace(cx, input.workspace_id)?;
-    let mut workspace = load_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let mut workspace = load_workspace(cx, workspace_id)?;
     let Some(name) = input.name.get().filter(|name| ***name != *workspace.name) else { return Ok(workspace) };
     cx.emit(Subject::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
-    cx.execute(1, RENAME, &[&input.workspace_id, name])?;
+    cx.execute(1, RENAME, &[&workspace_id, name])?;
     workspace.name = name.to_string();
     Ok(workspace)
 }
@@ -199,14 +243,14 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 #[serde(deny_unknown_fields)]
 struct SetWorkspaceHandle {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The new handle, such as `night-shift`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
 }
 
 fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Result<Workspace> {
-    own_workspace(cx, input.workspace_id)?;
-    let workspace = load_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let workspace = load_workspace(cx, workspace_id)?;
     match cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&input.handle])? {
         Some((id,)) if id == workspace.id => return Ok(workspace),
         Some(_) => {

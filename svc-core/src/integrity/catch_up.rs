@@ -18,7 +18,7 @@ use crate::conversation::messages::live_keys;
 use crate::error::Code;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -50,7 +50,7 @@ pub(super) fn operation() -> Operation {
 #[serde(deny_unknown_fields)]
 struct CatchUpEvents {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only events after this one. Default: all that the log has. Ignored if `cursor` is given.
     after_lsn: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
@@ -92,8 +92,7 @@ struct ChainedEvent {
 }
 
 fn catch_up_events(cx: &Read<'_>, input: &CatchUpEvents) -> Result<LogPart> {
-    let workspace_id = input.workspace_id;
-    own_workspace(cx, workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
     let given = input.cursor.map(|cursor| cursor.0).or(input.after_lsn.map(Count::get));
     let after = given.unwrap_or(range.beginning());

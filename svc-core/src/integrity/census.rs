@@ -18,7 +18,7 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible_at;
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{self, own_workspace};
+use crate::identity::workspaces::{self, Here};
 use crate::integrity::events::sees_thread;
 use crate::limits::{CENSUS_LAG, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
 use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write, read};
@@ -66,7 +66,7 @@ const LEASE: Duration = Duration::from_secs(10);
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only events in this channel.
     channel_id: Option<ChannelId>,
     /// Only events in this thread.
@@ -98,7 +98,7 @@ struct KindCount {
 
 fn get_kind_census(cx: &Read<'_>, input: &GetKindCensus) -> Result<KindCensus> {
     let GetKindCensus { workspace_id, channel_id, thread_id } = input;
-    own_workspace(cx, *workspace_id)?;
+    let workspace_id = workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
     let sight = cx.caller().sight.params();
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
@@ -113,11 +113,11 @@ fn get_kind_census(cx: &Read<'_>, input: &GetKindCensus) -> Result<KindCensus> {
             up_to
         }
         None => {
-            let at = census_at(cx, *workspace_id)?.max(range.beginning());
+            let at = census_at(cx, workspace_id)?.max(range.beginning());
             let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
             let no_channel = Uuid::nil();
-            add(&mut counts, cx.query(COUNTED, &sight.and(&[workspace_id, &no_channel, channel_id]))?);
-            add(&mut counts, cx.query(TAIL, &sight.and(&[workspace_id, &at, &up_to, channel_id]))?);
+            add(&mut counts, cx.query(COUNTED, &sight.and(&[&workspace_id, &no_channel, channel_id]))?);
+            add(&mut counts, cx.query(TAIL, &sight.and(&[&workspace_id, &at, &up_to, channel_id]))?);
             up_to
         }
     };

@@ -17,7 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::enrol::MemberCreated;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::integrity::{catch_up, tombstones};
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
@@ -105,7 +105,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only events after this one. Default: all that the log has. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
@@ -135,7 +135,7 @@ pub struct EventPage {
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     let wanted = Selection {
-        workspace_id: input.workspace_id,
+        workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
@@ -199,13 +199,12 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the events after `after` that the caller may see and asked for, if the workspace is its own.
+/// Returns the events after `after` that the caller may see and asked for.
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered all of
 /// that.
 fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Limit>) -> Result<EventPage> {
     let Selection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
-    own_workspace(cx, *workspace_id)?;
     let range = LogRange::read(cx)?;
     let (room_lsn, after) = (range.head, after.unwrap_or(range.beginning()));
     range.check_after(*workspace_id, after)?;
@@ -241,7 +240,7 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only events after this one; 0 is the beginning of a log that was never pruned.
     after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
@@ -275,7 +274,7 @@ impl LongPoll for WaitForEvent {
 
 fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
     let wanted = Selection {
-        workspace_id: input.workspace_id,
+        workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
@@ -304,7 +303,7 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
 #[serde(deny_unknown_fields)]
 struct VerifyEventChain {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// A head that the log must contain, as `LSN:HASH`, such as one that an earlier call returned.
     #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
     expect_head: Option<Text<3, HEAD_MAX>>,
@@ -345,18 +344,26 @@ impl Source for Read<'_> {
     }
 }
 
-fn begin_verification(input: &VerifyEventChain) -> Result<Verification> {
+/// A verification, which begins with its first page.
+struct Verifying {
+    expected: Option<ExpectedHead>,
+    begun: Option<Verification>,
+}
+
+fn begin_verification(input: &VerifyEventChain) -> Result<Verifying> {
     let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
-    Ok(Verification::new(input.workspace_id, expected))
+    Ok(Verifying { expected, begun: None })
 }
 
 fn verify_next_page(
     cx: &Read<'_>,
     input: &VerifyEventChain,
-    verification: &mut Verification,
+    verifying: &mut Verifying,
 ) -> Result<Option<ChainVerifyReport>> {
-    own_workspace(cx, input.workspace_id)?;
-    verification.next_page(cx)?.map(verdict).transpose()
+    let workspace_id = input.workspace_id.of(cx)?;
+    let expected = verifying.expected.take();
+    let begun = verifying.begun.get_or_insert_with(|| Verification::new(workspace_id, expected));
+    begun.next_page(cx)?.map(verdict).transpose()
 }
 
 /// Returns the report of an intact log, or the error that names what is broken.

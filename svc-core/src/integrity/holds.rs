@@ -16,7 +16,7 @@ use crate::capability::Capability::TokenAdmin;
 use crate::conversation::scrub;
 use crate::error::{Code, Error};
 use crate::id::{HoldId, MemberId, WorkspaceId};
-use crate::identity::workspaces::{is_live, own_workspace};
+use crate::identity::workspaces::{Here, is_live};
 use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
@@ -144,18 +144,17 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Why, for those who decide on its release. It is not in the log.
     reason: Prose<1, REASON_MAX>,
 }
 
 fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalHold> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let id: HoldId = cx.new_id()?;
     let lsn = cx.emit(Subject::WORKSPACE, &LegalHoldPlaced { hold_id: id })?.lsn;
     let (placed_by, placed_at) = (cx.caller().member, cx.now());
     let reason: &str = &input.reason;
-    let workspace_id = input.workspace_id;
     cx.insert(&new_row!("insert into legal_holds" { id, workspace_id, reason, placed_by, placed_at, lsn }))?;
     cx.audit("legal_hold.place", json!({"hold_id": id}))?;
     let (released_by, released_at) = (None, None);
@@ -167,15 +166,15 @@ fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalH
 #[serde(deny_unknown_fields)]
 struct ListLegalHolds {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_legal_holds(cx: &Read<'_>, input: &ListLegalHolds) -> Result<Page<LegalHold>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let holds = cx.rows(LIST, &[&input.workspace_id, &after, &most])?;
+    let holds = cx.rows(LIST, &[&workspace_id, &after, &most])?;
     Ok(Page::of(holds, input.limit, |hold: &LegalHold| hold.lsn))
 }
 
@@ -190,14 +189,14 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct ReleaseLegalHold {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The hold.
     hold_id: HoldId,
 }
 
 fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<LegalHold> {
-    own_workspace(cx, input.workspace_id)?;
-    let found: Option<LegalHold> = cx.one(HOLD, &[&input.hold_id, &input.workspace_id])?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let found: Option<LegalHold> = cx.one(HOLD, &[&input.hold_id, &workspace_id])?;
     let hold = found.ok_or_else(|| Error::not_found("legal hold"))?;
     if hold.released_at.is_some() {
         return Ok(hold);

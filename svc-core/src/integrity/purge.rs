@@ -17,7 +17,7 @@ use crate::conversation::scrub;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{is_live, load_workspace, own_workspace};
+use crate::identity::workspaces::{Here, is_live, load_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Chore, Feature, Records, Round, Step, Who, Write, destructive_in_steps};
@@ -82,7 +82,7 @@ impl Event for WorkspacePurged {
 #[serde(deny_unknown_fields)]
 struct PurgeWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The name of the workspace, as it is now.
     confirm: Text<1, NAME_MAX>,
 }
@@ -139,8 +139,7 @@ fn purge_workspace(
     input: &PurgeWorkspace,
     joined: &mut Joined,
 ) -> Result<Option<WordsPurged>> {
-    let workspace_id = input.workspace_id;
-    own_workspace(cx, workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let purge = load(cx, workspace_id)?;
     if let Some(purge) = purge.as_ref().filter(|purge| *joined == Some(purge.up_to_lsn)) {
         let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{load_workspace, own_workspace};
+use crate::identity::workspaces::{Here, load_workspace};
 use crate::log::chain::genesis;
 use crate::log::note::PublicKey;
 use crate::log::verify::ChainHead;
@@ -54,7 +54,7 @@ fn operation() -> Operation {
 #[serde(deny_unknown_fields)]
 struct GetRoom {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 /// Where a workspace's record is, and how far it goes.
@@ -100,8 +100,8 @@ pub(super) fn address_of(workspace: WorkspaceId) -> String {
 }
 
 fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
-    own_workspace(cx, input.workspace_id)?;
-    let workspace = load_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let workspace = load_workspace(cx, workspace_id)?;
     let range = LogRange::read(cx)?;
     let hash = range.hash_at(cx, range.head)?.unwrap_or_else(genesis);
     let [own, events, catch_up, verify, snapshot, subscribe] =

@@ -10,9 +10,9 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::are_purged;
 use crate::conversation::places::visible_at;
 use crate::error::{Error, Result};
-use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::op::{Operation, Read, read};
 use crate::page::Limit;
 use crate::page::{Cursor, Horizon, Page, rows_to_read};
@@ -40,7 +40,7 @@ pub(super) fn operation() -> Operation {
 #[serde(deny_unknown_fields)]
 struct ListTombstones {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only messages in this channel.
     channel_id: Option<ChannelId>,
     /// Only messages in this thread.
@@ -96,14 +96,14 @@ struct Withdrawn {
 }
 
 fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombstone>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let limit = Limit::new(input.limit.map_or(DEFAULT, Count::get)).map_err(Error::internal)?;
     let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
     let most = rows_to_read(Some(limit));
-    let horizon: Horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
-    let ListTombstones { workspace_id, channel_id, thread_id, .. } = input;
-    let params = sight.and(&[workspace_id, &after, &last, channel_id, thread_id, &most]);
+    let ListTombstones { channel_id, thread_id, .. } = input;
+    let params = sight.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
     let page = Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &Withdrawal| event.lsn);
     let withdrawn = page.try_map(|event| {
         let what: Withdrawn = serde_json::from_value(event.payload.clone()).map_err(Error::internal)?;

@@ -10,11 +10,10 @@ use svc_tests::World;
 use crate::house::schema::violations;
 
 /// Operations whose path variable is optional in an input without a path.
-const OPTIONAL_VARIABLES: &[(&str, &str)] = &[
-    ("rotate_token", "over MCP it rotates the calling token"),
-    ("freeze_member", "one of its paths leaves the workspace out, which is the caller's"),
-    ("unfreeze_member", "one of its paths leaves the workspace out, which is the caller's"),
-];
+const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rotates the calling token")];
+
+/// The path variable that is always optional in an input without a path: a token has one workspace.
+const OF_CALLER: &str = "workspace_id";
 
 /// Lists that are returned whole, and what bounds them.
 const WHOLE_LISTS: &[(&str, &str)] = &[
@@ -108,7 +107,9 @@ fn every_path_variable_is_a_required_field() {
     each_operation(|operation, schema| {
         let required = required(schema);
         for path in operation.http().paths() {
-            let missing: Vec<String> = variables(path).difference(&required).cloned().collect();
+            let mut needed = variables(path);
+            needed.remove(OF_CALLER);
+            let missing: Vec<String> = needed.difference(&required).cloned().collect();
             let may_lack = OPTIONAL_VARIABLES.iter().any(|(name, _)| *name == operation.name());
             assert!(missing.is_empty() || may_lack, "{operation:?}: {missing:?} must be required");
         }
@@ -118,6 +119,16 @@ fn every_path_variable_is_a_required_field() {
             named.iter().all(|names| *names == named[0]),
             "{operation:?}: an alias names other variables"
         );
+    });
+}
+
+/// No operation asks for a workspace that its caller's credential says already.
+///
+/// A caller would have to look the id up with a call of its own, and send it with each.
+#[test]
+fn no_operation_requires_the_workspace_of_its_caller() {
+    each_operation(|operation, schema| {
+        assert!(!required(schema).contains(OF_CALLER), "{operation:?}");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Workspaces: the name and handle of one's own, and no sight of any other.
 
 use serde_json::json;
+use svc_core::op::Effect;
 use svc_tests::{World, answer_of, call, in_parallel, on_both_engines};
 
 #[test]
@@ -18,6 +19,32 @@ fn get_workspace_returns_the_new_name_after_a_rename_to_its_own_members_only() {
         assert_eq!(after["name"], "Early shift");
         assert_eq!(after["created_at"], before["created_at"]);
         world.call(&world.people.outsider, "get_workspace", input()).refused(404, "not-found");
+    });
+}
+
+#[test]
+fn who_has_one_workspace_need_not_name_it() {
+    on_both_engines(|world| {
+        let mut compared = 0;
+        for operation in world.service.table().operations() {
+            let named = operation.docs().example(&world.fixture).unwrap();
+            let mut short = named.clone();
+            // Erased, a workspace is there no more.
+            if short.as_object_mut().unwrap().remove("workspace_id").is_none()
+                || operation.effect() == Effect::Destructive
+            {
+                continue;
+            }
+            let left_out = world.call(&world.people.admin, operation.name(), short.clone());
+            if operation.effect() == Effect::Read && operation.name() != "export_workspace" {
+                let named = world.call(&world.people.admin, operation.name(), named);
+                assert_eq!(left_out.body, named.body, "{operation:?}");
+                compared += 1;
+            }
+            let is_known = !matches!(left_out.code(), "malformed-request" | "not-found");
+            assert!(is_known, "{operation:?} {short}: {}", left_out.body);
+        }
+        assert!(compared > 30, "only {compared}");
     });
 }
 

@@ -33,7 +33,7 @@ fn verify(world: &World) {
 }
 
 fn export(world: &World, workspace: WorkspaceId) -> Value {
-    let input = ExportWorkspace { workspace_id: workspace, words: Words::All };
+    let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
     let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }

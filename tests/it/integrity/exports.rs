@@ -192,8 +192,8 @@ fn the_documented_export_verifies() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../svc-core/src/integrity/portability/example.json");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let made = world.admin("create_workspace", json!({"name": "Small", "admin_handle": "ada"}));
-        let workspace = text(&made["workspace"]["id"]).parse().unwrap();
-        let input = ExportWorkspace { workspace_id: workspace, words: Words::All };
+        let workspace: svc_core::id::WorkspaceId = text(&made["workspace"]["id"]).parse().unwrap();
+        let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
         let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
         std::fs::write(path, content.read().unwrap()).unwrap();
     }

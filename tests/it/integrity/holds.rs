@@ -198,7 +198,7 @@ fn what_a_hold_keeps_is_restored_with_the_hold_and_is_no_part_of_evidence_or_a_c
         call("place_legal_hold", json!({"workspace_id": workspace, "reason": "one"}));
         call("rewrite_note", json!({"message_id": message["id"], "version": 1, "old": "as it was"}));
         let export = |words| {
-            let input = ExportWorkspace { workspace_id: workspace, words };
+            let input = ExportWorkspace { workspace_id: workspace.into(), words };
             let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
             serde_json::from_slice::<Value>(&content.read().unwrap()).unwrap()
         };

@@ -86,7 +86,7 @@ pub fn export(world: &World, workspace: WorkspaceId) -> Value {
 }
 
 fn export_with(world: &World, workspace: WorkspaceId, words: Words) -> Value {
-    let input = ExportWorkspace { workspace_id: workspace, words };
+    let input = ExportWorkspace { workspace_id: workspace.into(), words };
     let content = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace, input).unwrap();
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }

@@ -205,7 +205,7 @@ fn two_verifiers_agree_on_good_and_changed_exports() {
         let mut history = History::new((Engine::Sqlite, Engine::Sqlite), 300 + seed);
         let (world, workspace_id) = (&history.world, history.workspace);
         let formatted = serde_json::to_vec_pretty(&export(world, workspace_id)).unwrap();
-        let evidence = ExportWorkspace { workspace_id, words: Words::None };
+        let evidence = ExportWorkspace { workspace_id: workspace_id.into(), words: Words::None };
         let whole = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace_id, evidence).unwrap();
         let whole = whole.read().unwrap();
         let tampered: Vec<Vec<u8>> = (0..40).map(|_| changed(&whole, &mut history.random)).collect();

@@ -22,7 +22,7 @@ fn refused(file: &str) -> (Code, String) {
 /// The file of a small workspace, as text.
 fn small(engine: Engine) -> String {
     let origin = Origin::new(engine, 13);
-    let input = ExportWorkspace { workspace_id: origin.workspace, words: Words::All };
+    let input = ExportWorkspace { workspace_id: origin.workspace.into(), words: Words::All };
     let content = EXPORT_WORKSPACE.call_as_instance(&origin.world.service, origin.workspace, input).unwrap();
     String::from_utf8(content.read().unwrap()).unwrap()
 }

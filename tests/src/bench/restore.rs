@@ -54,7 +54,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Exports the workspace of a stage.
 pub fn export(stage: &Stage) -> Spooled {
-    let input = ExportWorkspace { workspace_id: stage.workspace_id, words: Words::All };
+    let input = ExportWorkspace { workspace_id: stage.workspace_id.into(), words: Words::All };
     let exported = EXPORT_WORKSPACE.call_as_instance(&stage.service, stage.workspace_id, input);
     exported.expect("an export").spooled
 }

@@ -21,7 +21,7 @@ use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::places::{self, visible};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Operation, Read, Records, Sample, Write, read, write};
@@ -206,7 +206,7 @@ fn operations() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct CreateChannel {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// A name for people. It need not be unique.
     name: Text<1, NAME_MAX>,
     /// What the channel is for.
@@ -218,7 +218,7 @@ struct CreateChannel {
 }
 
 fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let id: ChannelId = cx.new_id()?;
     let topic = input.topic.as_deref().map(str::to_owned);
     let private = input.private.unwrap_or(false);
@@ -228,7 +228,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
     let channel = Channel {
         id,
-        workspace_id: input.workspace_id,
+        workspace_id,
         name: event.name,
         topic,
         private,
@@ -256,7 +256,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 #[serde(deny_unknown_fields)]
 struct ListChannels {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// True for archived channels only, false for live ones only. Default: both.
     #[serde(default)]
     archived: Option<bool>,
@@ -267,11 +267,11 @@ struct ListChannels {
 }
 
 fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
-    let params = sight.and(&[&input.workspace_id, &after, &limit, &input.archived, &last]);
+    let params = sight.and(&[&workspace_id, &after, &limit, &input.archived, &last]);
     Ok(Page::within(horizon, cx.rows(LIST_CHANNELS, &params)?, input.limit, |channel: &Channel| channel.lsn))
 }
 

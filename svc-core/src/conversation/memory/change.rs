@@ -9,8 +9,8 @@ use super::{MemoryBlock, TABLE, load_in};
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::{Code, Error};
-use crate::id::{BlockId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::id::BlockId;
+use crate::identity::workspaces::Here;
 use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
 use crate::log::event::{Event, Subject};
 use crate::op::{Caller, DestroyPermit, Write, purged};
@@ -80,7 +80,7 @@ impl Event for MemoryBlockDeleted {
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// A name for people. It need not be unique.
     label: Label,
     /// What the block is for.
@@ -95,10 +95,10 @@ pub(super) struct CreateMemoryBlock {
 }
 
 pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock) -> Result<MemoryBlock> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let mut block = MemoryBlock {
         id: cx.new_id()?,
-        workspace_id: input.workspace_id,
+        workspace_id,
         label: input.label.to_string(),
         description: input.description.as_deref().map(str::to_owned),
         limit: input.limit.map_or(MEMORY_DEFAULT_CHARS, Count::get),
@@ -143,7 +143,7 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 #[serde(deny_unknown_fields)]
 pub(super) struct SetMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The block.
     block_id: BlockId,
     /// The new name.
@@ -270,7 +270,7 @@ const REPLACE: &str = "
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The block.
     block_id: BlockId,
 }

@@ -17,7 +17,7 @@ use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::error::{Code, Error};
 use crate::id::{BlockId, MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::EventKind;
 use crate::op::{
     Feature, Operation, Read, Records, Sample, destructive, idempotent, read, wait as wait_for, write,
@@ -186,15 +186,15 @@ columns! {
 #[serde(deny_unknown_fields)]
 struct ListMemoryBlocks {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_memory_blocks(cx: &Read<'_>, input: &ListMemoryBlocks) -> Result<Page<MemoryBlock>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let blocks = cx.rows(LIST, &[&input.workspace_id, &after, &rows])?;
+    let blocks = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(blocks, input.limit, |block: &MemoryBlock| block.lsn))
 }
 
@@ -209,7 +209,7 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct GetMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The block.
     block_id: BlockId,
 }
@@ -219,8 +219,8 @@ fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock
 }
 
 /// Loads a block of the workspace that a path names, which must be the caller's.
-fn load_in(cx: &Read<'_>, workspace: WorkspaceId, id: BlockId) -> Result<MemoryBlock> {
-    own_workspace(cx, workspace)?;
+fn load_in(cx: &Read<'_>, workspace: Here, id: BlockId) -> Result<MemoryBlock> {
+    workspace.of(cx)?;
     load(cx, id)
 }
 

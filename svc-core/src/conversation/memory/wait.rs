@@ -8,7 +8,8 @@ use serde::Deserialize;
 use super::change::{MemoryBlockDeleted, MemoryBlockUpdated};
 use super::{MemoryBlock, load_in};
 use crate::Result;
-use crate::id::{BlockId, WorkspaceId};
+use crate::id::BlockId;
+use crate::identity::workspaces::Here;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
@@ -22,7 +23,7 @@ use crate::text::Count;
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The block.
     block_id: BlockId,
     /// The version that you have read; 0 for none. Default: the one that it has when you call.

@@ -12,7 +12,7 @@ use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::coordination::thread::Thread;
 use crate::error::{Code, Error};
 use crate::id::{ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::identity::workspaces::Here;
 use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{Feature, Read, Records, Refused, Write, idempotent, read};
@@ -93,7 +93,7 @@ impl Event for ThreadSpawnDenied {
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Children that a thread may ever have. Default: any number.
     max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
     /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 none has
@@ -104,15 +104,15 @@ struct SetSpawnBudget {
 }
 
 fn set_spawn_budget(cx: &mut Write<'_>, input: &SetSpawnBudget) -> Result<SpawnBudget> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let budget = SpawnBudget {
         max_children: input.max_children.map(Count::get),
         max_depth: input.max_depth.map(Count::get),
         max_tools: input.max_tools.map(Count::get),
     };
-    if budget != stored(cx, input.workspace_id)? {
+    if budget != stored(cx, workspace_id)? {
         let SpawnBudget { max_children, max_depth, max_tools } = budget;
-        cx.execute(1, SET, &[&input.workspace_id, &max_children, &max_depth, &max_tools])?;
+        cx.execute(1, SET, &[&workspace_id, &max_children, &max_depth, &max_tools])?;
         cx.emit(Subject::WORKSPACE, &SpawnBudgetSet { budget })?;
     }
     Ok(budget)
@@ -128,12 +128,12 @@ const SET: &str = "
 #[serde(deny_unknown_fields)]
 struct GetSpawnBudget {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn get_spawn_budget(cx: &Read<'_>, input: &GetSpawnBudget) -> Result<SpawnBudget> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
-    stored(cx, input.workspace_id)
+    let workspace_id = input.workspace_id.of(cx)?;
+    stored(cx, workspace_id)
 }
 
 fn stored(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {

@@ -17,8 +17,8 @@ use crate::coordination::thread::visible_thread;
 use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
-use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces;
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::identity::workspaces::Here;
 use crate::limits::{
     REPORT_ID_MAX, USAGE_DAYS_DEFAULT, USAGE_MAX, USAGE_MODELS_MAX, USAGE_SCAN_MAX, USAGE_SUMS_MAX,
 };
@@ -351,7 +351,7 @@ const REPORTS: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceUsage {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only what was reported on the day of this time, in UTC, or later. Default: 30 days ago.
     since: Option<Time>,
 }
@@ -389,14 +389,14 @@ columns! {
 }
 
 fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<WorkspaceUsage> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let today = day_of(cx.now());
     let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
     let others = USAGE_SCAN_MAX.saturating_sub(1);
-    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&input.workspace_id, &asked, &others])?;
+    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
     // Today is summed however much it is: that is bounded by its members and their models.
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
-    let sums: Vec<UsageSum> = cx.query(SUMS, &[&input.workspace_id, &first, &USAGE_SUMS_MAX])?;
+    let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
     Ok(WorkspaceUsage { sums: Page::whole(sums), since })
 }

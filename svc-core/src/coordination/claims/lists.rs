@@ -9,8 +9,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
 use crate::coordination::footprint::{Repo, RepoKey};
-use crate::id::WorkspaceId;
-use crate::identity::workspaces;
+use crate::identity::workspaces::Here;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::ToParam;
@@ -33,7 +32,7 @@ pub(super) fn operations() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only claims on threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
@@ -41,12 +40,12 @@ struct ListActiveClaims {
 }
 
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
     let (sight, now, last) = (cx.caller().sight.params(), cx.now(), horizon.up_to());
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
-    let params: [&dyn ToParam; 6] = [&input.workspace_id, &now, &after, &rows, &last, &repo];
+    let params: [&dyn ToParam; 6] = [&workspace_id, &now, &after, &rows, &last, &repo];
     let claims = cx.rows(ACTIVE, &sight.and(&params))?;
     Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }

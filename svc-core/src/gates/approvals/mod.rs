@@ -22,7 +22,8 @@ use crate::coordination::thread::visible_thread;
 use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{ChannelId, GateId, MemberId, MessageId, ThreadId, WorkspaceId};
-use crate::identity::{sessions, workspaces};
+use crate::identity::sessions;
+use crate::identity::workspaces::Here;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
@@ -335,7 +336,7 @@ const BY_ID: &str =
 #[serde(deny_unknown_fields)]
 struct ListApprovalGates {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only gates of this thread.
     thread_id: Option<ThreadId>,
     /// Only gates in this state.
@@ -345,7 +346,7 @@ struct ListApprovalGates {
 }
 
 fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<ApprovalGate>> {
-    workspaces::own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, rows, now) = (Cursor::after(input.cursor), rows_to_read(input.limit), cx.now());
     let lsn = |gate: &Stored| gate.0.lsn;
     let page = if let Some(id) = input.thread_id {
@@ -353,9 +354,9 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
         let found = cx.rows(OF_THREAD, &[&thread.id, &after, &input.state, &now, &rows])?;
         Page::of(found, input.limit, lsn)
     } else {
-        let horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+        let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
         let (last, sight) = (horizon.up_to(), cx.caller().sight.params());
-        let params = sight.and(&[&input.workspace_id, &after, &input.state, &now, &last, &rows]);
+        let params = sight.and(&[&workspace_id, &after, &input.state, &now, &last, &rows]);
         Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
     };
     page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))

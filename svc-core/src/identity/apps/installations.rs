@@ -14,7 +14,7 @@ use crate::identity::authority;
 use crate::identity::enrol::{NewMember, enrol};
 use crate::identity::members::{Member, MemberKind, member_called};
 use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::Subject;
 use crate::op::{Read, Write, secret_hash};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -80,7 +80,7 @@ columns! {
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallApp {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The app.
     app_id: AppId,
     /// What each of the app's tokens can do at most.
@@ -114,7 +114,7 @@ pub(super) struct NewInstallation {
 const ACTIVE: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
 
 pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewInstallation> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let app = load_app(cx, input.app_id)?;
     let granted = grantable(cx.caller().capabilities, input.granted_capabilities)?;
     if cx.one::<(InstallationId,)>(ACTIVE, &[&app.id])?.is_some() {
@@ -192,7 +192,7 @@ fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAppInstallations {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -207,9 +207,9 @@ pub(super) fn list_app_installations(
     cx: &Read<'_>,
     input: &ListAppInstallations,
 ) -> Result<Page<Installation>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |installation: &Installation| installation.lsn))
 }
 
@@ -235,7 +235,7 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The installation.
     installation_id: InstallationId,
 }
@@ -257,7 +257,7 @@ pub(super) fn revoke_app_installation(
     cx: &mut Write<'_>,
     input: &RevokeAppInstallation,
 ) -> Result<InstallationRevocation> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let installation = load_installation(cx, input.installation_id)?;
     let id = installation.id;
     if let Some(revoked_at) = installation.revoked_at {

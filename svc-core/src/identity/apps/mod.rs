@@ -16,7 +16,7 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write};
@@ -221,7 +221,7 @@ fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) 
 #[serde(deny_unknown_fields)]
 struct CreateApp {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The app's name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
     slug: Handle<APP_SLUG_MAX>,
     /// The app's name for people.
@@ -231,8 +231,8 @@ struct CreateApp {
 const WITH_SLUG: &str = "select id from apps where workspace_id = $1 and slug = $2";
 
 fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
-    own_workspace(cx, input.workspace_id)?;
-    if cx.one::<(AppId,)>(WITH_SLUG, &[&input.workspace_id, &input.slug])?.is_some() {
+    let workspace_id = input.workspace_id.of(cx)?;
+    if cx.one::<(AppId,)>(WITH_SLUG, &[&workspace_id, &input.slug])?.is_some() {
         let detail = format!("an app with the slug {} exists in this workspace", &*input.slug);
         return Err(Error::new(Code::NameTaken, detail));
     }
@@ -241,7 +241,7 @@ fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
     let lsn = cx.emit(Subject::WORKSPACE, &AppCreated { app_id: id, slug, name })?.lsn;
     let app = App {
         id,
-        workspace_id: input.workspace_id,
+        workspace_id,
         slug: input.slug.to_string(),
         name: input.name.to_string(),
         created_by: cx.caller().member,
@@ -257,7 +257,7 @@ fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
 #[serde(deny_unknown_fields)]
 struct ListApps {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -269,9 +269,9 @@ const OF_WORKSPACE: &str = concat!(
 );
 
 fn list_apps(cx: &Read<'_>, input: &ListApps) -> Result<Page<App>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |app: &App| app.lsn))
 }
 

@@ -18,7 +18,7 @@ use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{Mint, Quotas, check_active, check_room_of_installation, issue, not_empty};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
 use crate::op::{Read, Write, secret_hash};
 use crate::text::Text;
@@ -36,7 +36,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct MintAppToken {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The installation.
     installation_id: InstallationId,
     /// What it is for, to tell it from other tokens.
@@ -73,7 +73,7 @@ pub(super) struct AppToken {
 }
 
 pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result<AppToken> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let installation = load_installation(cx, input.installation_id)?;
     let granted = installation.granted_capabilities;
     let wanted = input.capabilities.map(not_empty).transpose()?.unwrap_or(granted);

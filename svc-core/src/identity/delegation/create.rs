@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::{DelegationGrant, DelegationGranted, policy};
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
-use crate::id::{GrantId, MemberId, WorkspaceId};
+use crate::id::{GrantId, MemberId};
 use crate::identity::authority;
 use crate::identity::members::{Member, load_member};
 use crate::identity::tokens::{LIFE_MAX_SECS, check_active, expiry, not_empty};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
@@ -33,7 +33,7 @@ use crate::time::Time;
 ]))]
 pub(super) struct CreateDelegationGrant {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The member that is acted for. It may not be an app.
     subject: MemberId,
     /// The member that acts for it: another one.
@@ -58,7 +58,7 @@ pub(super) fn create_delegation_grant(
     cx: &mut Write<'_>,
     input: &CreateDelegationGrant,
 ) -> Result<DelegationGrant> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let capabilities = not_empty(input.capabilities)?;
     authority::check_lends(cx.caller().capabilities, capabilities)?;
     let expires_at = end(cx, input)?;
@@ -75,7 +75,7 @@ pub(super) fn create_delegation_grant(
     let lsn = cx.emit(Subject::WORKSPACE.about(subject.id), &event)?.lsn;
     let grant = DelegationGrant {
         grant_id,
-        workspace_id: input.workspace_id,
+        workspace_id,
         subject: subject.id,
         delegate: delegate.id,
         capabilities,
@@ -95,7 +95,7 @@ fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
     let asked = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     let expires_at = asked
         .ok_or_else(|| Error::malformed("name when the grant ends: `expires_at` or `expires_in_secs`"))?;
-    let policy = policy::of(cx, input.workspace_id)?;
+    let policy = policy::of(cx, cx.caller().workspace_id)?;
     let latest = cx.now().plus(policy.ceiling());
     if expires_at > latest {
         return Err(Error::malformed(format!(

@@ -19,7 +19,7 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -194,7 +194,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListDelegationGrants {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -206,9 +206,9 @@ const OF_WORKSPACE: &str = concat!(
 );
 
 fn list_delegation_grants(cx: &Read<'_>, input: &ListDelegationGrants) -> Result<Page<DelegationGrant>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let rows = cx.rows(OF_WORKSPACE, &[&input.workspace_id, &after, &most])?;
+    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |grant: &DelegationGrant| grant.lsn))
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
 use crate::op::{Read, Write};
@@ -50,7 +50,7 @@ impl Event for DelegationPolicySet {
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Days from the moment of granting.
     ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
 }
@@ -59,11 +59,11 @@ pub(super) fn set_delegation_policy(
     cx: &mut Write<'_>,
     input: &SetDelegationPolicy,
 ) -> Result<DelegationPolicy> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let policy = DelegationPolicy { ceiling_days: input.ceiling_days.get() };
-    if policy != of(cx, input.workspace_id)? {
+    if policy != of(cx, workspace_id)? {
         cx.emit(Subject::WORKSPACE, &DelegationPolicySet { policy })?;
-        cx.execute(1, SET, &[&input.workspace_id, &policy.ceiling_days])?;
+        cx.execute(1, SET, &[&workspace_id, &policy.ceiling_days])?;
     }
     Ok(policy)
 }
@@ -77,12 +77,12 @@ const SET: &str = "
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDelegationPolicy {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) -> Result<DelegationPolicy> {
-    own_workspace(cx, input.workspace_id)?;
-    of(cx, input.workspace_id)
+    let workspace_id = input.workspace_id.of(cx)?;
+    of(cx, workspace_id)
 }
 
 /// Returns the policy of a workspace.

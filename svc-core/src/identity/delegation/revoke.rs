@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{DelegationRevoked, load_grant};
 use crate::error::Result;
-use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::tokens::end_of_grant;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::Subject;
 use crate::op::Write;
 use crate::time::Time;
@@ -19,7 +19,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The grant.
     grant_id: GrantId,
 }
@@ -41,7 +41,7 @@ pub(super) fn revoke_delegation_grant(
     cx: &mut Write<'_>,
     input: &RevokeDelegationGrant,
 ) -> Result<GrantRevocation> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let grant = load_grant(cx, input.grant_id)?;
     let grant_id = grant.grant_id;
     if let Some(revoked_at) = grant.revoked_at {

@@ -21,7 +21,7 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Feature, Read, Records, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -225,7 +225,7 @@ pub(crate) fn member_called(
 #[serde(deny_unknown_fields)]
 pub struct ListMembers {
     /// The workspace. It must be yours.
-    pub workspace_id: WorkspaceId,
+    pub workspace_id: Here,
     /// Only the member with this handle, in any case.
     pub handle: Option<AnyHandle>,
     /// Only people, or only agents.
@@ -245,11 +245,11 @@ const OF_WORKSPACE: &str = member_select!(
 );
 
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let rows = cx.rows(
         OF_WORKSPACE,
-        &[&input.workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
+        &[&workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
     )?;
     Ok(Page::of(rows, input.limit, |member: &Member| member.lsn))
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Member, load_member};
 use crate::error::{Error, Result};
-use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::id::MemberId;
+use crate::identity::workspaces::Here;
 use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::op::{Read, Write};
@@ -156,7 +156,7 @@ fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<Strin
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 /// A skill that an active member of the workspace has.
@@ -182,8 +182,8 @@ const SKILL_COUNTS: &str = concat!(
 );
 
 pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
-    own_workspace(cx, input.workspace_id)?;
-    let items = cx.query(SKILL_COUNTS, &[&input.workspace_id, &SKILLS_LISTED])?;
+    let workspace_id = input.workspace_id.of(cx)?;
+    let items = cx.query(SKILL_COUNTS, &[&workspace_id, &SKILLS_LISTED])?;
     Ok(Page::whole(items))
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::{Member, MemberKind, load_member};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::NAME_MAX;
 use crate::log::event::Subject;
 use crate::op::{Surface, TypedOperation, Write, secret_hash};
@@ -46,7 +46,7 @@ pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 ]))]
 pub struct MintToken {
     /// The workspace. It must be yours.
-    pub workspace_id: WorkspaceId,
+    pub workspace_id: Here,
     /// The member that the token acts as.
     pub member_id: MemberId,
     /// What it is for, to tell it from other tokens.
@@ -69,7 +69,7 @@ pub struct MintToken {
 pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
 
 pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let member = load_member(cx, input.member_id)?;
     let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;

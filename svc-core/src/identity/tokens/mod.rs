@@ -19,9 +19,9 @@ use serde_json::json;
 use crate::capability::Capabilities;
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error, Result};
-use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::members::load_member;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::op::{Feature, Read, Records, destructive, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -227,7 +227,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListTokens {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The member that the tokens act as.
     member_id: MemberId,
     cursor: Option<Cursor>,
@@ -241,7 +241,7 @@ const OF_MEMBER: &str = concat!(
 );
 
 fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let member = load_member(cx, input.member_id)?;
     let rows = cx.rows(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))

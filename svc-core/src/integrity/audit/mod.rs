@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::op::{Feature, Read, Records, read};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -58,7 +58,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListAudit {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Only rows with this action, such as `token.mint`.
     action: Option<Text<1, 100>>,
     cursor: Option<Cursor>,
@@ -124,11 +124,11 @@ const OF_WORKSPACE: &str = concat!(
 );
 
 fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
-    own_workspace(cx, input.workspace_id)?;
-    let last = cx.one::<(i64,)>(LAST, &[&input.workspace_id])?.map_or(0, |(seq,)| seq);
+    let workspace_id = input.workspace_id.of(cx)?;
+    let last = cx.one::<(i64,)>(LAST, &[&workspace_id])?.map_or(0, |(seq,)| seq);
     let before = Cursor::before(input.cursor).min(last.saturating_add(1));
     let (horizon, rows) = (Horizon::below(before), rows_to_read(input.limit));
     let (sight, first) = (cx.caller().sight.params(), horizon.down_to());
-    let params = sight.and(&[&input.workspace_id, &before, &input.action, &rows, &first]);
+    let params = sight.and(&[&workspace_id, &before, &input.action, &rows, &first]);
     Ok(Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

@@ -11,7 +11,7 @@ use super::removal::{Place, remove_some};
 use crate::conversation::scrub;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::{self, own_workspace};
+use crate::identity::workspaces::{self, Here};
 use crate::limits::NAME_MAX;
 use crate::log::event::{Invalidates, Subject, WorkspaceErased};
 use crate::op::{DestroyPermit, Wants, Write};
@@ -31,7 +31,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct EraseWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The name of the workspace, as it is now.
     confirm: Text<1, NAME_MAX>,
 }
@@ -55,8 +55,7 @@ pub(super) fn wants(_: &EraseWorkspace) -> Wants {
 }
 
 pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<Erased> {
-    let id = input.workspace_id;
-    own_workspace(cx, id)?;
+    let id = input.workspace_id.of(cx)?;
     let workspace = workspaces::load_workspace(cx, id)?;
     if workspace.name != *input.confirm {
         return Err(Error::malformed("`confirm` is not the name of the workspace"));

@@ -34,8 +34,7 @@ use serde_json::{Value, json};
 
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Result};
-use crate::id::WorkspaceId;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
 use crate::log::note::PublicKey;
 use crate::op::{
@@ -116,7 +115,7 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 #[serde(deny_unknown_fields)]
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
-    pub workspace_id: WorkspaceId,
+    pub workspace_id: Here,
     /// `all` for the keys of messages and every other text; `none` for evidence without words, which cannot
     /// be imported. Default: `all`.
     #[serde(default)]
@@ -124,12 +123,12 @@ pub struct ExportWorkspace {
 }
 
 fn begin(input: &ExportWorkspace, shared: &Shared) -> Result<Exporter> {
-    Exporter::new(input.workspace_id, input.words, &shared.settings)
+    Exporter::new(input.words, &shared.settings)
 }
 
 fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) -> Result<Option<Content>> {
-    own_workspace(cx, input.workspace_id)?;
-    exporter.page(cx)
+    let workspace_id = input.workspace_id.of(cx)?;
+    exporter.page(cx, workspace_id)
 }
 
 /// Verifies an export: that it is whole, that this service or a key it knows has signed it, and that its log

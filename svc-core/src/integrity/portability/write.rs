@@ -29,7 +29,6 @@ use crate::time::Time;
 const ATTEMPTS: u32 = 5;
 /// An export that is being written.
 pub(super) struct Exporter {
-    workspace: WorkspaceId,
     words: Words,
     signer: NoteSigner,
     /// None once the file is whole.
@@ -53,7 +52,7 @@ struct RowsWritten {
 
 impl Exporter {
     /// Begins an export. Fails with 409 `not-enabled` without a key to sign with.
-    pub fn new(workspace: WorkspaceId, words: Words, settings: &Settings) -> Result<Self> {
+    pub fn new(words: Words, settings: &Settings) -> Result<Self> {
         let signer = settings.signer.clone().ok_or_else(|| {
             Error::new(
                 Code::NotEnabled,
@@ -61,20 +60,20 @@ impl Exporter {
             )
         })?;
         let spool = Some(Spool::create(&settings.spool_folder)?);
-        Ok(Self { workspace, words, signer, spool, whole: None, rows: None, attempts: 0 })
+        Ok(Self { words, signer, spool, whole: None, rows: None, attempts: 0 })
     }
 
-    /// Writes the next page. Returns the file once it is whole.
+    /// Writes the next page of an export of a workspace. Returns the file once it is whole.
     ///
     /// A page that failed is written again from where the one before has ended, and a whole file is returned
     /// again: the transaction of the last page may fail after that was written.
-    pub fn page(&mut self, cx: &Read<'_>) -> Result<Option<Content>> {
+    pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Content>> {
         let Some(mut spool) = self.spool.take() else {
             let whole = self.whole.clone();
             return whole.map(Some).ok_or_else(|| Error::internal("the export has ended"));
         };
         let written = self
-            .write(cx, &mut spool)
+            .write(cx, workspace, &mut spool)
             .and_then(|is_whole| is_whole.then(|| self.end(&mut spool)).transpose());
         match written {
             Ok(Some(file_name)) => {
@@ -90,10 +89,10 @@ impl Exporter {
     }
 
     /// Writes the rows or some events. Returns whether there are no more.
-    fn write(&mut self, cx: &Read<'_>, spool: &mut Spool) -> Result<bool> {
+    fn write(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
         let Some(rows) = &self.rows else {
             spool.truncate(0)?;
-            self.rows = Some(self.write_rows(cx, spool)?);
+            self.rows = Some(self.write_rows(cx, workspace, spool)?);
             return Ok(false);
         };
         spool.truncate(rows.len)?;
@@ -105,7 +104,7 @@ impl Exporter {
                 Ok(is_whole)
             }
             // What is missing was pruned since.
-            Err(_) if self.may_begin_anew(cx, at)? => {
+            Err(_) if self.may_begin_anew(cx, workspace, at)? => {
                 self.rows = None;
                 Ok(false)
             }
@@ -113,13 +112,13 @@ impl Exporter {
         }
     }
 
-    fn may_begin_anew(&mut self, cx: &Read<'_>, at: i64) -> Result<bool> {
+    fn may_begin_anew(&mut self, cx: &Read<'_>, workspace: WorkspaceId, at: i64) -> Result<bool> {
         self.attempts = self.attempts.saturating_add(1);
-        Ok(self.attempts < ATTEMPTS && !LogRange::of(cx, self.workspace)?.has_after(at))
+        Ok(self.attempts < ATTEMPTS && !LogRange::of(cx, workspace)?.has_after(at))
     }
 
-    fn write_rows(&self, cx: &Read<'_>, spool: &mut Spool) -> Result<RowsWritten> {
-        let header = header(cx, self.workspace, self.words)?;
+    fn write_rows(&self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<RowsWritten> {
+        let header = header(cx, workspace, self.words)?;
         let begin = format!(
             "{{\"type\":\"{TYPE}\",\n\"header\":{},\n\"records\":[\n",
             canonical::to_string(&header)?
@@ -141,7 +140,7 @@ impl Exporter {
             omitted: omitted.map(|records| records.table.to_owned()).collect(),
         };
         let before_floor = header.floor.saturating_sub(1);
-        let cursor = ChainCursor::after(self.workspace, before_floor, None);
+        let cursor = ChainCursor::after(header.workspace_id, before_floor, None);
         let len = spool.len();
         Ok(RowsWritten { header, manifest, events: written.open, cursor, len })
     }
@@ -159,8 +158,8 @@ impl Exporter {
         let keys = has_keys.then(|| KeyColumns::of(cx, records, header)).transpose()?;
         let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
         let mut outcome = Ok(());
-        cx.scan(&scan, &[&self.workspace], &mut |row| {
-            let key = keys.as_ref().map_or(Ok(None), |keys| keys.open(cx, self.workspace, row));
+        cx.scan(&scan, &[&header.workspace_id], &mut |row| {
+            let key = keys.as_ref().map_or(Ok(None), |keys| keys.open(cx, header.workspace_id, row));
             outcome = key.and_then(|key| rows.add_row(row, columns, key.as_deref()));
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
@@ -191,7 +190,7 @@ impl Exporter {
             outcome.map(|()| read)
         })?;
         if let Err(broken) = read {
-            return Ok(Err(broken_log(self.workspace, broken)));
+            return Ok(Err(broken_log(before.header.workspace_id, broken)));
         }
         let (header, manifest, len) = (before.header.clone(), before.manifest.clone(), spool.len());
         Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
@@ -206,14 +205,14 @@ impl Exporter {
         }
         let mut manifest = manifest.clone();
         manifest.sections.push(events.clone().section(EVENTS));
-        let note = self.signer.sign(&key_name(self.workspace), &signed_text(header, &manifest)?);
+        let note = self.signer.sign(&key_name(header.workspace_id), &signed_text(header, &manifest)?);
         let manifest = canonical::to_string(&manifest)?;
         let mut end = format!("\n],\n\"manifest\":{manifest},\n\"signature\":").into_bytes();
         push_json(&mut end, &note)?;
         end.extend_from_slice(b"}\n");
         spool.write(&end)?;
         spool.flush()?;
-        Ok(format!("workspace-{}-{}.json", self.workspace, header.head.lsn))
+        Ok(format!("workspace-{}-{}.json", header.workspace_id, header.head.lsn))
     }
 }
 

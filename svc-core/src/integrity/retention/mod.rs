@@ -18,7 +18,7 @@ use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::config::Kept;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
@@ -100,7 +100,7 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Days that messages are kept.
     messages_days: Option<Days>,
     /// Days that events are kept.
@@ -126,19 +126,19 @@ impl SetRetentionPolicy {
 }
 
 fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Result<RetentionPolicy> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let wanted = input.kept();
     check_within(&wanted, &cx.settings().kept)?;
-    if wanted != of_workspace(cx, input.workspace_id)? {
+    if wanted != of_workspace(cx, workspace_id)? {
         let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
         let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
-        let (workspace, at) = (input.workspace_id, cx.now());
+        let (workspace, at) = (workspace_id, cx.now());
         let values = [messages_days, events_days, deliveries_days, media_days, media_quota_bytes];
         let [a, b, c, d, e] = &values;
         cx.execute(1, SET, &[&workspace, a, b, c, d, e, &at, &lsn])?;
         cx.audit("retention_policy.set", serde_json::to_value(wanted).map_err(Error::internal)?)?;
     }
-    policy(cx, wanted, input.workspace_id)
+    policy(cx, wanted, workspace_id)
 }
 
 const SET: &str = "
@@ -169,12 +169,12 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
 }
 
 fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {
-    own_workspace(cx, input.workspace_id)?;
-    policy(cx, of_workspace(cx, input.workspace_id)?, input.workspace_id)
+    let workspace_id = input.workspace_id.of(cx)?;
+    policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
 }
 
 fn policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {

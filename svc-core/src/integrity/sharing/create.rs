@@ -13,9 +13,9 @@ use super::{ShareTicket, ShareTicketIssued};
 use crate::conversation::places::{check_no_dm, visible_channel};
 use crate::error::{Error, Result};
 use crate::hash::ArtifactSha;
-use crate::id::{ChannelId, ShareTicketId, WorkspaceId};
+use crate::id::{ChannelId, ShareTicketId};
 use crate::identity::tokens::{expiry, new_secret_of};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
 use crate::op::{Write, secret_hash};
@@ -42,7 +42,7 @@ const SECRET_PREFIX: &str = "svc_share_";
 ]))]
 pub(super) struct CreateShareTicket {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The channel to share.
     channel_id: ChannelId,
     /// When the ticket expires. Either this or `expires_in_secs` is required.
@@ -64,7 +64,7 @@ pub(super) struct NewShareTicket {
 }
 
 pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket) -> Result<NewShareTicket> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let owner_id = cx.caller().member_id()?;
     let expires_at = end(cx.now(), input.expires_at, input.expires_in_secs)?;
     let channel = visible_channel(cx, input.channel_id)?;
@@ -80,7 +80,7 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     let lsn = cx.emit(Subject::channel(channel.id).about(owner_id), &event)?.lsn;
     let ticket = ShareTicket {
         id,
-        workspace_id: input.workspace_id,
+        workspace_id,
         channel_id: channel.id,
         artifact_shas: event.artifact_shas,
         owner_id,

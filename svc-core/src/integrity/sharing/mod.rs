@@ -23,7 +23,7 @@ use crate::error::{Code, Error};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::ends::MemberDeactivated;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
@@ -177,7 +177,7 @@ fn shown_by_a_ticket() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct ListShareTickets {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -195,11 +195,11 @@ const HORIZON: &str =
     "select lsn from share_tickets where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 fn list_share_tickets(cx: &Read<'_>, input: &ListShareTickets) -> Result<Page<ShareTicket>> {
-    own_workspace(cx, input.workspace_id)?;
+    let workspace_id = input.workspace_id.of(cx)?;
     let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon: Horizon = cx.horizon(HORIZON, &[&input.workspace_id], after)?;
+    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
     let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
-    let rows = cx.rows(OF_WORKSPACE, &sight.and(&[&input.workspace_id, &after, &most, &last]))?;
+    let rows = cx.rows(OF_WORKSPACE, &sight.and(&[&workspace_id, &after, &most, &last]))?;
     Ok(Page::within(horizon, rows, input.limit, |ticket: &ShareTicket| ticket.lsn))
 }
 

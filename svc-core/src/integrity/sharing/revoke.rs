@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ShareTicketRevoked, load_ticket};
 use crate::error::Result;
-use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::id::{ChannelId, MemberId, ShareTicketId};
+use crate::identity::workspaces::Here;
 use crate::log::event::{Recorded, Subject};
 use crate::op::Write;
 use crate::time::Time;
@@ -18,7 +18,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// The ticket.
     ticket_id: ShareTicketId,
 }
@@ -35,7 +35,7 @@ pub(super) struct TicketRevocation {
 const REVOKE: &str = "update share_tickets set revoked_at = $2 where id = $1";
 
 pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket) -> Result<TicketRevocation> {
-    own_workspace(cx, input.workspace_id)?;
+    input.workspace_id.of(cx)?;
     let ticket = load_ticket(cx, input.ticket_id)?;
     if let Some(revoked_at) = ticket.revoked_at {
         return Ok(TicketRevocation { id: ticket.id, revoked_at });

@@ -19,7 +19,7 @@ use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{load_workspace, own_workspace};
+use crate::identity::workspaces::{Here, load_workspace};
 use crate::integrity::checkpoints::{LogTree, at_floor};
 use crate::integrity::events::broken_log;
 use crate::integrity::room::address_of;
@@ -59,7 +59,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct GetLogSnapshot {
     /// The workspace. It must be yours.
-    workspace_id: WorkspaceId,
+    workspace_id: Here,
     /// Whether the graph is returned too, for which you need token:admin. Default: false.
     #[serde(default)]
     include_graph: bool,
@@ -130,8 +130,7 @@ struct SnapshotHead {
 struct Walk(Option<(LogSnapshot, LogTree)>);
 
 fn next_page(cx: &Read<'_>, input: &GetLogSnapshot, walk: &mut Walk) -> Result<Option<LogSnapshot>> {
-    let workspace = input.workspace_id;
-    own_workspace(cx, workspace)?;
+    let workspace = input.workspace_id.of(cx)?;
     if input.include_graph {
         cx.caller().check_right(Needs::one_of(&[TokenAdmin]))?;
     }
@@ -162,7 +161,7 @@ fn next_page(cx: &Read<'_>, input: &GetLogSnapshot, walk: &mut Walk) -> Result<O
 
 /// Returns the snapshot without its checkpoint.
 fn snapshot(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
-    let workspace = load_workspace(cx, input.workspace_id)?;
+    let workspace = load_workspace(cx, input.workspace_id.of(cx)?)?;
     let row: Option<(i64, [u8; 32], Time, i64)> = cx.one(HEAD, &[&workspace.id])?;
     let (lsn, hash, at, floor) = row.ok_or_else(|| Error::internal("the workspace has no log"))?;
     let (before, _) = at_floor(cx, workspace.id, floor)?;
