@@ -97,7 +97,7 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
 }
 
-/// Returns the threads of a channel, oldest first.
+/// Returns the threads of a channel, oldest first unless you want the newest first.
 ///
 /// One page covers at most 2000 threads, so with a filter it may be short or empty although there is more:
 /// continue while `next_cursor` is not null.
@@ -108,13 +108,38 @@ struct ListThreads {
     channel_id: ChannelId,
     /// Only threads in this state.
     state: Option<ThreadState>,
+    /// Whether the newest come first. Default: false.
+    #[serde(default)]
+    newest_first: bool,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    if input.newest_first {
+        return newest_in(cx, input);
+    }
     threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
 }
+
+fn newest_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    let channel = places::visible_channel(cx, input.channel_id)?;
+    let (before, rows) = (Cursor::before(input.cursor), rows_to_read(input.limit));
+    let horizon = match input.state {
+        Some(_) => cx.horizon(HORIZON_OF_NEWEST, &[&channel.id], before)?,
+        None => Horizon(None),
+    };
+    let params: [&dyn ToParam; 5] = [&channel.id, &before, &input.state, &rows, &horizon.down_to()];
+    Ok(page(horizon, thread::select(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
+}
+
+const NEWEST_IN_CHANNEL: &str = thread_select!(
+    "where t.channel_id = $1 and t.lsn < $2 and t.lsn >= $5 and (cast($3 as text) is null or t.state = $3)
+     order by t.lsn desc limit $4"
+);
+
+const HORIZON_OF_NEWEST: &str =
+    "select lsn from threads where channel_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3";
 
 /// Returns the threads of a channel that the caller may see, oldest first.
 pub(crate) fn threads_in(

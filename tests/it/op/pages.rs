@@ -344,3 +344,24 @@ fn results_end_a_page_by_bytes_too() {
         check_whole("list_thread_results", &pages, &wanted);
     });
 }
+
+#[test]
+fn threads_are_listed_from_either_end() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("long");
+        let threads: Vec<String> = (0..9).map(|n| world.new_thread(&channel, &format!("{n}"))).collect();
+        world.admin("cancel_thread", json!({"thread_id": threads[4], "reason": "not needed"}));
+        for state in [None, Some("open")] {
+            let listed = |newest_first: bool| {
+                let input = json!({
+                    "channel_id": channel, "state": state, "newest_first": newest_first, "limit": 2,
+                });
+                ids(&traverse(world, "list_threads", &input))
+            };
+            let (oldest_first, mut newest_first) = (listed(false), listed(true));
+            newest_first.reverse();
+            assert_eq!(oldest_first, newest_first);
+            assert_eq!(oldest_first.len(), if state.is_some() { 8 } else { 9 });
+        }
+    });
+}
