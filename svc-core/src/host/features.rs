@@ -77,6 +77,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::snapshot::feature(),
         integrity::room::feature(),
         integrity::subscriptions::feature(),
+        integrity::resource_subscriptions::feature(),
         integrity::audit::feature(),
         integrity::holds::feature(),
         integrity::retention::feature(),

@@ -19,6 +19,7 @@ pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
 pub use crate::integrity::portability::{
     EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
 };
+pub use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 pub use crate::integrity::room::scheme_card;
 pub use crate::integrity::subscriptions::{
     Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,

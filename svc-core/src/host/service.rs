@@ -22,6 +22,7 @@ use crate::host::shared_limits;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
+use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::Batch;
@@ -370,6 +371,11 @@ impl Service {
     /// Fails with 409 `must_refetch` if the log does not have what follows the position.
     pub async fn subscribe(&self, admission: Admission, subscription: Subscription) -> Result<Subscribed> {
         self.inner.subscriptions.begin(self.dispatch(), admission, subscription).await
+    }
+
+    /// Returns what tokens have subscribed to beyond a request.
+    pub fn resource_subscriptions(&self) -> ResourceSubscriptions<'_> {
+        ResourceSubscriptions(self.dispatch())
     }
 
     /// Returns where a shell that serves this service makes its numbers known.

@@ -7,6 +7,7 @@
 //! - `census`: how many events of each kind there are
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
+//! - `resource_subscriptions`: what a token has subscribed to beyond a request
 //! - `taps`: how far consumers inside the service have come in each log
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
@@ -22,6 +23,7 @@ pub(crate) mod room;
 pub(crate) mod checkpoints;
 pub(crate) mod snapshot;
 pub(crate) mod subscriptions;
+pub(crate) mod resource_subscriptions;
 pub(crate) mod taps;
 pub(crate) mod holds;
 pub(crate) mod census;

@@ -84,6 +84,7 @@ migrations! {
     57 "0057_dms",
     58 "0058_follows",
     59 "0059_outgoing",
+    60 "0060_resource_subscriptions",
 }
 
 /// Returns the version of the schema: that of the newest migration.

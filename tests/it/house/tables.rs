@@ -175,6 +175,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     // A channel does not become private while its messages refute others elsewhere.
     ("relations", "gates/relations", &["conversation/channels", "conversation/messages", "gates/backlinks"]),
     ("repo_pauses", "coordination/pauses", &["coordination/obstacles", "coordination/queue"]),
+    ("resource_subscriptions", "integrity/resource_subscriptions", &[]),
     ("results", "coordination/results", &[]),
     ("retention", "integrity/retention", &[]),
     ("review_requirements", "gates/reviews", &[]),

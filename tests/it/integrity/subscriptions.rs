@@ -179,6 +179,7 @@ fn lean_frames_have_no_payload_and_no_words() {
             let frame = frames(&next(&mut subscriber).unwrap()).remove(0);
             assert_eq!((frame.get("payload"), frame.get("message")), (None, None), "{frame:#}");
             assert_eq!((&frame["kind"], frame["attribution"].is_object()), (&json!("MessagePosted"), true));
+            assert_eq!(frame["thread_id"], json!(world.id("thread")), "it says where it happened");
         }
     });
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::Result;
 use crate::error::Error;
 use crate::hash::hash_text;
+use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::{Subject, type_name};
 use crate::log::verify::Fields;
 use crate::time::Time;
@@ -26,7 +27,7 @@ pub enum FrameForm {
     /// All of it, with the plaintext of messages.
     #[default]
     Full,
-    /// Everything but the payload and the plaintext.
+    /// Everything but the payload and the plaintext, and where it happened.
     Lean,
 }
 
@@ -53,10 +54,29 @@ struct Frame<'a> {
     kind: &'a str,
     #[serde(rename = "$type")]
     type_name: String,
+    #[serde(flatten)]
+    place: Option<Place>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attribution: Option<&'a RawValue>,
+}
+
+/// Where it happened and whom it is about, for a frame without the payload that says it.
+#[derive(Serialize)]
+struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel_id: Option<ChannelId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<ThreadId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member_id: Option<MemberId>,
+}
+
+impl From<Subject> for Place {
+    fn from(Subject { channel_id, thread_id, member_id }: Subject) -> Self {
+        Self { channel_id, thread_id, member_id }
+    }
 }
 
 /// What the frame repeats of the payload.
@@ -118,6 +138,7 @@ impl FeedEvent {
             content_hash: hash_text(&self.content_hash),
             kind: &self.kind,
             type_name: type_name(&self.kind),
+            place: (form == FrameForm::Lean).then(|| self.subject.into()),
             payload: (form == FrameForm::Full).then_some(payload),
             attribution,
         };
