@@ -1,9 +1,12 @@
 //! Who asks, and how: what is known of a request beside its message.
 
+use std::sync::Arc;
+
 use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::connection::Connection;
 use crate::log_level::LogLevel;
 use crate::principal::Principal;
 use crate::refusal::{Fault, Refusal};
@@ -61,6 +64,8 @@ pub struct Asked {
     pub log_level: Option<LogLevel>,
     /// The token under which progress is wanted.
     pub progress: Option<ProgressToken>,
+    /// The connection that it came by, if it stays open between requests.
+    pub connection: Option<Arc<Connection>>,
 }
 
 impl Asked {
@@ -78,6 +83,7 @@ impl Asked {
             capabilities: agreed.capabilities.clone(),
             log_level: agreed.log_level,
             progress: None,
+            connection: None,
         };
         if let Some(token) = meta.get(PROGRESS_TOKEN) {
             if !(token.is_string() || token.is_i64()) {

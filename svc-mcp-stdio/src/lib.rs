@@ -10,6 +10,8 @@ pub mod refusal;
 pub mod answered;
 mod log_level;
 pub mod outlet;
+mod address;
+pub mod connection;
 mod principal;
 pub mod profiles;
 pub mod view;
@@ -25,6 +27,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::stream::BoxStream;
 use rustix::process::Signal;
 use secrecy::SecretString;
 use svc_core::config::{Config, LogFormat};
@@ -41,12 +44,29 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use layer::Layer;
 pub use log_level::LogLevel;
 pub use principal::{Principal, head};
+use refusal::Refusal;
+use revision::Revision;
 use service::ServiceOffer;
+pub use service::Told;
 use view::{Choice, View};
 
 /// Returns the layer over a service.
 pub fn layer(service: &Service) -> Layer {
     Layer::new(Arc::new(ServiceOffer::new(service.clone())))
+}
+
+/// Returns the notifications for these addresses, and for what the caller's token has subscribed to.
+///
+/// The stream begins after a position of the log, or now, and its first part says where. It ends when the
+/// credential does. Fails as reading one of the addresses would.
+pub async fn notifications(
+    service: &Service,
+    caller: &Principal,
+    revision: Revision,
+    uris: Vec<String>,
+    after: Option<i64>,
+) -> std::result::Result<BoxStream<'static, Told>, Refusal> {
+    ServiceOffer::new(service.clone()).notifications(caller, revision, uris, after).await
 }
 
 /// Serves one caller on any pair of byte streams.

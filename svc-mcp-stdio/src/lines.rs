@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::asked::{Agreed, Asked};
+use crate::connection::Connection;
 use crate::layer::Layer;
 use crate::outlet::Outlet;
 use crate::principal::Principal;
@@ -53,7 +54,15 @@ where
     let writing = tokio::spawn(write_lines(writer, queue));
     let agreed = Arc::new(Agreed::on(Revision::UNSTATED));
     let in_progress = Arc::default();
-    let pipe = Pipe { layer, token, view, lines, in_progress, agreed, running: JoinSet::new() };
+    let (connection, mut said) = Connection::new();
+    let said_lines = lines.clone();
+    tokio::spawn(async move {
+        while let Some(notification) = said.recv().await {
+            // If the output is broken the connection ends.
+            let _ = said_lines.send(notification).await;
+        }
+    });
+    let pipe = Pipe { layer, token, view, lines, connection, in_progress, agreed, running: JoinSet::new() };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
@@ -78,6 +87,7 @@ struct Pipe {
     token: SecretString,
     view: View,
     lines: mpsc::Sender<Bytes>,
+    connection: Arc<Connection>,
     in_progress: Arc<Mutex<InProgress>>,
     agreed: Arc<Agreed>,
     running: JoinSet<()>,
@@ -298,7 +308,7 @@ impl Pipe {
         };
         let principal = Principal::local(self.token.clone());
         let asked = match Asked::of(&message, &self.agreed, principal, self.view.clone()) {
-            Ok(asked) => asked,
+            Ok(asked) => Asked { connection: Some(Arc::clone(&self.connection)), ..asked },
             Err(refusal) => {
                 locked(&self.in_progress).end(&id, number);
                 return self.respond(&sink, refusal.response(Some(&id))).await;

@@ -59,6 +59,7 @@ impl Outlet {
     }
 }
 
-fn notification(method: &str, params: &impl Serialize) -> Bytes {
+/// Returns a notification.
+pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

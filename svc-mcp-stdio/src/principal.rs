@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretString;
+use serde::Serialize;
 use svc_core::capability::Capabilities;
-use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
-use svc_core::ops::{WHOAMI, Whoami};
+use svc_core::op::{
+    Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface, TypedOperation,
+};
+use svc_core::ops::{Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI, Whoami};
 use svc_core::{Client, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until};
 
@@ -81,6 +84,12 @@ impl Principal {
         Ok(Self { admission, client, standings, ..self.clone() })
     }
 
+    /// Returns it admitted, so that all that it asks for one message counts once.
+    pub(crate) async fn once(&self, service: &Service) -> Result<Self> {
+        let is_admitted = !matches!(*self.lock(), Admitted::Never);
+        if is_admitted { Ok(self.clone()) } else { Ok(self.again(service).await?) }
+    }
+
     /// Sets a common deadline for all waits, so that together they take no longer than one.
     #[must_use]
     pub fn until(self, deadline: Instant) -> Self {
@@ -152,6 +161,19 @@ impl Principal {
         }
     }
 
+    /// Runs a typed operation and returns its output.
+    pub(crate) async fn typed<I: Serialize + 'static, O: 'static>(
+        &self,
+        service: &Service,
+        operation: TypedOperation<I, O>,
+        input: I,
+    ) -> Result<O> {
+        let admission = self.admission(service, Some(operation.operation(service.table())?)).await?;
+        let reply = operation.ask(service, admission.without_operation(), input).await?;
+        self.record_lsn(reply.lsn);
+        Ok(reply.output)
+    }
+
     pub(crate) async fn request(
         &self,
         service: &Service,
@@ -179,16 +201,38 @@ impl Principal {
         matches!(self.head.credential, Credential::Anonymous(_))
     }
 
+    /// Begins a subscription to the log.
+    pub(crate) async fn subscribe(&self, service: &Service, wanted: Subscription) -> Result<Subscribed> {
+        service.subscribe(self.follower(service).await?, wanted).await
+    }
+
+    /// Has its token subscribe to an address, or ends that.
+    pub(crate) async fn set_resource_subscription(
+        &self,
+        service: &Service,
+        uri: &str,
+        is_wanted: bool,
+    ) -> Result<()> {
+        let admission = self.follower(service).await?;
+        service.resource_subscriptions().set(admission, uri.to_owned(), is_wanted).await
+    }
+
+    /// Returns the addresses that its token has subscribed to.
+    pub(crate) async fn resource_subscriptions(&self, service: &Service) -> Result<Vec<String>> {
+        service.resource_subscriptions().of(self.follower(service).await?).await
+    }
+
+    async fn follower(&self, service: &Service) -> Result<Admission> {
+        self.admission(service, Some(WAIT_FOR_EVENT.operation(service.table())?)).await
+    }
+
     /// Returns the capabilities of the bearer, as of now.
     pub(crate) async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
         if self.is_anonymous() {
             // It is nobody who could be asked for.
             return Ok(Capabilities::of_anonymous());
         }
-        let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
-        let reply = WHOAMI.ask(service, admission.without_operation(), Whoami {}).await?;
-        self.record_lsn(reply.lsn);
-        Ok(reply.output.capabilities)
+        Ok(self.typed(service, WHOAMI, Whoami {}).await?.capabilities)
     }
 }
 

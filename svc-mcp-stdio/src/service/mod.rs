@@ -5,6 +5,14 @@
 
 mod told;
 mod tools;
+mod asking;
+mod resources;
+mod prompts;
+mod completion;
+mod watch;
+mod subscriptions;
+
+use std::sync::OnceLock;
 
 use futures_util::future::BoxFuture;
 use rmcp::model::{
@@ -20,6 +28,7 @@ use crate::catalogue::{Audience, Catalogue, Shape};
 use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::{Fault, Refusal};
+pub use subscriptions::Told;
 
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
@@ -38,14 +47,18 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 /// The offer of one service.
 pub(crate) struct ServiceOffer {
     service: Service,
-    catalogue: Catalogue,
+    catalogue: OnceLock<Catalogue>,
 }
 
 impl ServiceOffer {
     /// Offers the operations of a service.
     pub fn new(service: Service) -> Self {
-        let catalogue = Catalogue::of(service.table());
-        Self { service, catalogue }
+        Self { service, catalogue: OnceLock::new() }
+    }
+
+    /// Returns the tools, which are encoded when they are first asked for.
+    fn catalogue(&self) -> &Catalogue {
+        self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
     }
 
     async fn list(&self, asked: &Asked) -> Outcome {
@@ -60,7 +73,7 @@ impl ServiceOffer {
             view: asked.view.clone(),
             shape: Shape::for_client(asked.revision, asked.shows_cards()),
         };
-        let list = self.catalogue.list(audience);
+        let list = self.catalogue().list(audience);
         let mut members = Vec::with_capacity(list.len() + 8);
         members.extend_from_slice(br#""tools":"#);
         members.extend_from_slice(&list);
@@ -70,9 +83,19 @@ impl ServiceOffer {
 }
 
 impl Offer for ServiceOffer {
-    fn declares(&self, _: &Asked) -> ServerCapabilities {
-        let mut declared = ServerCapabilities::builder().enable_tools().build();
+    fn declares(&self, asked: &Asked) -> ServerCapabilities {
+        let mut declared = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_prompts()
+            .enable_completions()
+            .build();
         declared.logging = Some(Map::new());
+        if let Some(resources) = declared.resources.as_mut().filter(|_| asked.revision.has_handshake()) {
+            // Later revisions subscribe by a method that is no capability.
+            resources.subscribe = Some(true);
+        }
         declared
     }
 
@@ -81,12 +104,12 @@ impl Offer for ServiceOffer {
     }
 
     fn manner(&self, tool: &str) -> Manner {
-        let entry = self.catalogue.entry(tool);
+        let entry = self.catalogue().entry(tool);
         entry.map(|entry| Manner { waits: entry.waits(), changes: entry.changes() }).unwrap_or_default()
     }
 
     fn input_schema(&self, tool: &str) -> Option<Value> {
-        self.catalogue.entry(tool).map(|entry| entry.operation.input_schema())
+        self.catalogue().entry(tool).map(|entry| entry.operation.input_schema())
     }
 
     fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
@@ -97,42 +120,48 @@ impl Offer for ServiceOffer {
         Box::pin(self.call_tool(asked, call, outlet))
     }
 
-    fn resources<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("resources/list")) })
+    fn resources<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            if let Some(connection) = asked.connection.as_ref().filter(|_| asked.revision.has_handshake()) {
+                // Whoever may not follow the log reads the list all the same.
+                let _ = self.watch_for(connection, &asked.principal).await;
+            }
+            self.list_resources(asked).await
+        })
     }
 
     fn templates<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("resources/templates/list")) })
+        Box::pin(async { Ok(resources::templates()) })
     }
 
-    fn read<'a>(&'a self, _: &'a Asked, _: String) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("resources/read")) })
+    fn read<'a>(&'a self, asked: &'a Asked, uri: String) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.read_resource(asked, &uri).await })
     }
 
     fn prompts<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("prompts/list")) })
+        Box::pin(async { Ok(prompts::list()) })
     }
 
-    fn prompt<'a>(&'a self, _: &'a Asked, _: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("prompts/get")) })
+    fn prompt<'a>(&'a self, asked: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.get_prompt(asked, &params).await })
     }
 
-    fn complete<'a>(&'a self, _: &'a Asked, _: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("completion/complete")) })
+    fn complete<'a>(&'a self, asked: &'a Asked, params: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.complete_argument(asked, &params).await })
     }
 
-    fn subscribe<'a>(&'a self, _: &'a Asked, _: String, _: bool) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("resources/subscribe")) })
+    fn subscribe<'a>(&'a self, asked: &'a Asked, uri: String, is_wanted: bool) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.set_subscription(asked, &uri, is_wanted).await })
     }
 
     fn listen<'a>(
         &'a self,
-        _: &'a Asked,
-        _: &'a RequestId,
-        _: SubscriptionFilter,
-        _: &'a Outlet,
+        asked: &'a Asked,
+        id: &'a RequestId,
+        filter: SubscriptionFilter,
+        outlet: &'a Outlet,
     ) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Err(Refusal::method("subscriptions/listen")) })
+        Box::pin(self.listen_for(asked, id, filter, outlet))
     }
 
     fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal> {

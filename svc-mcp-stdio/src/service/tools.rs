@@ -27,7 +27,7 @@ const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
 impl ServiceOffer {
     pub(super) async fn call_tool(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
-        let entry = self.catalogue.entry(&call.name).filter(|entry| asked.view.shows(&entry.operation));
+        let entry = self.catalogue().entry(&call.name).filter(|entry| asked.view.shows(&entry.operation));
         let Some(entry) = entry else {
             return Err(Refusal::params(format!(
                 "there is no tool called \"{}\"; see tools/list",

@@ -1,0 +1,77 @@
+//! A connection that stays open between requests, and what it has subscribed to.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use svc_core::{Error, Result};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::address::Address;
+use crate::outlet::Outlet;
+
+/// Most resources that one client is told of.
+pub(crate) const SUBSCRIBED_MAX: usize = 100;
+
+/// Addresses that several tasks know of.
+pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
+
+/// A connection, as its requests know it. Dropping the last handle ends what it has subscribed to.
+#[derive(Debug)]
+pub struct Connection {
+    outlet: Outlet,
+    addresses: Addresses,
+    watcher: tokio::sync::Mutex<Option<AbortHandle>>,
+}
+
+impl Connection {
+    /// Creates a connection, and the end from which its transport sends notifications.
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
+        let (outlet, said) = Outlet::new();
+        let connection = Self { outlet, addresses: Addresses::default(), watcher: Default::default() };
+        (Arc::new(connection), said)
+    }
+
+    /// Adds an address or removes it. Fails with 409 `wrong-state` if there are too many.
+    pub(crate) fn set(&self, address: Address, is_wanted: bool) -> Result<()> {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_wanted {
+            addresses.remove(&address);
+        } else if addresses.len() < SUBSCRIBED_MAX || addresses.contains(&address) {
+            addresses.insert(address);
+        } else {
+            return Err(Error::wrong_state(format!(
+                "a connection subscribes to at most {SUBSCRIBED_MAX} resources"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns where its notifications go.
+    pub(crate) fn outlet(&self) -> &Outlet {
+        &self.outlet
+    }
+
+    /// Returns what it has subscribed to, as it changes.
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Has a task watch for it, which `start` starts, unless one does.
+    pub(crate) async fn watch(&self, start: impl Future<Output = Result<AbortHandle>>) -> Result<()> {
+        let mut watcher = self.watcher.lock().await;
+        if watcher.as_ref().is_none_or(AbortHandle::is_finished) {
+            *watcher = Some(start.await?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher.get_mut() {
+            watcher.abort();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Running operations for what is no call of a tool.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use svc_core::id::WorkspaceId;
+use svc_core::op::Input;
+use svc_core::ops::{WHOAMI, Whoami};
+use svc_core::{Error, Result};
+
+use super::ServiceOffer;
+use crate::principal::Principal;
+
+/// Most items that one request asks a list for.
+const PAGE: i64 = 500;
+
+/// What an argument is, for its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Workspace,
+    Channel,
+    /// A thread; of those in this state first of all.
+    Thread(Option<&'static str>),
+    Member,
+    /// Words that only the user knows.
+    Words,
+}
+
+/// A page of a list, as far as it is needed.
+#[derive(Deserialize)]
+struct Page<T> {
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+/// The beginning of a list.
+pub(super) struct Listed<T> {
+    pub items: Vec<T>,
+    /// Whether the list goes on.
+    pub has_more: bool,
+}
+
+impl ServiceOffer {
+    /// Runs an operation as the caller and returns its output, as JSON.
+    pub(super) async fn ask(&self, caller: &Principal, operation: &str, input: &Value) -> Result<Vec<u8>> {
+        let operation = self.service.operation(operation)?;
+        let outcome = caller.request(&self.service, operation, &Input::json(input.to_string())).await;
+        caller.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+        outcome?.body()
+    }
+
+    /// Does the same and reads the output.
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        caller: &Principal,
+        operation: &str,
+        input: &Value,
+    ) -> Result<T> {
+        let output = self.ask(caller, operation, input).await?;
+        serde_json::from_slice(&output).map_err(Error::internal)
+    }
+
+    /// Reads a list from its beginning, for at most `pages` pages.
+    pub(super) async fn list_of<T: DeserializeOwned>(
+        &self,
+        caller: &Principal,
+        operation: &str,
+        mut input: Value,
+        pages: usize,
+    ) -> Result<Listed<T>> {
+        let mut listed = Listed { items: Vec::new(), has_more: true };
+        set(&mut input, "limit", PAGE.into());
+        for _ in 0..pages {
+            let Page { items, next_cursor } = self.read(caller, operation, &input).await?;
+            listed.items.extend(items);
+            match next_cursor {
+                Some(cursor) => set(&mut input, "cursor", cursor.into()),
+                None => {
+                    listed.has_more = false;
+                    break;
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Returns the workspace of the caller.
+    pub(super) async fn workspace_of(&self, caller: &Principal) -> Result<WorkspaceId> {
+        #[derive(Deserialize)]
+        struct Workspace {
+            id: WorkspaceId,
+        }
+        if !caller.is_anonymous() {
+            return Ok(caller.typed(&self.service, WHOAMI, Whoami {}).await?.workspace_id);
+        }
+        // Whoever has no credential is nobody, and sees one workspace.
+        let listed =
+            self.list_of::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
+        let first = listed.await?.items.into_iter().next();
+        first.map(|workspace| workspace.id).ok_or_else(|| Error::not_found("workspace"))
+    }
+}
+
+fn set(input: &mut Value, member: &str, value: Value) {
+    if let Some(members) = input.as_object_mut() {
+        members.insert(member.to_owned(), value);
+    }
+}

@@ -1,0 +1,173 @@
+//! Completion: ids of what a user names by its beginning, or by a part of its name, title or handle.
+
+use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use svc_core::Result;
+use svc_core::text::echo;
+
+use super::ServiceOffer;
+use super::asking::{Listed, Takes};
+use super::prompts::Template;
+use super::resources::KINDS;
+use crate::answered::Answered;
+use crate::asked::Asked;
+use crate::offer::Outcome;
+use crate::principal::Principal;
+use crate::refusal::Refusal;
+
+/// Most pages of a list that are looked through.
+const PAGES: usize = 2;
+
+/// What may be meant, with the names that it has.
+#[derive(Debug, Deserialize)]
+struct Candidate {
+    id: String,
+    name: Option<String>,
+    title: Option<String>,
+    handle: Option<String>,
+    display_name: Option<String>,
+}
+
+/// How well something fits what was typed, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Begins,
+    Contains,
+}
+
+impl Candidate {
+    /// Returns how it fits what was typed, in lower case.
+    fn fit(&self, typed: &str) -> Option<Fit> {
+        if self.id.starts_with(typed) {
+            return Some(Fit::Begins);
+        }
+        let names = [&self.name, &self.title, &self.handle, &self.display_name];
+        let fit = |name: &String| {
+            let name = name.to_lowercase();
+            match name.find(typed)? {
+                0 => Some(Fit::Begins),
+                _ => Some(Fit::Contains),
+            }
+        };
+        names.into_iter().flatten().filter_map(fit).min()
+    }
+}
+
+impl ServiceOffer {
+    /// Completes an argument of a prompt or of a template.
+    pub(super) async fn complete_argument(&self, asked: &Asked, params: &CompleteRequestParams) -> Outcome {
+        let takes = completed(&params.r#ref, &params.argument.name)?;
+        let caller = &asked.principal.once(&self.service).await?;
+        let listed = self.candidates(caller, takes).await?;
+        let typed = params.argument.value.to_lowercase();
+        Ok(Answered::of(&json!({"completion": completion(&listed, &typed)})))
+    }
+
+    async fn candidates(&self, caller: &Principal, takes: Takes) -> Result<Listed<Candidate>> {
+        let (operation, more) = match takes {
+            Takes::Words => return Ok(Listed { items: Vec::new(), has_more: false }),
+            Takes::Workspace => ("get_workspace", json!({})),
+            Takes::Channel => ("list_channels", json!({"archived": false})),
+            Takes::Thread(state) => ("list_workspace_threads", json!({"state": state})),
+            Takes::Member => ("list_members", json!({})),
+        };
+        let mut input = json!({"workspace_id": self.workspace_of(caller).await?});
+        if takes == Takes::Workspace {
+            let own = self.read(caller, operation, &input).await?;
+            return Ok(Listed { items: vec![own], has_more: false });
+        }
+        if let (Value::Object(input), Value::Object(more)) = (&mut input, more) {
+            input.extend(more);
+        }
+        self.list_of(caller, operation, input, PAGES).await
+    }
+}
+
+/// Returns what the argument of a prompt or a template is.
+fn completed(of: &Reference, argument: &str) -> Result<Takes, Refusal> {
+    let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
+    match of {
+        Reference::Prompt(prompt) => {
+            let template = Template::called(&prompt.name)?;
+            let found = template.arguments.iter().find(|known| known.name == argument);
+            found.map(|found| found.takes).ok_or_else(|| unknown(&prompt.name))
+        }
+        Reference::Resource(resource) => {
+            let kind = KINDS.iter().find(|kind| kind.template == resource.uri).ok_or_else(|| {
+                let uri = echo(&resource.uri);
+                Refusal::params(format!("there is no template {uri}; see resources/templates/list"))
+            })?;
+            let is_its = kind.template.ends_with(&format!("{{{argument}}}"));
+            if is_its { Ok(kind.takes) } else { Err(unknown(&resource.uri)) }
+        }
+        of => Err(unknown(of.reference_type())),
+    }
+}
+
+/// Returns what fits, best first and else in the order of the list.
+fn completion(listed: &Listed<Candidate>, typed: &str) -> CompletionInfo {
+    let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
+    let mut fitting: Vec<(Fit, &String)> = listed.items.iter().filter_map(fits).collect();
+    fitting.sort_by_key(|(fit, _)| *fit);
+    let total = fitting.len();
+    let mut completion = CompletionInfo::default();
+    completion.values =
+        fitting.into_iter().take(CompletionInfo::MAX_VALUES).map(|(_, id)| id.clone()).collect();
+    // Of what was not looked through it is not known how much fits.
+    completion.total = u32::try_from(total).ok().filter(|_| !listed.has_more);
+    completion.has_more = Some(listed.has_more || total > CompletionInfo::MAX_VALUES);
+    completion
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(has_more: bool) -> Listed<Candidate> {
+        let items = json!([
+            {"id": "01-a", "title": "Port the parser"},
+            {"id": "01-b", "title": "parser tests", "name": null},
+            {"id": "02-c", "handle": "PARvati", "display_name": "Devi"},
+        ]);
+        Listed { items: serde_json::from_value(items).unwrap(), has_more }
+    }
+
+    #[test]
+    fn what_begins_so_comes_first() {
+        let found = |typed: &str| completion(&listed(false), typed).values;
+        assert_eq!(found(""), ["01-a", "01-b", "02-c"]);
+        assert_eq!(found("01"), ["01-a", "01-b"]);
+        assert_eq!(found("par"), ["01-b", "02-c", "01-a"]);
+        assert_eq!(found("devi"), ["02-c"]);
+        assert_eq!(found("x"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_returned_is_counted() {
+        let all = completion(&listed(false), "par");
+        assert_eq!((all.total, all.has_more), (Some(3), Some(false)));
+        let some = completion(&listed(true), "par");
+        assert_eq!((some.total, some.has_more), (None, Some(true)));
+        let items = (0..150).map(|n| json!({"id": format!("{n}"), "name": "x"})).collect::<Vec<_>>();
+        let items = serde_json::from_value(json!(items)).unwrap();
+        let many = completion(&Listed { items, has_more: false }, "x");
+        assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(150), Some(true)));
+    }
+
+    #[test]
+    fn arguments_are_those_of_prompts_and_templates() {
+        let prompt = Reference::for_prompt("review_thread");
+        assert_eq!(completed(&prompt, "thread_id").unwrap(), Takes::Thread(Some("in_review")));
+        let boots = Reference::for_resource("svc://boots/{channel_id}");
+        assert_eq!(completed(&boots, "channel_id").unwrap(), Takes::Channel);
+        for (of, argument) in [
+            (&prompt, "id"),
+            (&boots, "id"),
+            (&Reference::for_prompt("no"), "thread_id"),
+            (&Reference::for_resource("svc://threads/1"), "id"),
+        ] {
+            assert_eq!(completed(of, argument).unwrap_err().code(), -32_602, "{of:?} {argument}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Prompts: how the usual pieces of work go, each with the thread that it is about.
+
+use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptArgument};
+use serde_json::{Value, json};
+use svc_core::text::echo;
+
+use super::ServiceOffer;
+use super::asking::Takes;
+use crate::address::Address;
+use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
+use crate::asked::Asked;
+use crate::offer::Outcome;
+use crate::refusal::Refusal;
+
+/// An argument of a prompt.
+#[derive(Debug)]
+pub(super) struct Argument {
+    pub name: &'static str,
+    description: &'static str,
+    required: bool,
+    pub takes: Takes,
+}
+
+/// A prompt. In its text, an argument's name in braces stands for its value.
+#[derive(Debug)]
+pub(super) struct Template {
+    pub name: &'static str,
+    description: &'static str,
+    text: &'static str,
+    /// What is said with an argument that may be left out.
+    more: Option<(&'static str, &'static str)>,
+    pub arguments: &'static [Argument],
+}
+
+const THREAD_ID: &str = "thread_id";
+
+const fn thread(takes: Takes) -> Argument {
+    Argument { name: THREAD_ID, description: "The id of the thread", required: true, takes }
+}
+
+/// All prompts.
+pub(super) const TEMPLATES: [Template; 6] = [
+    Template {
+        name: "catch_up",
+        description: "Say where a thread stands, and what is to be done next",
+        text: "\
+Read the thread below. Say in a few lines where it stands: what is to be done, who works on it, what was \
+decided, what is in dispute, and what keeps it from being closed. `list_messages` has what was said \
+before the messages below. Then say what has to be done next, and by whom.\n\
+Once you have read it, `get_thread_context` with its `lsn` as `since` returns only what is new.",
+        more: None,
+        arguments: &[thread(Takes::Thread(None))],
+    },
+    Template {
+        name: "finish_work",
+        description: "Hand in the result of a thread that you have claimed",
+        text: "\
+Finish your work on the thread {thread_id}, which is below.\n\
+1. Check that all that it asks for is done, and what `close_refusals` says is missing.\n\
+2. Call `report_usage` with what the work has cost, if you know it.\n\
+3. Call `set_thread_result` with the `claim_lease_id` of your claim, the `result`, and the `action` \
+\"start_review\" if somebody has to look it over, else \"close\". If that is refused nothing is stored: \
+do what it says, and call it again.\n\
+If you cannot finish, say why with `post_message`, and call `release_claim`.",
+        more: None,
+        arguments: &[thread(Takes::Thread(Some("open")))],
+    },
+    Template {
+        name: "hand_over",
+        description: "Hand a thread that you have claimed over to somebody else",
+        text: "\
+Hand over your work on the thread {thread_id}, which is below.\n\
+1. Say with `post_message` what you have done, where it is, what is left, and what you would do next.\n\
+2. Call `hand_off_claim` with the `claim_lease_id` of your claim and the `to_member_id` of whoever goes \
+on. Its `checkpoint` says in short how far the work has come.\n\
+If nobody in particular is to go on, call `release_claim` instead: whoever can do it next takes it up.",
+        more: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
+        arguments: &[
+            thread(Takes::Thread(Some("open"))),
+            Argument {
+                name: "to_member_id",
+                description: "The id of the member who goes on",
+                required: false,
+                takes: Takes::Member,
+            },
+        ],
+    },
+    Template {
+        name: "plan_work",
+        description: "Split a thread up into threads that others can take up",
+        text: "\
+Plan the work on the thread {thread_id}, which is below.\n\
+1. Split it into tasks that one agent can each do without asking, with a way to tell that it is done.\n\
+2. Call `create_child_thread` for each: the `title` says in a line what is to be done, the `body` all \
+that its worker has to know, `required_skills` who can do it, `footprint` what it will touch, and \
+`depends_on` what has to be finished before. `add_thread_dependency` adds what you find out later.\n\
+3. Say with `post_message` in the thread {thread_id} what the plan is, and why.",
+        more: Some(("goal", "What is wanted: {goal}")),
+        arguments: &[
+            thread(Takes::Thread(None)),
+            Argument {
+                name: "goal",
+                description: "What is wanted, if the thread does not say it",
+                required: false,
+                takes: Takes::Words,
+            },
+        ],
+    },
+    Template {
+        name: "review_thread",
+        description: "Look over what was done in a thread, and give a verdict",
+        text: "\
+Review the thread {thread_id}, which is below.\n\
+1. Read what it asks for and what was said, and its result with `get_thread_result`. Look at the work \
+itself.\n\
+2. Call `submit_review` with your `verdict`, and with each fault as one of its `findings`: how bad it \
+is, where it is, and what would be right. `get_review_status` tells which findings are open: \
+`resolve_finding` settles one that was dealt with.\n\
+3. If the work is a change of code, `set_land_gate` says whether it may land.",
+        more: None,
+        arguments: &[thread(Takes::Thread(Some("in_review")))],
+    },
+    Template {
+        name: "start_work",
+        description: "Take up a thread and work on it",
+        text: "\
+Take up the thread {thread_id}, which is below.\n\
+1. If `claim_refusals` is not empty you cannot claim it now: say so, and stop.\n\
+2. Call `claim_thread` with `acknowledge`. Keep its `claim_lease_id`, and send it with each change.\n\
+3. Read the thread, with what to know in its channel. Say with `post_message` what you are going to do.\n\
+4. Work. Call `renew_claim` before the lease expires, and say with `post_message` what others need to \
+know.\n\
+5. Hand in the outcome with `set_thread_result`. If you cannot finish, call `release_claim` or \
+`hand_off_claim`.",
+        more: None,
+        arguments: &[thread(Takes::Thread(Some("open")))],
+    },
+];
+
+impl Template {
+    /// Returns the prompt of this name.
+    pub fn called(name: &str) -> Result<&'static Self, Refusal> {
+        let found = TEMPLATES.iter().find(|template| template.name == name);
+        found.ok_or_else(|| {
+            let names = TEMPLATES.each_ref().map(|template| template.name).join(", ");
+            Refusal::params(format!("there is no prompt called \"{}\"; there are {names}", echo(name)))
+        })
+    }
+
+    fn shown(&self) -> Prompt {
+        let arguments = self.arguments.iter().map(|argument| {
+            PromptArgument::new(argument.name)
+                .with_description(argument.description)
+                .with_required(argument.required)
+        });
+        Prompt::new(self.name, Some(self.description), Some(arguments.collect()))
+    }
+
+    /// Returns the text with these arguments, which are all that it needs.
+    fn filled(&self, given: &[(&str, &str)]) -> String {
+        let value = |name: &str| given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
+        let filled = |text: &str, name: &str, value: &str| text.replace(&format!("{{{name}}}"), value);
+        let text = filled(self.text, THREAD_ID, value(THREAD_ID).unwrap_or_default());
+        match self.more.and_then(|(name, more)| Some((name, more, value(name)?))) {
+            Some((name, more, value)) => format!("{text}\n{}", filled(more, name, value)),
+            None => text,
+        }
+    }
+
+    /// Reads the arguments of a request.
+    fn read<'a>(&self, given: &'a JsonObject) -> Result<Vec<(&'a str, &'a str)>, Refusal> {
+        let wrong = |name: &str, why: &str| {
+            Refusal::params(format!("the argument {} of the prompt {} {why}", echo(name), self.name))
+        };
+        for argument in self.arguments.iter().filter(|argument| argument.required) {
+            given.get(argument.name).ok_or_else(|| wrong(argument.name, "is missing"))?;
+        }
+        let mut read = Vec::with_capacity(given.len());
+        for (name, value) in given {
+            if self.arguments.iter().all(|argument| argument.name != name) {
+                return Err(wrong(name, "does not exist"));
+            }
+            match value {
+                Value::String(value) => read.push((name.as_str(), value.as_str())),
+                _ => return Err(wrong(name, "must be a string")),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Returns the result of `prompts/list`.
+pub(super) fn list() -> Answered {
+    let prompts = TEMPLATES.each_ref().map(Template::shown);
+    Answered::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, Scope::Public)
+}
+
+impl ServiceOffer {
+    /// Returns a prompt with the thread that it is about.
+    pub(super) async fn get_prompt(&self, asked: &Asked, params: &GetPromptRequestParams) -> Outcome {
+        let template = Template::called(&params.name)?;
+        let none = JsonObject::default();
+        let given = template.read(params.arguments.as_ref().unwrap_or(&none))?;
+        let thread = given.iter().find(|(name, _)| *name == THREAD_ID).map_or("", |(_, id)| *id);
+        let uri = format!("svc://threads/{thread}");
+        let address = Address::of(&uri).ok_or_else(|| Refusal::resource(&uri, asked.revision))?;
+        let content = self.content(&asked.principal, address, asked.revision).await?;
+        let mut members = br#""description":"#.to_vec();
+        push_as_string(&mut members, template.description.as_bytes());
+        members.extend_from_slice(br#","messages":[{"role":"user","content":{"type":"text","text":"#);
+        push_as_string(&mut members, template.filled(&given).as_bytes());
+        members.extend_from_slice(br#"}},{"role":"user","content":{"type":"resource","resource":"#);
+        content.write(&mut members);
+        members.extend_from_slice(b"}}]");
+        Ok(Answered::raw(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_core::operation_table;
+
+    use super::*;
+    use crate::profiles::Profile;
+
+    #[test]
+    fn prompts_name_what_exists_within_one_profile() {
+        let table = operation_table().unwrap();
+        let fields = [
+            "acknowledge",
+            "action",
+            "body",
+            "checkpoint",
+            "claim_lease_id",
+            "claim_refusals",
+            "close_refusals",
+            "depends_on",
+            "findings",
+            "footprint",
+            "lsn",
+            "required_skills",
+            "result",
+            "since",
+            "title",
+            "to_member_id",
+            "verdict",
+        ];
+        for template in &TEMPLATES {
+            let words = || template.text.split('`').skip(1).step_by(2);
+            let tools: Vec<&str> = words().filter(|word| table.operation(word).is_some()).collect();
+            assert!(!tools.is_empty());
+            for word in words().filter(|word| !tools.contains(word)) {
+                assert!(fields.contains(&word), "{}: {word}", template.name);
+                let is_of_one = tools.iter().any(|tool| {
+                    let operation = table.operation(tool).unwrap();
+                    let schemas = [operation.input_schema(), operation.output_schema()];
+                    schemas.iter().any(|schema| schema.to_string().contains(&format!("\"{word}\"")))
+                });
+                let is_of_context = table.operation("get_thread_context").unwrap().output_schema();
+                assert!(
+                    is_of_one || is_of_context["properties"].get(word).is_some(),
+                    "{}: {word}",
+                    template.name
+                );
+            }
+            let has_all = |profile: Profile| tools.iter().all(|tool| profile.tools().contains(tool));
+            assert!(Profile::ALL.into_iter().any(has_all), "{}: {tools:?}", template.name);
+        }
+    }
+
+    #[test]
+    fn arguments_are_filled_in_or_refused() {
+        let filled = |name: &str, arguments: Value| {
+            let given: JsonObject = serde_json::from_value(arguments).unwrap();
+            let template = Template::called(name).unwrap();
+            template.read(&given).map(|given| template.filled(&given)).map_err(|refusal| {
+                assert_eq!(refusal.code(), -32_602);
+                refusal.message().to_owned()
+            })
+        };
+        for template in &TEMPLATES {
+            let text = filled(template.name, json!({"thread_id": "t-1"})).unwrap();
+            assert!(!text.contains('{') && !text.contains("  "), "{text}");
+        }
+        let text = filled("hand_over", json!({"thread_id": "t-1", "to_member_id": "m-2"})).unwrap();
+        assert!(text.ends_with("Hand it to the member m-2."), "{text}");
+        for (arguments, wanted) in [
+            (json!({}), "thread_id of the prompt hand_over is missing"),
+            (json!({"thread_id": 7}), "must be a string"),
+            (json!({"thread_id": "t", "too": "x"}), "too of the prompt hand_over does not exist"),
+        ] {
+            assert!(filled("hand_over", arguments).unwrap_err().contains(wanted), "{wanted}");
+        }
+        let unknown = Template::called("no").unwrap_err();
+        assert!(unknown.message().contains("catch_up, finish_work"), "{}", unknown.message());
+    }
+}

@@ -1,0 +1,266 @@
+//! Resources: what is read by its address. Each is what operations return to the caller.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use rmcp::model::{Resource, ResourceTemplate};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use svc_core::id::ChannelId;
+use svc_core::{Code, Error, Result};
+
+use super::ServiceOffer;
+use super::asking::Takes;
+use crate::address::Address;
+use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
+use crate::asked::Asked;
+use crate::offer::Outcome;
+use crate::principal::Principal;
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+
+const JSON: &str = "application/json";
+const MARKDOWN: &str = "text/markdown";
+
+/// How long clients may cache a resource other than a thread, in milliseconds.
+const SHORT_TTL_MS: u64 = 60_000;
+/// How many of a channel's open threads its resource has.
+const OPEN_THREADS: i64 = 20;
+/// Most pages of channels in the list.
+const CHANNEL_PAGES: usize = 2;
+/// How many boots are read at the same time.
+const BOOTS_AT_ONCE: usize = 16;
+
+/// A kind of resource.
+pub(super) struct Kind {
+    pub template: &'static str,
+    name: &'static str,
+    description: &'static str,
+    mime_type: &'static str,
+    /// What its template is completed with.
+    pub takes: Takes,
+}
+
+const WORKSPACE: Kind = Kind {
+    template: "svc://workspaces/{id}",
+    name: "workspace",
+    description: "What awaits you in the workspace: your claims, the next thread, reviews and approvals",
+    mime_type: JSON,
+    takes: Takes::Workspace,
+};
+const CHANNEL: Kind = Kind {
+    template: "svc://channels/{id}",
+    name: "channel",
+    description: "A channel, and its 20 newest open threads",
+    mime_type: JSON,
+    takes: Takes::Channel,
+};
+const THREAD: Kind = Kind {
+    template: "svc://threads/{id}",
+    name: "thread",
+    description: "What is needed to take up a thread: the task, its state, and what was said about it",
+    mime_type: JSON,
+    takes: Takes::Thread(None),
+};
+const BOOT: Kind = Kind {
+    template: "svc://boots/{channel_id}",
+    name: "boot",
+    description: "What to know on arrival in a channel",
+    mime_type: MARKDOWN,
+    takes: Takes::Channel,
+};
+
+/// All kinds.
+pub(super) const KINDS: [Kind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
+
+impl Kind {
+    fn of(address: Address) -> Self {
+        match address {
+            Address::Workspace(_) => WORKSPACE,
+            Address::Channel(_) => CHANNEL,
+            Address::Thread(_) => THREAD,
+            Address::Boot(_) => BOOT,
+        }
+    }
+}
+
+/// What a resource says.
+pub(super) struct Content {
+    uri: String,
+    mime_type: &'static str,
+    /// Text in UTF-8.
+    text: Bytes,
+}
+
+impl Content {
+    /// Writes it as the protocol has it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"uri":"#);
+        push_as_string(out, self.uri.as_bytes());
+        out.extend_from_slice(format!(r#","mimeType":"{}","text":"#, self.mime_type).as_bytes());
+        push_as_string(out, &self.text);
+        out.push(b'}');
+    }
+}
+
+#[derive(Deserialize)]
+struct Workspace {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: ChannelId,
+    name: String,
+    topic: Option<String>,
+}
+
+/// The text that agents read on arrival in a channel.
+#[derive(Deserialize)]
+struct Boot {
+    #[serde(default)]
+    text: String,
+}
+
+impl ServiceOffer {
+    /// Lists the workspace, its channels that the caller may see, and their boots.
+    pub(super) async fn list_resources(&self, asked: &Asked) -> Outcome {
+        let caller = &asked.principal.once(&self.service).await?;
+        let workspace = self.workspace_of(caller).await?;
+        let input = json!({"workspace_id": workspace});
+        let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
+        let mut resources = vec![resource(Address::Workspace(workspace), name)];
+        let live = json!({"workspace_id": workspace, "archived": false});
+        let channels = self.list_of::<Named>(caller, "list_channels", live, CHANNEL_PAGES).await?.items;
+        let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
+        let boots: Vec<Boot> =
+            stream::iter(ids).map(|id| self.boot(caller, id)).buffered(BOOTS_AT_ONCE).try_collect().await?;
+        for Named { id, name, topic } in &channels {
+            let listed = resource(Address::Channel(*id), name);
+            resources.push(match topic {
+                Some(topic) => listed.with_description(topic),
+                None => listed,
+            });
+        }
+        let with_boot = channels.iter().zip(&boots).filter(|(_, boot)| !boot.text.is_empty());
+        for (Named { id, name, .. }, _) in with_boot {
+            resources.push(resource(Address::Boot(*id), format!("{name} boot")));
+        }
+        Ok(Answered::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
+    }
+
+    /// Reads a resource.
+    pub(super) async fn read_resource(&self, asked: &Asked, uri: &str) -> Outcome {
+        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
+        let caller = &asked.principal.once(&self.service).await?;
+        let content = self.content(caller, address, asked.revision).await?;
+        let mut members = Vec::with_capacity(content.text.len() + content.text.len() / 4 + 256);
+        members.extend_from_slice(br#""contents":["#);
+        content.write(&mut members);
+        members.push(b']');
+        let ttl_ms = if matches!(address, Address::Thread(_)) { 0 } else { SHORT_TTL_MS };
+        Ok(Answered::raw(members).cached(ttl_ms, Scope::Private))
+    }
+
+    /// Returns what a resource says to the caller.
+    pub(super) async fn content(
+        &self,
+        caller: &Principal,
+        address: Address,
+        revision: Revision,
+    ) -> Result<Content, Refusal> {
+        let text = match address {
+            Address::Workspace(id) => {
+                self.ask(caller, "get_workspace_context", &json!({"workspace_id": id})).await
+            }
+            Address::Channel(id) => self.channel(caller, id).await,
+            Address::Thread(id) => self.ask(caller, "get_thread_context", &json!({"thread_id": id})).await,
+            Address::Boot(id) => self.boot(caller, id).await.map(|boot| boot.text.into_bytes()),
+        };
+        let uri = address.to_string();
+        match text {
+            Ok(text) => Ok(Content { mime_type: Kind::of(address).mime_type, text: text.into(), uri }),
+            Err(error) => Err(refusal(error, &uri, revision)),
+        }
+    }
+
+    /// Fails as [`content`](Self::content) does, at less cost.
+    pub(super) async fn check_visible(&self, caller: &Principal, address: Address) -> Result<()> {
+        let (operation, input) = match address {
+            Address::Workspace(id) => ("get_workspace", json!({"workspace_id": id})),
+            Address::Channel(id) | Address::Boot(id) => ("get_channel", json!({"channel_id": id})),
+            Address::Thread(id) => ("get_thread", json!({"thread_id": id})),
+        };
+        self.ask(caller, operation, &input).await.map(drop)
+    }
+
+    async fn boot(&self, caller: &Principal, channel: ChannelId) -> Result<Boot> {
+        self.read(caller, "get_channel_boot", &json!({"channel_id": channel})).await
+    }
+
+    /// Returns a channel with its newest open threads.
+    async fn channel(&self, caller: &Principal, id: ChannelId) -> Result<Vec<u8>> {
+        #[derive(Deserialize)]
+        struct Threads<'a> {
+            #[serde(borrow)]
+            items: Option<&'a RawValue>,
+        }
+        let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
+        let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS});
+        let threads = self.ask(caller, "list_threads", &newest).await?;
+        let Threads { items } = serde_json::from_slice(&threads).map_err(Error::internal)?;
+        let items = items.map_or("[]", RawValue::get);
+        Ok([br#"{"channel":"#, &*channel, br#","open_threads":"#, items.as_bytes(), b"}"].concat())
+    }
+}
+
+/// Returns the result of `resources/templates/list`.
+pub(super) fn templates() -> Answered {
+    let templates = KINDS.map(|kind| {
+        ResourceTemplate::new(kind.template, kind.name)
+            .with_description(kind.description)
+            .with_mime_type(kind.mime_type)
+    });
+    Answered::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, Scope::Public)
+}
+
+fn resource(address: Address, name: impl Into<String>) -> Resource {
+    let kind = Kind::of(address);
+    Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
+}
+
+/// Returns the refusal of a request about a resource: what may not be seen is not there.
+pub(super) fn refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
+    match error.code() {
+        Code::NotFound => Refusal::resource(uri, revision),
+        _ => Refusal::of(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ListResourceTemplatesResult, ReadResourceResult, RequestId};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_by_the_model_of_the_protocol() {
+        let response = |answered: Answered| -> Value {
+            let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, &json!({}));
+            serde_json::from_slice::<Value>(&bytes).unwrap()["result"].take()
+        };
+        let text = "{\"a\":\"\\\"\u{2028}\"}\n".to_owned();
+        let content = Content { uri: "svc://x/\"".to_owned(), mime_type: JSON, text: text.clone().into() };
+        let mut members = br#""contents":["#.to_vec();
+        content.write(&mut members);
+        members.push(b']');
+        let read: ReadResourceResult = serde_json::from_value(response(Answered::raw(members))).unwrap();
+        let json = serde_json::to_value(&read.contents).unwrap();
+        assert_eq!(json, json!([{"uri": "svc://x/\"", "mimeType": JSON, "text": text}]));
+        let listed = response(templates());
+        assert_eq!((&listed["ttlMs"], &listed["cacheScope"]), (&json!(3_600_000), &json!("public")));
+        let listed: ListResourceTemplatesResult = serde_json::from_value(listed).unwrap();
+        assert_eq!(listed.resource_templates.len(), KINDS.len());
+    }
+}

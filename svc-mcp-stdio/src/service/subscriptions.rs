@@ -1,0 +1,223 @@
+//! Subscriptions to resources: within a request, within a connection, or of a token that has neither.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use rmcp::model::{RequestId, SubscriptionFilter};
+use serde_json::{Value, json};
+use svc_core::{Code, Result};
+
+use super::ServiceOffer;
+use super::resources;
+use super::watch::{Changes, Interest, Watch};
+use crate::address::Address;
+use crate::answered::Answered;
+use crate::asked::Asked;
+use crate::connection::{Connection, SUBSCRIBED_MAX};
+use crate::offer::Outcome;
+use crate::outlet::{Outlet, notification};
+use crate::principal::Principal;
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const UPDATED: &str = "notifications/resources/updated";
+const LIST_CHANGED: &str = "notifications/resources/list_changed";
+
+/// A part of a stream of notifications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Up to where the log was read, if a stream that begins after it misses nothing.
+    pub position: Option<i64>,
+    /// A message; empty if there is only a position to tell.
+    pub message: Bytes,
+}
+
+impl ServiceOffer {
+    /// Tells a request of what changes, until its client leaves or its credential ends.
+    pub(super) async fn listen_for(
+        &self,
+        asked: &Asked,
+        id: &RequestId,
+        filter: SubscriptionFilter,
+        outlet: &Outlet,
+    ) -> Outcome {
+        let caller = &asked.principal.once(&self.service).await?;
+        let wants_list = filter.resources_list_changed == Some(true);
+        let wants_resources = filter.resource_subscriptions.is_some();
+        let addresses = Arc::new(Mutex::new(BTreeSet::new()));
+        let interest = Interest { addresses: Arc::clone(&addresses), with_stored: false };
+        // It begins before it is looked what the caller sees, so that nothing is missed between.
+        let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
+        let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
+        let mut accepted = SubscriptionFilter::new();
+        accepted.resources_list_changed = wants_list.then_some(true);
+        accepted.resource_subscriptions =
+            wants_resources.then(|| visible.iter().map(Address::to_string).collect());
+        addresses.lock().unwrap_or_else(PoisonError::into_inner).extend(visible);
+        let meta = json!({SUBSCRIPTION_ID: id});
+        if !outlet.send(ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta})).await {
+            return Err(Refusal::params("what is listened for is sent as server-sent events: accept them"));
+        }
+        loop {
+            let changes = watch.next().await?;
+            for (method, params) in changes.notifications(wants_list, Some(&meta)) {
+                if !outlet.send(method, &params).await {
+                    return Ok(Answered::default().with_meta(SUBSCRIPTION_ID, json!(id)));
+                }
+            }
+        }
+    }
+
+    /// Returns those of the addresses that the caller sees, of the first so many.
+    async fn visible(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
+        let addresses: BTreeSet<Address> =
+            uris.iter().filter_map(|uri| Address::of(uri)).take(SUBSCRIBED_MAX).collect();
+        let mut visible = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            match self.check_visible(caller, address).await {
+                Ok(()) => visible.push(address),
+                Err(error) if matches!(error.code(), Code::NotFound | Code::MissingCapability) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(visible)
+    }
+
+    /// Subscribes to a resource, or ends that: for the connection, or else for the token.
+    pub(super) async fn set_subscription(&self, asked: &Asked, uri: &str, is_wanted: bool) -> Outcome {
+        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
+        let caller = &asked.principal.once(&self.service).await?;
+        if is_wanted {
+            let seen = self.check_visible(caller, address).await;
+            seen.map_err(|error| resources::refusal(error, uri, asked.revision))?;
+        }
+        match &asked.connection {
+            None => caller.set_resource_subscription(&self.service, uri, is_wanted).await?,
+            Some(connection) => {
+                if is_wanted {
+                    self.watch_for(connection, caller).await?;
+                }
+                connection.set(address, is_wanted)?;
+            }
+        }
+        Ok(Answered::default())
+    }
+
+    /// Has a connection told of what changes from now on, if that is not so already.
+    pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
+        let interest = Interest { addresses: Arc::clone(connection.addresses()), with_stored: false };
+        let start = async {
+            let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
+            let outlet = connection.outlet().clone();
+            let watching = tokio::spawn(async move {
+                // The connection learns with its next request if its credential has ended.
+                while let Ok(changes) = watch.next().await {
+                    for (method, params) in changes.notifications(true, None) {
+                        if !outlet.send(method, &params).await {
+                            return;
+                        }
+                    }
+                }
+            });
+            Ok(watching.abort_handle())
+        };
+        connection.watch(start).await
+    }
+
+    /// Returns the notifications for the addresses and for what the caller's token has subscribed to.
+    ///
+    /// They begin after a position, or now. The stream ends when the credential does. Fails as reading an
+    /// address would.
+    pub(crate) async fn notifications(
+        &self,
+        caller: &Principal,
+        revision: Revision,
+        uris: Vec<String>,
+        after: Option<i64>,
+    ) -> Result<BoxStream<'static, Told>, Refusal> {
+        let caller = caller.once(&self.service).await?;
+        let mut addresses = BTreeSet::new();
+        for uri in &uris {
+            let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, revision))?;
+            let seen = self.check_visible(&caller, address).await;
+            seen.map_err(|error| resources::refusal(error, uri, revision))?;
+            addresses.insert(address);
+            if addresses.len() > SUBSCRIBED_MAX {
+                return Err(Refusal::params(format!("there are more than {SUBSCRIBED_MAX} addresses")));
+            }
+        }
+        let interest = Interest { addresses: Arc::new(Mutex::new(addresses)), with_stored: true };
+        let after = match after {
+            Some(after) => Some((self.workspace_of(&caller).await?, after)),
+            None => None,
+        };
+        let watch = Watch::begin(&self.service, &caller, interest, after).await?;
+        let begins = Told { position: Some(watch.position()), message: Bytes::new() };
+        let told = stream::unfold((watch, VecDeque::from([begins])), |(mut watch, mut left)| async move {
+            if left.is_empty() {
+                left = watch.next().await.ok()?.told();
+            }
+            left.pop_front().map(|told| (told, (watch, left)))
+        });
+        Ok(told.boxed())
+    }
+}
+
+impl Changes {
+    /// Returns the methods and the parameters of the notifications that tell of it.
+    fn notifications(&self, with_list: bool, meta: Option<&Value>) -> Vec<(&'static str, Value)> {
+        let with_meta = |mut params: Value| {
+            if let (Some(meta), Some(members)) = (meta, params.as_object_mut()) {
+                members.insert("_meta".to_owned(), meta.clone());
+            }
+            params
+        };
+        let updated =
+            self.addresses.iter().map(|address| (UPDATED, with_meta(json!({"uri": address.to_string()}))));
+        let list = (self.list && with_list).then(|| (LIST_CHANGED, with_meta(json!({}))));
+        updated.chain(list).collect()
+    }
+
+    /// Returns it as parts of a stream, of which the last has the position: who has only read those before
+    /// it is told of all of them again.
+    fn told(&self) -> VecDeque<Told> {
+        let messages = self.notifications(true, None).into_iter();
+        let mut told: VecDeque<Told> = messages
+            .map(|(method, params)| Told { position: None, message: notification(method, &params) })
+            .collect();
+        if let Some(last) = told.back_mut() {
+            last.position = Some(self.position);
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_several_notifications_has_the_position() {
+        let uri = "svc://threads/01990000-0000-7000-8000-000000000001";
+        let addresses = BTreeSet::from([Address::of(uri).unwrap()]);
+        let changes = Changes { addresses, list: true, position: 7 };
+        let told: Vec<(Option<i64>, Value)> = changes
+            .told()
+            .iter()
+            .map(|told| (told.position, serde_json::from_slice(&told.message).unwrap()))
+            .collect();
+        let message = |method, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+        assert_eq!(
+            told,
+            [(None, message(UPDATED, json!({"uri": uri}))), (Some(7), message(LIST_CHANGED, json!({})))]
+        );
+        let meta = json!({SUBSCRIPTION_ID: 5});
+        let listened = changes.notifications(false, Some(&meta));
+        assert_eq!(listened, [(UPDATED, json!({"uri": uri, "_meta": meta}))]);
+        assert!(Changes::default().told().is_empty());
+    }
+}

@@ -1,0 +1,236 @@
+//! Watching the log for what changes resources.
+//!
+//! The core delivers the events that the caller may see at that moment, so that nobody learns that something
+//! changes which it does not see. What an event changes is decided by its kind and by where it happened.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use serde::Deserialize;
+use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
+use svc_core::ops::{BatchBounds, Begin, FeedState, FrameForm, Subscriber, Subscription, WantedEvents};
+use svc_core::{Code, Error, Result, Service};
+use tokio::time::{Instant, sleep_until};
+
+use crate::address::Address;
+use crate::connection::Addresses;
+use crate::principal::Principal;
+
+/// The shortest time between two notifications of the same.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How much of the log is taken at once.
+const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
+/// Longest wait for events without looking at the credential.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The kinds of events after which the list of resources is another one.
+const LIST_KINDS: [&str; 8] = [
+    "ChannelArchived",
+    "ChannelBootSet",
+    "ChannelCreated",
+    "ChannelMemberAdded",
+    "ChannelMemberRemoved",
+    "ChannelUnarchived",
+    "ChannelUpdated",
+    "WorkspaceUpdated",
+];
+
+/// How the kinds of events begin that are talk, which changes nothing of a workspace's or a channel's work.
+const TALK: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
+
+/// What is watched for.
+pub(super) struct Interest {
+    pub addresses: Addresses,
+    /// Whether what the token has subscribed to counts, too.
+    pub with_stored: bool,
+}
+
+/// What has changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub addresses: BTreeSet<Address>,
+    /// Whether the list of resources is another one.
+    pub list: bool,
+    /// Up to where the log was read.
+    pub position: i64,
+}
+
+/// An event, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Happened {
+    kind: String,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+}
+
+/// A caller's watch. Dropping it ends it.
+pub(super) struct Watch {
+    service: Service,
+    caller: Principal,
+    interest: Interest,
+    subscriber: Subscriber,
+    workspace: WorkspaceId,
+    /// Whether the log no longer has all that follows the position where it was to begin.
+    has_missed: bool,
+    free_at: Instant,
+}
+
+impl Watch {
+    /// Begins at the end of the log, or after a position in a workspace's.
+    pub async fn begin(
+        service: &Service,
+        caller: &Principal,
+        interest: Interest,
+        after: Option<(WorkspaceId, i64)>,
+    ) -> Result<Self> {
+        let from = |begin: Begin, workspace: Option<WorkspaceId>| {
+            let mut wanted = WantedEvents::default();
+            wanted.workspace_id = workspace;
+            caller.subscribe(
+                service,
+                Subscription { wanted: Some(wanted), begin, form: FrameForm::Lean, consumer: None },
+            )
+        };
+        let resumed = match after {
+            Some((workspace, position)) => Some(from(Begin::After(position), Some(workspace)).await),
+            None => None,
+        };
+        let (begun, has_missed) = match resumed {
+            Some(Err(error)) if error.code() == Code::MustRefetch => {
+                (from(Begin::Default, None).await?, true)
+            }
+            Some(resumed) => (resumed?, false),
+            None => (from(Begin::Default, None).await?, false),
+        };
+        Ok(Self {
+            service: service.clone(),
+            caller: caller.clone(),
+            interest,
+            workspace: begun.workspace_id,
+            subscriber: begun.subscriber,
+            has_missed,
+            free_at: Instant::now(),
+        })
+    }
+
+    /// Returns up to where the log was read.
+    pub fn position(&self) -> i64 {
+        self.subscriber.position()
+    }
+
+    /// Waits until something of interest has changed.
+    ///
+    /// Fails with what is wrong with the credential by now.
+    pub async fn next(&mut self) -> Result<Changes> {
+        sleep_until(self.free_at).await;
+        let mut changes = Changes { position: self.position(), ..Changes::default() };
+        if std::mem::take(&mut self.has_missed) {
+            // It is not known what has changed, so it may be anything.
+            changes.addresses = self.wanted().await?;
+            changes.list = true;
+            return Ok(self.pausing(changes));
+        }
+        let begun = Instant::now();
+        loop {
+            let batch = self.subscriber.next(BATCH, WAIT).await?;
+            if !batch.frames.is_empty() {
+                let wanted = self.wanted().await?;
+                for frame in &batch.frames {
+                    let happened = serde_json::from_slice(frame).map_err(Error::internal)?;
+                    changes.add(&wanted, self.workspace, &happened);
+                }
+            }
+            changes.position = batch.after_id;
+            if batch.state == FeedState::Truncated {
+                self.subscriber.go_on(batch.after_id)?;
+            }
+            let is_enough = batch.state == FeedState::Live || begun.elapsed() >= PAUSE;
+            if is_enough && (changes.list || !changes.addresses.is_empty()) {
+                return Ok(self.pausing(changes));
+            }
+        }
+    }
+
+    fn pausing(&mut self, changes: Changes) -> Changes {
+        self.free_at = Instant::now() + PAUSE;
+        changes
+    }
+
+    /// Returns what is watched for now.
+    async fn wanted(&self) -> Result<BTreeSet<Address>> {
+        let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.interest.with_stored {
+            let stored = self.caller.resource_subscriptions(&self.service).await?;
+            wanted.extend(stored.iter().filter_map(|uri| Address::of(uri)));
+        }
+        Ok(wanted)
+    }
+}
+
+impl Changes {
+    fn add(&mut self, wanted: &BTreeSet<Address>, workspace: WorkspaceId, happened: &Happened) {
+        self.list |= LIST_KINDS.contains(&&*happened.kind);
+        let changed = |address: &&Address| happened.changes(**address, workspace);
+        self.addresses.extend(wanted.iter().filter(changed));
+    }
+}
+
+impl Happened {
+    fn changes(&self, address: Address, own: WorkspaceId) -> bool {
+        let is_talk = || TALK.iter().any(|talk| self.kind.starts_with(talk));
+        match address {
+            Address::Workspace(id) => id == own && !is_talk(),
+            Address::Channel(id) => self.channel_id == Some(id) && !is_talk(),
+            Address::Thread(id) => self.thread_id == Some(id),
+            Address::Boot(id) => self.channel_id == Some(id) && self.kind == "ChannelBootSet",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use svc_core::operation_table;
+
+    use super::*;
+
+    #[test]
+    fn what_is_named_are_kinds_of_events() {
+        let table = operation_table().unwrap();
+        let kinds: Vec<&str> = table.events().map(|event| event.kind).collect();
+        for kind in LIST_KINDS {
+            assert!(kinds.contains(&kind), "{kind}");
+        }
+        for talk in TALK {
+            assert!(kinds.iter().any(|kind| kind.starts_with(talk)), "{talk}");
+        }
+    }
+
+    #[test]
+    fn an_event_changes_what_it_happened_in() {
+        let id = |last: u8| format!("01990000-0000-7000-8000-0000000000{last:02}");
+        let address = |kind: &str, last| Address::of(&format!("svc://{kind}/{}", id(last))).unwrap();
+        let (workspace, other) = (address("workspaces", 1), address("workspaces", 9));
+        let (channel, boot, thread) = (address("channels", 2), address("boots", 2), address("threads", 3));
+        let wanted = BTreeSet::from([workspace, other, channel, boot, thread, address("threads", 4)]);
+        let cases = [
+            (json!({"kind": "MessagePosted", "channel_id": id(2), "thread_id": id(3)}), vec![thread], false),
+            (
+                json!({"kind": "ThreadStateChanged", "channel_id": id(2), "thread_id": id(3)}),
+                vec![workspace, channel, thread],
+                false,
+            ),
+            (json!({"kind": "ChannelBootSet", "channel_id": id(2)}), vec![workspace, channel, boot], true),
+            (json!({"kind": "ChannelCreated", "channel_id": id(8)}), vec![workspace], true),
+            (json!({"kind": "VoteOpened", "channel_id": id(2)}), vec![], false),
+        ];
+        for (event, addresses, list) in cases {
+            let mut changes = Changes::default();
+            let happened = serde_json::from_value(event.clone()).unwrap();
+            changes.add(&wanted, id(1).parse().unwrap(), &happened);
+            let expected = Changes { addresses: addresses.into_iter().collect(), list, position: 0 };
+            assert_eq!(changes, expected, "{event}");
+        }
+    }
+}
