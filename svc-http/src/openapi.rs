@@ -84,6 +84,7 @@ fn describe(own: Fixed) -> Description {
         Fixed::WebSocket => subscribe(),
         Fixed::Mcp => mcp("Model Context Protocol", MCP),
         Fixed::McpStreamable => mcp("Model Context Protocol, streamable", MCP),
+        Fixed::McpNotifications => mcp_notifications(),
         Fixed::McpSession => mcp_session(),
         Fixed::McpSessionEnd => mcp_session_end(),
         Fixed::McpStream => mcp_stream(),
@@ -250,6 +251,23 @@ fn mcp_session() -> Description {
         responses: json!({"200": events(), "default": refusal()}),
         refused: &[],
         more: json!({"security": [{"bearer": []}]}),
+    }
+}
+
+fn mcp_notifications() -> Description {
+    let uri = json!({"type": "array", "items": {"type": "string"}, "maxItems": 100});
+    Description {
+        summary: "Notifications of the Model Context Protocol, as server-sent events",
+        description: "Tells which resources have changed: those that the query names, and those that the token \
+            has subscribed to. The data of each event is a JSON-RPC notification. A new connection with \
+            `Last-Event-ID` is told what has changed meanwhile. The stream ends within ten seconds of its \
+            credential.",
+        responses: json!({"200": events(), "default": refusal()}),
+        refused: &[],
+        more: json!({
+            "security": [{"bearer": []}],
+            "parameters": [{"name": "uri", "in": "query", "schema": uri}],
+        }),
     }
 }
 

@@ -397,6 +397,9 @@ impl Server {
             Fixed::McpStreamable => {
                 Ok(self.mcp.post(Shown::Streamable, &self.state, link, request, unverified).await)
             }
+            Fixed::McpNotifications => {
+                Ok(self.mcp.notifications(&self.state, link, request, unverified).await)
+            }
             Fixed::McpSession => Ok(self.mcp.open(&self.state, link, request, unverified).await),
             Fixed::McpSessionEnd => Ok(self.mcp.end(&self.state, link, request, unverified).await),
             Fixed::McpStream => mcp::stream::handle(&self.state, link, &request, unverified).await,

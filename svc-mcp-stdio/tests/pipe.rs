@@ -154,9 +154,7 @@ async fn the_newest_revision_needs_no_handshake() {
     assert_eq!(me["result"]["resultType"], "complete", "{me}");
     assert_eq!(me["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "svc");
     assert_eq!(me["result"]["structuredContent"]["workspace_id"], json!(pipe.workspace), "{me}");
-    for removed in
-        ["ping", "resources/subscribe", "logging/setLevel", "no/such", "initialize"]
-    {
+    for removed in ["ping", "resources/subscribe", "logging/setLevel", "no/such", "initialize"] {
         let answer = pipe.modern(removed, json!({"uri": "x", "level": "info"})).await;
         assert_eq!(answer["error"]["code"], -32601, "{removed}: {answer}");
     }

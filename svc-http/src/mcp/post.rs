@@ -55,10 +55,11 @@ impl Post<'_> {
             let schema = || endpoint.layer.input_schema(&message);
             headers::check(headers, &message, &asked, schema).map(|()| asked)
         });
-        let asked = match asked {
+        let mut asked = match asked {
             Ok(asked) => asked,
             Err(refusal) => return endpoint.refused(principal, id.as_ref(), refusal).await,
         };
+        asked.connection = self.sender.session.as_deref().and_then(Session::connection);
         let manner = endpoint.layer.manner(&message);
         if manner.waits && message.size > WAIT_INPUT_MAX_BYTES {
             let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");

@@ -16,6 +16,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use svc_core::entropy::Entropy;
 use svc_core::{Code, Error, Result};
 use svc_mcp_stdio::asked::Agreed;
+use svc_mcp_stdio::connection::Connection;
 use svc_mcp_stdio::revision::Revision;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -43,6 +44,8 @@ pub(super) struct Session {
     state: Mutex<State>,
     /// Where its answers go, if its client reads them from a stream.
     answers: Option<mpsc::Sender<Bytes>>,
+    /// What its requests know of it as a connection, then.
+    connection: Option<Arc<Connection>>,
     /// Dropped with the session, so that what runs for it ends.
     ended: watch::Sender<()>,
 }
@@ -59,7 +62,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Sessions {
     /// Begins a session of a credential.
     pub fn begin(&self, mark: [u8; 32], agreed: Agreed) -> Result<Arc<Session>> {
-        self.add(mark, agreed, None)
+        self.add(mark, agreed, None, None)
     }
 
     /// Begins a session whose answers are read from a stream, and returns the stream.
@@ -72,31 +75,36 @@ impl Sessions {
         phase: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Stream<Item = Bytes> + Send + 'static> {
         let (sender, receiver) = mpsc::channel(ANSWERS_MAX);
-        let session = self.add(mark, Agreed::on(Revision::V20241105), Some(sender))?;
+        let (connection, told) = Connection::new();
+        let session = self.add(mark, Agreed::on(Revision::V20241105), Some(sender), Some(connection))?;
         let endpoint = event_stream::event(Some("endpoint"), None, address(&session.id).as_bytes());
         let guard = Guard { all: Arc::clone(self), id: session.id.clone() };
         // The sender in the map is the only one, so the stream ends with the session.
         drop(session);
         let mut ticks = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let state = (Some(endpoint), receiver, ticks, Box::pin(phase), guard);
-        Ok(stream::unfold(state, |(first, mut receiver, mut ticks, mut phase, guard)| async move {
-            if let Some(first) = first {
-                return Some((first, (None, receiver, ticks, phase, guard)));
-            }
-            let event = tokio::select! {
-                answer = receiver.recv() => event_stream::event(Some("message"), None, &answer?),
-                _ = ticks.tick() => {
-                    // A stream that is read is a session in use.
-                    if let Some(session) = guard.all.find(&guard.id) {
-                        session.touch();
-                    }
-                    COMMENT
+        let state = (Some(endpoint), (receiver, told), ticks, Box::pin(phase), guard);
+        Ok(stream::unfold(
+            state,
+            |(first, (mut receiver, mut told), mut ticks, mut phase, guard)| async move {
+                if let Some(first) = first {
+                    return Some((first, (None, (receiver, told), ticks, phase, guard)));
                 }
-                () = &mut phase => return None,
-            };
-            Some((event, (None, receiver, ticks, phase, guard)))
-        }))
+                let event = tokio::select! {
+                    answer = receiver.recv() => event_stream::event(Some("message"), None, &answer?),
+                    Some(notification) = told.recv() => event_stream::event(Some("message"), None, &notification),
+                    _ = ticks.tick() => {
+                        // A stream that is read is a session in use.
+                        if let Some(session) = guard.all.find(&guard.id) {
+                            session.touch();
+                        }
+                        COMMENT
+                    }
+                    () = &mut phase => return None,
+                };
+                Some((event, (None, (receiver, told), ticks, phase, guard)))
+            },
+        ))
     }
 
     fn add(
@@ -104,6 +112,7 @@ impl Sessions {
         mark: [u8; 32],
         agreed: Agreed,
         answers: Option<mpsc::Sender<Bytes>>,
+        connection: Option<Arc<Connection>>,
     ) -> Result<Arc<Session>> {
         let id = URL_SAFE_NO_PAD.encode(Entropy::default().bytes::<16>()?);
         let now = Instant::now();
@@ -115,8 +124,14 @@ impl Sessions {
             return Err(Error::new(Code::Overloaded, "the server is at its limit of sessions"));
         }
         let state = Mutex::new(State { agreed, used: now });
-        let session =
-            Arc::new(Session { id: id.clone(), mark, state, answers, ended: watch::Sender::new(()) });
+        let session = Arc::new(Session {
+            id: id.clone(),
+            mark,
+            state,
+            answers,
+            connection,
+            ended: watch::Sender::new(()),
+        });
         all.insert(id, Arc::clone(&session));
         Ok(session)
     }
@@ -173,6 +188,11 @@ impl Session {
     /// Returns where its answers go, if its client reads them from a stream.
     pub fn answers(&self) -> Option<mpsc::Sender<Bytes>> {
         self.answers.clone()
+    }
+
+    /// Returns what its requests know of it, if it is a connection.
+    pub fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.clone()
     }
 
     /// Returns what resolves when the session has ended.

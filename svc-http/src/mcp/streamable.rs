@@ -1,11 +1,20 @@
-//! What `/mcp/streamable` has besides POST: streams, and the end of a session.
+//! Streams of notifications, and what `/mcp/streamable` has besides POST: streams, and the end of a session.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt as _};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use svc_core::{Code, Error, Result};
-use svc_mcp_stdio::Principal;
+use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::{Principal, Told};
+use tokio::time::{MissedTickBehavior, interval};
 
+use super::event_stream::{COMMENT, KEEP_ALIVE};
+use super::stream::last_event_id;
 use super::{Endpoint, event_stream, headers, query, refuse, sessions};
 use crate::encode::{self, Response};
 use crate::phase::closing;
@@ -30,8 +39,7 @@ impl Endpoint {
             let is_first_transport = !head.headers.contains_key(&headers::VERSION)
                 && sessions::named(&head.headers, &query(&head.uri).unwrap_or_default()).is_none();
             if !is_first_transport {
-                let refusal = Error::new(Code::MethodNotAllowed, "this revision has no such stream");
-                return Err(principal.refuse(&self.service, refusal).await);
+                return self.notify(state, &principal, &head).await;
             }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
@@ -51,6 +59,47 @@ impl Endpoint {
             }
             response
         })
+    }
+
+    /// Handles a GET of notifications.
+    pub async fn notifications(
+        &self,
+        state: &ServerState,
+        link: &Link,
+        request: Request<Incoming>,
+        unverified: &mut Unverified,
+    ) -> Response {
+        let has_token = refuse::has_token(request.headers());
+        let (head, _) = request.into_parts();
+        let opened = async {
+            let principal = self.known(state, link, &head, unverified).await?;
+            self.notify(state, &principal, &head).await
+        };
+        opened.await.unwrap_or_else(|error| refuse::refused(None, &error, has_token))
+    }
+
+    /// Returns the stream of notifications for the addresses in the query, and for what the token has
+    /// subscribed to.
+    async fn notify(&self, state: &ServerState, principal: &Principal, head: &Parts) -> Result<Response> {
+        let asked = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
+        let asked = asked.map_err(|refusal| of_refusal(&refusal)).and_then(|(fields, revision)| {
+            Ok((fields, revision, last_event_id(&head.headers)?, state.socket()?))
+        });
+        let (fields, revision, after, slot) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Err(principal.refuse(&self.service, error).await),
+        };
+        let uris = fields.into_iter().filter(|(name, _)| name == "uri").map(|(_, uri)| uri).collect();
+        let told = svc_mcp_stdio::notifications(&self.service, principal, revision, uris, after).await;
+        let told = told.map_err(|refusal| of_refusal(&refusal))?;
+        let mut phase = state.phase.subscribe();
+        let open = told.take_until(Box::pin(async move {
+            let _slot = slot;
+            closing(&mut phase).await;
+        }));
+        let mut response = event_stream::response(kept_alive(open, KEEP_ALIVE));
+        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
+        Ok(response)
     }
 
     /// Handles a DELETE, which ends a session.
@@ -91,7 +140,7 @@ impl Endpoint {
         &self,
         state: &ServerState,
         link: &Link,
-        head: &hyper::http::request::Parts,
+        head: &Parts,
         unverified: &mut Unverified,
     ) -> Result<Principal> {
         let peer = state.peer(link, &head.headers);
@@ -105,5 +154,40 @@ impl Endpoint {
                 Err(refusal.into())
             }
         }
+    }
+}
+
+/// Returns the error of a request whose stream does not begin.
+fn of_refusal(refusal: &Refusal) -> Error {
+    let malformed = || match refusal.fault {
+        Fault::Resource => Error::not_found("resource"),
+        _ => Error::malformed(refusal.message().to_owned()),
+    };
+    refusal.error.clone().unwrap_or_else(malformed)
+}
+
+/// Returns the events of notifications, with comments while there are none.
+fn kept_alive(
+    told: impl Stream<Item = Told> + Send + Unpin + 'static,
+    every: Duration,
+) -> impl Stream<Item = Bytes> + Send {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    stream::unfold((told, ticks), |(mut told, mut ticks)| async move {
+        let event = tokio::select! {
+            biased;
+            next = told.next() => framed(&next?),
+            _ = ticks.tick() => COMMENT,
+        };
+        Some((event, (told, ticks)))
+    })
+}
+
+/// Returns the event of a notification; one that only has an id moves a client's position and is no more.
+fn framed(told: &Told) -> Bytes {
+    let id = told.position.map(|position| position.to_string());
+    match (told.message.is_empty(), &id) {
+        (true, Some(id)) => format!("id: {id}\n\n").into(),
+        _ => event_stream::event(None, id.as_deref(), &told.message),
     }
 }

@@ -39,9 +39,7 @@ async fn the_newest_revision_is_stated_by_each_request() {
     let me = server.modern("tools/call", json!({"name": "whoami"})).await;
     assert_eq!(me.body["result"]["structuredContent"]["workspace_id"], json!(server.workspace));
     assert_eq!(me.body["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "svc");
-    for removed in
-        ["ping", "logging/setLevel", "resources/subscribe", "no/such", "initialize"]
-    {
+    for removed in ["ping", "logging/setLevel", "resources/subscribe", "no/such", "initialize"] {
         let answer = server.modern(removed, json!({"uri": "x", "level": "info"})).await;
         assert_eq!(
             (answer.status, &answer.body["error"]["code"]),

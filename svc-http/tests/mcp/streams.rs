@@ -155,3 +155,41 @@ async fn a_stream_brings_events_and_goes_on_where_it_was() {
         (StatusCode::FORBIDDEN, &HeaderValue::from_static("application/json"))
     );
 }
+
+#[tokio::test]
+async fn notifications_tell_which_resources_have_changed() {
+    let server = Server::start().await;
+    let channel = server.create_channel("one").await;
+    let uri = format!("svc://channels/{}", channel["id"].as_str().unwrap());
+    let path = format!("/mcp/notifications?uri={uri}");
+    let (head, mut events) = server.open(&path, &[]).await;
+    assert_eq!(head.status, StatusCode::OK);
+    let begins = events.next().await.unwrap();
+    assert_eq!((begins.len(), begins[0].0.as_str()), (1, "id"));
+    let create = async |title: &str| {
+        let arguments = json!({"channel_id": channel["id"], "title": title});
+        let params = json!({"name": "create_thread", "arguments": arguments});
+        let made = server.legacy("tools/call", params).await;
+        assert_eq!(made.body["result"]["isError"], false, "{}", made.body);
+    };
+    create("a task").await;
+    let updated = events.data().await;
+    assert_eq!(updated["method"], "notifications/resources/updated", "{updated}");
+    assert_eq!(updated["params"]["uri"], json!(uri));
+    drop(events);
+    create("meanwhile").await;
+    let (_, mut again) = server.open(&path, &[("last-event-id", &begins[0].1)]).await;
+    again.next().await.unwrap();
+    assert_eq!(again.data().await["params"]["uri"], json!(uri));
+    // What a token has subscribed to is told without naming it, also on the path with sessions.
+    let subscribed = server.legacy("resources/subscribe", json!({"uri": uri})).await;
+    assert_eq!(subscribed.body["result"], json!({}), "{}", subscribed.body);
+    let revision = [("mcp-protocol-version", "2025-11-25")];
+    let (_, mut stored) = server.open("/mcp/streamable", &revision).await;
+    stored.next().await.unwrap();
+    create("another").await;
+    assert_eq!(stored.data().await["params"]["uri"], json!(uri));
+    let nowhere = "/mcp/notifications?uri=svc://channels/00000000-0000-7000-8000-000000000000";
+    assert_eq!(server.open(nowhere, &[]).await.0.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.open("/mcp/notifications?uri=x", &[]).await.0.status, StatusCode::NOT_FOUND);
+}

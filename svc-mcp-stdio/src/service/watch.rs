@@ -136,7 +136,7 @@ impl Watch {
             let batch = self.subscriber.next(BATCH, WAIT).await?;
             if !batch.frames.is_empty() {
                 let wanted = self.wanted().await?;
-                for frame in &batch.frames {
+                for (_, frame) in &batch.frames {
                     let happened = serde_json::from_slice(frame).map_err(Error::internal)?;
                     changes.add(&wanted, self.workspace, &happened);
                 }

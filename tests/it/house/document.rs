@@ -39,7 +39,7 @@ const REQUEST_TIMEOUT: &str = "120";
 /// A route whose success is no longer HTTP, so that an HTTP client cannot test it.
 const WEBSOCKET: &str = "/ws/subscribe";
 /// Streams that do not end.
-const STREAMS: [&str; 2] = ["/mcp/stream", "/mcp/streamable"];
+const STREAMS: [&str; 3] = ["/mcp/notifications", "/mcp/stream", "/mcp/streamable"];
 /// Their only valid inputs name the workspace, and end what everything else is tried on.
 const ERASE: &str = "/workspaces/{workspace_id}/erase";
 const PURGE: &str = "/workspaces/{workspace_id}/purge";

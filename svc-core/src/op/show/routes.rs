@@ -32,12 +32,13 @@ pub enum Fixed {
     McpWorker,
     McpReviewer,
     McpStream,
+    McpNotifications,
     McpSession,
     McpSessionEnd,
 }
 
 /// The routes that no row of the table declares.
-pub const FIXED: [FixedRoute; 14] = [
+pub const FIXED: [FixedRoute; 15] = [
     fixed(Method::Get, "/health", Fixed::Health),
     fixed(Method::Get, "/health/ready", Fixed::Health),
     fixed(Method::Get, "/health/live", Fixed::Liveness),
@@ -50,6 +51,7 @@ pub const FIXED: [FixedRoute; 14] = [
     fixed(Method::Get, "/mcp/streamable", Fixed::McpSession),
     fixed(Method::Delete, "/mcp/streamable", Fixed::McpSessionEnd),
     fixed(Method::Get, "/mcp/stream", Fixed::McpStream),
+    fixed(Method::Get, "/mcp/notifications", Fixed::McpNotifications),
     fixed(Method::Post, "/mcp/worker", Fixed::McpWorker),
     fixed(Method::Post, "/mcp/reviewer", Fixed::McpReviewer),
 ];
@@ -68,6 +70,7 @@ impl Fixed {
             | Self::McpStreamable
             | Self::McpWorker
             | Self::McpReviewer
+            | Self::McpNotifications
             | Self::McpSession
             | Self::McpSessionEnd => "bearer",
             Self::McpStream => "bearer|session",
@@ -85,6 +88,7 @@ impl Fixed {
             | Self::McpStreamable
             | Self::McpWorker
             | Self::McpReviewer
+            | Self::McpNotifications
             | Self::McpSession
             | Self::McpSessionEnd => Needs::AnyCredential,
         }
