@@ -112,6 +112,12 @@ impl Asked {
     }
 }
 
+/// Returns whether a message says itself of which revision it is.
+pub fn states_revision(message: &Message) -> bool {
+    let meta = message.params.read::<Map<String, Value>>("_meta");
+    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.contains_key(PROTOCOL_VERSION)))
+}
+
 /// Returns the revision of a request.
 fn stated(meta: &Map<String, Value>, agreed: &Agreed, method: &str) -> Result<Revision, Refusal> {
     match meta.get(PROTOCOL_VERSION) {

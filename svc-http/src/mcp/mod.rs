@@ -25,10 +25,11 @@ use hyper::{Request, StatusCode, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
 use svc_core::{Client, Code, Error, Service};
-use svc_mcp_stdio::asked::Agreed;
+use svc_mcp_stdio::asked::{Agreed, states_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::view::{Choice, View};
 use svc_mcp_stdio::wire::{self, InvalidMessage, Payload};
 use svc_mcp_stdio::{Principal, head};
@@ -126,11 +127,11 @@ impl Endpoint {
             Ok(payload) => payload,
             Err(invalid) => return self.invalid(&principal, &invalid).await,
         };
-        let id = match &payload {
-            Payload::One(message) => message.id.clone(),
-            Payload::Batch(_) => None,
+        let (id, states_revision) = match &payload {
+            Payload::One(message) => (message.id.clone(), states_revision(message)),
+            Payload::Batch(_) => (None, false),
         };
-        let sender = match self.sender(shown, principal.clone(), client, head) {
+        let sender = match self.sender(shown, (principal.clone(), client), head, states_revision) {
             Ok(sender) => sender,
             Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
         };
@@ -174,16 +175,20 @@ impl Endpoint {
     fn sender(
         &self,
         shown: Shown,
-        principal: Principal,
-        client: Client,
+        (principal, client): (Principal, Client),
         head: Parts,
+        states_revision: bool,
     ) -> std::result::Result<Sender, Refusal> {
         let begins_session = matches!(shown, Shown::Streamable);
         let named = sessions::named(&head.headers, &query(&head.uri)?).filter(|_| begins_session);
         let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
         let mut agreed = match &session {
             Some(session) => session.agreed(),
-            None => Agreed::on(headers::revision(&head.headers)?),
+            None => Agreed::on(match headers::revision(&head.headers) {
+                // The message says it, and whether the header agrees is checked with the others.
+                Err(_) if states_revision => Revision::UNSTATED,
+                named => named?,
+            }),
         };
         let view = match shown {
             Shown::Of(profile) => View::of(profile),

@@ -6,6 +6,7 @@ mod directories;
 mod file_sizes;
 mod hostile_wire;
 mod oidc;
+mod mcp_clients;
 mod outside;
 mod pruning;
 mod resources;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// A program that is built along with the tests.
-fn program(name: &str) -> PathBuf {
+pub(super) fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().and_then(Path::parent).unwrap().join(name);
     assert!(program.exists(), "{} is not built: cargo build --workspace --bins", program.display());
@@ -24,7 +24,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// A command without our variables: programs reject those that they do not know.
-fn command(program: impl AsRef<OsStr>) -> Command {
+pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("SVC_") || name == "DATABASE_URL") {
@@ -35,13 +35,13 @@ fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// A data folder with an administrator and an agent in it.
-struct Home {
+pub(super) struct Home {
     folder: TempDir,
     made: Value,
 }
 
 impl Home {
-    fn make() -> Self {
+    pub fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut init = command(program("svc"));
         init.args(["init", "--json", "--data"]).arg(folder.path().join("data"));
@@ -50,7 +50,7 @@ impl Home {
         Self { folder, made: serde_json::from_slice(&output.stdout).unwrap() }
     }
 
-    fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
@@ -58,8 +58,13 @@ impl Home {
         &self.made["workspace"]["id"]
     }
 
+    /// The secret of the token called `token`.
+    pub fn secret(&self, token: &str) -> &str {
+        self.made[token]["secret"].as_str().unwrap()
+    }
+
     /// A server of the folder, and its address.
-    fn served(&self) -> (Stopped, String) {
+    pub fn served(&self) -> (Stopped, String) {
         let mut serve = command(program("svc-http"));
         serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.data()).stdout(Stdio::piped());
         let mut server = Stopped(serve.spawn().unwrap());
@@ -81,7 +86,7 @@ impl Home {
         };
         let mut command = command(python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("py/mcp_agent.py")).args(arguments);
-        command.env("SVC_TOKEN", self.made[token]["secret"].as_str().unwrap());
+        command.env("SVC_TOKEN", self.secret(token));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();
         Some(Agent { input: child.stdin.take(), said, child })
@@ -206,7 +211,7 @@ fn scim_is_as_its_outside_tester_expects() {
         let mut tester = command(&python);
         tester.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("py/check_scim.py"));
         tester.arg(format!("{address}/scim/v2"));
-        let tested = tester.env("SVC_TOKEN", home.made[token]["secret"].as_str().unwrap()).output().unwrap();
+        let tested = tester.env("SVC_TOKEN", home.secret(token)).output().unwrap();
         let said = String::from_utf8_lossy(&tested.stdout);
         let failure = String::from_utf8_lossy(&tested.stderr);
         assert_eq!(tested.status.success(), passes, "{token}: {said}\n{failure}");
@@ -215,7 +220,7 @@ fn scim_is_as_its_outside_tester_expects() {
 }
 
 /// A process that ends with the test.
-struct Stopped(Child);
+pub(super) struct Stopped(pub Child);
 
 impl Drop for Stopped {
     fn drop(&mut self) {
