@@ -258,10 +258,10 @@ fn mcp_notifications() -> Description {
     let uri = json!({"type": "array", "items": {"type": "string"}, "maxItems": 100});
     Description {
         summary: "Notifications of the Model Context Protocol, as server-sent events",
-        description: "Tells which resources have changed: those that the query names, and those that the token \
-            has subscribed to. The data of each event is a JSON-RPC notification. A new connection with \
-            `Last-Event-ID` is told what has changed meanwhile. The stream ends within ten seconds of its \
-            credential.",
+        description: "Tells which resources have changed: those that the query names, and those that the \
+            token has subscribed to. The data of each event is a JSON-RPC notification. A new connection \
+            with `Last-Event-ID` is told what has changed meanwhile. The stream ends within ten seconds of \
+            its credential.",
         responses: json!({"200": events(), "default": refusal()}),
         refused: &[],
         more: json!({

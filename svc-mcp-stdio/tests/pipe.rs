@@ -333,11 +333,15 @@ async fn a_wait_reports_its_progress() {
     pipe.initialize("2025-11-25").await;
     let arguments = json!({"workspace_id": pipe.workspace, "timeout_secs": 5});
     let params = json!({"name": "wait_for_ready", "arguments": arguments, "_meta": {"progressToken": "p"}});
-    let said = pipe.request("tools/call", params).await;
-    assert_eq!(said["method"], "notifications/progress", "{said}");
-    assert_eq!((&said["params"]["progressToken"], &said["params"]["total"]), (&json!("p"), &json!(5.0)));
-    let answer = pipe.read().await;
-    assert_eq!(answer["result"]["structuredContent"], json!({"timed_out": true}), "{answer}");
+    let mut said = pipe.request("tools/call", params).await;
+    let mut times = 0;
+    while said["method"] == "notifications/progress" {
+        assert_eq!((&said["params"]["progressToken"], &said["params"]["total"]), (&json!("p"), &json!(5.0)));
+        times += 1;
+        said = pipe.read().await;
+    }
+    assert!(times >= 2, "{said}");
+    assert_eq!(said["result"]["structuredContent"], json!({"timed_out": true}), "{said}");
 }
 
 #[tokio::test]

@@ -63,7 +63,14 @@ impl<'a> BatchPost<'a> {
                 Ok(message) => (message.id.clone(), message.kind == Kind::Request),
                 Err(invalid) => (invalid.id.clone(), true),
             };
-            let answer = match self.item(number, item).await {
+            let answered = match self.item(number, item).await {
+                // The core does not know of it yet.
+                Err(error) if self.sender.principal.is_unasked() => {
+                    Err(self.sender.principal.refuse(&self.endpoint.service, error).await)
+                }
+                answered => answered,
+            };
+            let answer = match answered {
                 Ok(answer) => answer,
                 // A credential that has ended fails the whole batch.
                 Err(error) if error.code() == Code::Unauthenticated => {

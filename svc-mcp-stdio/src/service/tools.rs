@@ -9,7 +9,7 @@ use svc_core::limits::{WAIT_DEFAULT_SECS, WAIT_INPUT_MAX_BYTES};
 use svc_core::op::Input;
 use svc_core::text::echo;
 use svc_core::{Code, Error, Result};
-use tokio::time::interval_at;
+use tokio::time::sleep;
 
 use super::{ServiceOffer, refused, told};
 use crate::asked::Asked;
@@ -21,6 +21,10 @@ use crate::refusal::Refusal;
 
 /// How often a wait reports its progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+/// How often it does so at first, since clients exist whose timeout is two seconds, and which progress resets.
+const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How long that is.
+const FIRST: Duration = Duration::from_secs(8);
 
 /// The output of a wait that ends before its time.
 const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
@@ -78,13 +82,13 @@ async fn reporting<T>(
     outlet: &Outlet,
 ) -> T {
     let mut wait = std::pin::pin!(wait);
-    let begun = tokio::time::Instant::now();
-    let mut ticks = interval_at(begun + PROGRESS_EVERY, PROGRESS_EVERY);
+    let begun = Instant::now();
     loop {
+        let pause = if begun.elapsed() < FIRST { FIRST_PROGRESS_EVERY } else { PROGRESS_EVERY };
         tokio::select! {
             biased;
             outcome = &mut wait => return outcome,
-            _ = ticks.tick() => {
+            () = sleep(pause) => {
                 let waited = u32::try_from(begun.elapsed().as_secs()).unwrap_or(u32::MAX);
                 outlet.progress(token, waited, total, "waiting");
             }
