@@ -81,6 +81,9 @@ codes! {
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
         "Leave the change to someone who may make it; the detail says who, where that is known.";
+    /// A person has to accept this approval: `link` has the address where one does, and when that ends.
+    NeedsPerson = "needs-person", 403, "A person has to accept this",
+        "Hand the address in `link` to a person, who decides there; `get_approval_gate` has the outcome.";
     /// The member is frozen and may only read until an administrator unfreezes it.
     MemberFrozen = "member-frozen", 403, "The member is frozen",
         "Ask an administrator to unfreeze the member, and change nothing until then.";
@@ -353,6 +356,18 @@ impl Error {
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         self.extra.insert(name.to_owned(), json!(value));
+        self
+    }
+
+    /// Returns it with the address of its `link` completed by that of the service, if it lacks one.
+    #[must_use]
+    pub fn linked_at(mut self, service: &str) -> Self {
+        let url = self.extra.get_mut("link").and_then(|link| link.get_mut("url"));
+        if let Some(Value::String(url)) =
+            url.filter(|url| url.as_str().is_some_and(|url| url.starts_with('/')))
+        {
+            url.insert_str(0, service);
+        }
         self
     }
 

@@ -86,6 +86,7 @@
 //! | direct message | a private channel for talk, which belongs to a set of members and has no tasks |
 //! | memory block | a text that members keep for each other and attach to threads |
 //! | gate | what must be settled before a thread may close; an approval gate asks a person |
+//! | link | of an approval gate: the sealed address of a page where a person decides; it gives no right |
 //! | verdict | what a review or a land gate decides; whether it counts is up to the rules of judges |
 //! | head | the row of a workspace with the last LSN, hash and epochs of its log |
 //! | epoch | a number of a head that rises when cached entries of a kind become invalid |

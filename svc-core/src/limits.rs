@@ -257,6 +257,8 @@ pub const GATES_MAX: i64 = 1000;
 pub const GATE_EXPIRY_MIN_SECS: i64 = 60;
 /// Longest time after which an approval gate expires, in seconds: 30 days.
 pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
+/// How long the link lasts by which a person finds an approval gate, in seconds.
+pub const APPROVAL_LINK_SECS: i64 = 3600;
 /// Things that one reason against a close names.
 pub const REASON_IDS_MAX: i64 = 10;
 /// Notices that a thread read returns.

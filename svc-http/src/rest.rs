@@ -12,7 +12,7 @@ use svc_core::capability::Needs;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::{self, Admission, Effect, Operation};
 use svc_core::spool::Upload;
-use svc_core::{Client, Result};
+use svc_core::{Client, Code, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
@@ -44,6 +44,8 @@ pub(crate) async fn handle(
     unverified.end(admission.standings());
     let client = admission.client().unwrap_or_else(|| Client::at(state.peer(link, request.headers())));
     let form = Form::of(operation, request.headers());
+    let links = operation.docs().refuses.contains(&Code::NeedsPerson);
+    let own = links.then(|| state.own_address(request.uri(), request.headers()));
     let input = match input(state, operation, text, client, request).await {
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
@@ -59,6 +61,10 @@ pub(crate) async fn handle(
         Err(refusal) if !again.load(Ordering::Relaxed) => {
             Err(state.service.refuse(Some(operation), admission, refusal).await)
         }
+        Err(refusal) => Err(match own {
+            Some(own) => refusal.linked_at(&own),
+            None => refusal,
+        }),
         answered => answered,
     }
 }

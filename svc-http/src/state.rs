@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::COOKIE;
-use hyper::{HeaderMap, Request};
+use hyper::{HeaderMap, Request, Uri};
 use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
 use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::sync::watch;
@@ -169,6 +169,17 @@ impl ServerState {
             return Ok(());
         }
         self.hosts.check(request.uri(), request.headers())
+    }
+
+    /// Returns the address of this service: as the operator set it, or as the client calls it by one of its
+    /// own names. Otherwise it is empty, and addresses begin with the path: a name that somebody else has put
+    /// into the request is not repeated.
+    pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
+        if let Some(public) = &self.settings.public_origin {
+            return public.clone();
+        }
+        let host = self.hosts.named(uri, headers);
+        host.map_or_else(String::new, |host| format!("http://{host}"))
     }
 
     /// Takes a slot among the WebSocket connections.

@@ -51,7 +51,13 @@ impl Layer {
     /// Returns how a message is to be treated.
     pub fn manner(&self, message: &Message) -> Manner {
         match message.method.as_str() {
-            "tools/call" => called_tool(message).map(|tool| self.offer.manner(&tool)).unwrap_or_default(),
+            "tools/call" => {
+                let manner = |tool: String| match message.params.text("requestState") {
+                    Some(_) => self.offer.manner_of_next(&tool),
+                    None => self.offer.manner(&tool),
+                };
+                called_tool(message).map(manner).unwrap_or_default()
+            }
             "subscriptions/listen" => Manner { waits: true, changes: false },
             _ => Manner::default(),
         }

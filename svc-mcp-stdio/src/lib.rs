@@ -16,6 +16,7 @@ mod principal;
 pub mod profiles;
 pub mod view;
 mod catalogue;
+pub mod card;
 pub mod asked;
 pub mod offer;
 pub mod layer;

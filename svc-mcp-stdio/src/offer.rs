@@ -54,6 +54,11 @@ pub trait Offer: Send + Sync {
     /// Returns how a call of this tool is to be treated.
     fn manner(&self, tool: &str) -> Manner;
 
+    /// Returns the same for a call that continues one which was answered by asking for input.
+    fn manner_of_next(&self, tool: &str) -> Manner {
+        self.manner(tool)
+    }
+
     /// Returns the schema of a tool's arguments, for what its headers repeat of them.
     fn input_schema(&self, tool: &str) -> Option<serde_json::Value>;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use secrecy::SecretString;
 use serde::Serialize;
 use svc_core::capability::Capabilities;
+use svc_core::id::MemberId;
 use svc_core::op::{
     Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface, TypedOperation,
 };
@@ -29,6 +30,8 @@ pub struct Principal {
     /// The time at which its waits end, whatever timeout they name.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
+    /// The address under which it has reached the service; empty if that is not known.
+    address: Arc<str>,
 }
 
 /// The admission of a message. The message is counted and audited once, with its first request to the core.
@@ -68,7 +71,19 @@ impl Principal {
             standings: Arc::default(),
             deadline: None,
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
+            address: Arc::default(),
         }
+    }
+
+    /// Says under which address it has reached the service, for links in what it is told.
+    #[must_use]
+    pub fn reached_at(self, address: &str) -> Self {
+        Self { address: address.into(), ..self }
+    }
+
+    /// Returns that address; empty if it is not known.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
@@ -233,6 +248,11 @@ impl Principal {
             return Ok(Capabilities::of_anonymous());
         }
         Ok(self.typed(service, WHOAMI, Whoami {}).await?.capabilities)
+    }
+
+    /// Returns the member that the bearer acts as.
+    pub(crate) async fn member(&self, service: &Service) -> Result<MemberId> {
+        Ok(self.typed(service, WHOAMI, Whoami {}).await?.member_id)
     }
 }
 

@@ -71,6 +71,8 @@ pub struct Setup {
     pub replay_max: Option<usize>,
     /// Whether the service signs exports and checkpoints; it does unless set.
     pub signs: bool,
+    /// The address that the operator has set, beside that in mails.
+    pub public_origin: Option<String>,
     /// Whether members are mailed; they are unless set, if a test sends what is due.
     pub mail: bool,
     /// Whether browsers can be registered for web push; they can unless set.
@@ -100,6 +102,7 @@ impl Default for Setup {
             auto_provision: false,
             replay_max: None,
             signs: true,
+            public_origin: None,
             mail: true,
             web_push: true,
             egress: Egress::default(),
@@ -157,6 +160,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.oidc_auto_provision = setup.auto_provision;
     options.settings.left_out = setup.left_out;
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
+    options.settings.public_origin = setup.public_origin;
     let mail = MailSettings { delay: MAIL_DELAY, public_origin: ORIGIN.to_owned() };
     options.settings.mail = setup.mail.then_some(mail);
     options.reap_tick = None;

@@ -6,6 +6,7 @@ pub use crate::conversation::messages::OpenedEvent;
 pub use crate::coordination::freeze::{
     FREEZE_MEMBER, FreezeMember, FrozenMember, UNFREEZE_MEMBER, UnfreezeMember,
 };
+pub use crate::gates::approvals::follow_approval;
 pub use crate::host::ask::TypedReply;
 pub use crate::identity::members::{AnyHandle, LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
 pub use crate::identity::oidc::{

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{JoinHandle, available_parallelism};
 
 use secrecy::ExposeSecret;
+use zeroize::Zeroizing;
 
 use crate::config::Config;
 use crate::data_dir;
@@ -115,6 +116,7 @@ impl Options {
                 first_admin: config.first_admin,
                 oidc_link_email: config.oidc_link_email,
                 oidc_auto_provision: config.oidc_auto_provision,
+                public_origin: config.public_origin.clone(),
                 mail: MailSettings::configured(config),
                 ..Settings::default()
             },
@@ -218,6 +220,12 @@ impl Service {
     /// Returns what session cookies are signed with, if browsers can sign in.
     pub fn session_key(&self) -> Option<&SessionKey> {
         self.inner.dispatch.shared.session_key.as_ref()
+    }
+
+    /// Returns the keys under which a shell seals what clients bring back, for this label: the first seals,
+    /// all open.
+    pub fn keys_for(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
+        self.inner.dispatch.shared.sealer.derived(label)
     }
 
     /// Returns the time of the service's clock.

@@ -115,6 +115,19 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
+    /// Seals bytes under the key for `label`, for whoever brings them back.
+    pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
+        let keys = self.derived(label)?;
+        let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
+        encrypt(&cipher(key), label.as_bytes(), plain, &self.entropy)
+    }
+
+    /// Opens what [`Sealer::seal_for`] returned under the same label.
+    pub(crate) fn open_for(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let keys = self.derived(label).ok()?;
+        keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
+    }
+
     /// Generates a fresh message key.
     pub fn new_key(&self) -> Result<MessageKey> {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
@@ -244,6 +257,19 @@ mod tests {
         let again = rotated.unwrap(a, &wrapped).unwrap();
         assert_eq!(rotated.open(&again, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
         assert!(Sealer::new([8; 32], &[], Entropy::System).unwrap(a, &wrapped).is_err());
+    }
+
+    #[test]
+    fn what_was_handed_out_opens_under_its_label_with_a_known_key() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let sealed = sealer.seal_for("a", b"hello").unwrap();
+        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
+        for sealer in [&sealer, &rotated] {
+            assert_eq!(sealer.open_for("a", &sealed).unwrap().as_slice(), b"hello");
+            assert!(sealer.open_for("b", &sealed).is_none());
+            assert!(sealer.open_for("a", &sealed[1..]).is_none());
+        }
+        assert!(Sealer::new([8; 32], &[], Entropy::System).open_for("a", &sealed).is_none());
     }
 
     #[test]

@@ -85,6 +85,7 @@ migrations! {
     58 "0058_follows",
     59 "0059_outgoing",
     60 "0060_resource_subscriptions",
+    61 "0061_needs_person",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -19,6 +19,7 @@ mod app_token;
 mod oidc;
 mod share;
 mod scim;
+mod approval;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +37,7 @@ use svc_core::{Client, Code, Error, Result};
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
+use crate::html::Form;
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
 
@@ -94,6 +96,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::AppToken => &app_token::AppToken,
         Frame::Share => &share::Share,
         Frame::Scim => &scim::Scim,
+        Frame::Approval => &approval::Approval,
     }
 }
 
@@ -198,6 +201,11 @@ impl Call<'_> {
     /// Returns whether a page of this service, or no page at all, asks to sign out.
     pub fn signs_out(&self) -> Result<bool> {
         Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
+    }
+
+    /// Returns the form that the client asks for.
+    pub fn form(&self) -> Result<Form> {
+        Ok(Form::of(self.row, self.headers()?))
     }
 
     /// Returns the headers.

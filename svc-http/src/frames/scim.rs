@@ -4,8 +4,8 @@
 //! send all that they have. Every failure below `/scim/v2` is that RFC's error, also where no route matches:
 //! this is the one exception to problems. The headers of a failure are those of the problem that it would be.
 
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use hyper::{StatusCode, Uri};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use serde_json::{Map, Value, json};
 use svc_core::json::{Unread, read_at_most};
 use svc_core::op::{self, Reply};
@@ -16,7 +16,6 @@ use futures_util::future::BoxFuture;
 use super::{Call, Framing, Received};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
-use crate::state::ServerState;
 
 const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
 /// Where everything of SCIM is.
@@ -55,7 +54,7 @@ impl Framing for Scim {
 
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
-            let own = own_address(call.state, call.uri()?, call.headers()?);
+            let own = call.state.own_address(call.uri()?, call.headers()?);
             let mut call = call;
             let head = call.head().await?;
             let admission = call.admit(head).await?;
@@ -92,17 +91,6 @@ fn known(members: Map<String, Value>, fields: &Map<String, Value>) -> Result<Map
         }
     }
     Ok(known)
-}
-
-/// Returns the address of this service: as the operator set it, or as the client calls it by one of its own
-/// names. Otherwise it is empty, and addresses begin with the path: a name that somebody else put into the
-/// request is not repeated.
-fn own_address(state: &ServerState, uri: &Uri, headers: &HeaderMap) -> String {
-    if let Some(public) = &state.settings.public_origin {
-        return public.clone();
-    }
-    let host = state.hosts.named(uri, headers);
-    host.map_or_else(String::new, |host| format!("http://{host}"))
 }
 
 /// Returns the response of a success.

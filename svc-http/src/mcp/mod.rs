@@ -131,6 +131,7 @@ impl Endpoint {
             Payload::One(message) => (message.id.clone(), states_revision(message)),
             Payload::Batch(_) => (None, false),
         };
+        let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
         let sender = match self.sender(shown, (principal.clone(), client), head, states_revision) {
             Ok(sender) => sender,
             Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,

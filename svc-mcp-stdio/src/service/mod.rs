@@ -4,6 +4,7 @@
 //! core, at each call.
 
 mod told;
+mod approvals;
 mod tools;
 mod asking;
 mod resources;
@@ -29,6 +30,7 @@ use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::{Fault, Refusal};
 pub use subscriptions::Told;
+use approvals::Approvals;
 
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
@@ -48,12 +50,14 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 pub(crate) struct ServiceOffer {
     service: Service,
     catalogue: OnceLock<Catalogue>,
+    approvals: Approvals,
 }
 
 impl ServiceOffer {
     /// Offers the operations of a service.
     pub fn new(service: Service) -> Self {
-        Self { service, catalogue: OnceLock::new() }
+        let approvals = Approvals::new(&service);
+        Self { service, catalogue: OnceLock::new(), approvals }
     }
 
     /// Returns the tools, which are encoded when they are first asked for.
@@ -106,6 +110,11 @@ impl Offer for ServiceOffer {
     fn manner(&self, tool: &str) -> Manner {
         let entry = self.catalogue().entry(tool);
         entry.map(|entry| Manner { waits: entry.waits(), changes: entry.changes() }).unwrap_or_default()
+    }
+
+    fn manner_of_next(&self, tool: &str) -> Manner {
+        let manner = self.manner(tool);
+        if tool == approvals::TOOL { Manner { waits: true, ..manner } } else { manner }
     }
 
     fn input_schema(&self, tool: &str) -> Option<Value> {

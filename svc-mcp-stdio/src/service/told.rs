@@ -12,11 +12,16 @@ use crate::revision::Revision;
 ///
 /// The output is JSON. It is not parsed.
 pub(super) fn output(tool: &str, output: &[u8], revision: Revision) -> Answered {
+    output_with_hint(output, hint(tool, output), revision)
+}
+
+/// Returns the same with what to do about it.
+pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Answered {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
     members.extend_from_slice(br#""content":[{"type":"text","text":"#);
     push_as_string(&mut members, output);
     members.push(b'}');
-    if let Some(hint) = hint(tool, output) {
+    if let Some(hint) = hint {
         members.extend_from_slice(br#",{"type":"text","text":"#);
         push_as_string(&mut members, hint.as_bytes());
         members.push(b'}');

@@ -11,7 +11,7 @@ use svc_core::text::echo;
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
-use super::{ServiceOffer, refused, told};
+use super::{ServiceOffer, approvals, refused, told};
 use crate::asked::Asked;
 use crate::catalogue::Entry;
 use crate::log_level::LogLevel;
@@ -43,6 +43,18 @@ impl ServiceOffer {
             let refusal = asked.principal.refuse(&self.service, large_wait()).await;
             return refused(tool, refusal);
         }
+        if tool == approvals::TOOL {
+            let continued = self.continue_decision(asked, &call);
+            let continued = match asked.progress.as_ref() {
+                Some(token) => reporting(continued, token, approvals::ROUND_SECS, outlet).await,
+                None => continued.await,
+            };
+            match continued {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return outcome,
+                Err(error) => return refused(tool, error),
+            }
+        }
         let begun = Instant::now();
         let run = self.run(asked, entry, &call);
         let outcome = match asked.progress.as_ref().filter(|_| entry.waits()) {
@@ -56,6 +68,9 @@ impl ServiceOffer {
         }
         match outcome {
             Ok(output) => Ok(told::output(tool, &output, asked.revision)),
+            Err(error) if error.code() == Code::NeedsPerson => {
+                self.leave_to_a_person(asked, &call, error).await
+            }
             Err(error) => refused(tool, error),
         }
     }

@@ -70,14 +70,14 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
             ));
             secret
         };
-        let (forbidden, missing) = ((403, "forbidden"), (403, "missing-capability"));
+        let (forbidden, needs) = ((403, "forbidden"), (403, "needs-person"));
         let done = (200, "");
         // By whom it was asked, who decides, and the outcomes of accepting and of cancelling.
         let table: Vec<(&str, String, [(u16, &str); 2])> = vec![
             (&asker.token, world.people.admin.clone(), [done, done]),
             (&asker.token, granted(&other), [done, done]),
-            (&asker.token, other.token.clone(), [missing, forbidden]),
-            (&asker.token, asker.token.clone(), [forbidden, done]),
+            (&asker.token, other.token.clone(), [needs, forbidden]),
+            (&asker.token, asker.token.clone(), [needs, done]),
             (&asker.token, granted(&asker), [forbidden, done]),
             (&asker.token, lent.clone(), [forbidden, done]),
             (&asker.token, lent_with_right, [forbidden, done]),

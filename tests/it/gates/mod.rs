@@ -2,6 +2,7 @@
 
 mod approvals;
 mod backlinks;
+mod by_a_person;
 mod context;
 mod counting;
 mod delegates;

@@ -67,7 +67,7 @@ fn a_thread_comes_from_a_conflict_past_every_gate_to_its_close() {
 
         // The approval is somebody else's to give, and so is the pass.
         let accept = json!({"gate_id": gate["id"], "decision": "accept"});
-        call(&second, "approval_decide", accept.clone()).refused(403, "forbidden");
+        call(&second, "approval_decide", accept.clone()).refused(403, "needs-person");
         world.admin("approval_decide", accept);
         assert_eq!(conditions(world, &thread), ["land-gate"]);
         let pass = json!({"thread_id": thread, "pointer": "feature/parser", "head_sha": "0f3c9a1",

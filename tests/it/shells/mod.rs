@@ -1,5 +1,6 @@
 //! The shells: HTTP, MCP, WebSocket and the programs, also with clients that are not ours.
 
+mod approvals;
 mod arena;
 mod cli;
 mod directories;

@@ -60,13 +60,17 @@ impl Mcp {
     }
 }
 
-/// A request of the newest revision.
+/// A request of the newest revision; what its metadata say already stays.
 pub fn message(method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
+    let mut meta = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "svc-tests", "version": "0"},
     });
+    if let (Some(meta), Some(given)) = (meta.as_object_mut(), params["_meta"].as_object()) {
+        meta.extend(given.clone());
+    }
+    params["_meta"] = meta;
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 

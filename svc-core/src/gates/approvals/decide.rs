@@ -3,21 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApprovalGate, GateState, Stored, visible_gate};
+use super::link::{DecisionLink, Link};
+use super::{ApprovalGate, GateState, Stored, is_agent, visible_gate};
 use crate::Result;
-use crate::capability::{Capability, Needs};
+use crate::capability::Capability;
 use crate::coordination::thread::visible_thread;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
-use crate::op::{Caller, Write};
+use crate::op::{Caller, Read, Write};
 use crate::store::named_enum;
 
 named_enum! {
     /// What is decided about an approval gate.
     pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
 }
+
+/// Who may decide something about a gate: who accepts, and who takes back what it asked for.
+pub(super) const DECIDERS: &[Capability] = &[Capability::ThreadTransition, Capability::ApprovalGrant];
 
 impl Decision {
     fn leads_to(self) -> GateState {
@@ -46,14 +50,33 @@ impl Event for ApprovalDecided {
     const KIND: &'static str = "ApprovalDecided";
 }
 
+/// What became of a decision.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Decided {
+    #[serde(flatten)]
+    gate: ApprovalGate,
+    /// Where a person decides, if the gate is left to one; absent otherwise. Only over MCP: elsewhere that
+    /// is the refusal `needs-person`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<DecisionLink>,
+}
+
+impl From<ApprovalGate> for Decided {
+    fn from(gate: ApprovalGate) -> Self {
+        Self { gate, link: None }
+    }
+}
+
 /// Decides an approval gate and returns it.
 ///
-/// Accepting needs `approval:grant`. Declining and cancelling need it too, unless you asked for the approval.
-/// The same decision again changes nothing.
+/// Accepting needs `approval:grant`, and a person if the request says so: whoever may not accept gets a link
+/// for a person, which lasts an hour. Declining and cancelling need the capability too, unless you asked for
+/// the approval. The same decision again changes nothing.
 ///
-/// Fails with 403 `forbidden` if you accept what you asked for, yourself or by a delegate, if you accept as a
-/// delegate, or if you decline or cancel what others asked for without `approval:grant`; 409 `wrong-state` if
-/// the gate was decided otherwise or has expired, or if its thread is archived.
+/// Fails with 403 `forbidden` if you have `approval:grant` and accept what you asked for, yourself or by a
+/// delegate, if you accept as a delegate, or if you decline or cancel what others asked for without
+/// `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate was
+/// decided otherwise or has expired, or if its thread is archived.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalDecide {
@@ -63,7 +86,7 @@ pub(super) struct ApprovalDecide {
     decision: Decision,
 }
 
-pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<ApprovalGate> {
+pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<Decided> {
     let Stored(gate) = visible_gate(cx, input.gate_id)?;
     let by = Judge::of(cx.caller())?;
     let asker =
@@ -72,7 +95,7 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
     let state = input.decision.leads_to();
     let mut gate = Stored(gate).open(cx)?;
     if gate.state == state {
-        return Ok(gate);
+        return Ok(gate.into());
     }
     if gate.state != GateState::Pending {
         let found = gate.state.name();
@@ -80,6 +103,9 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
     }
     let thread = visible_thread(cx, gate.thread_id)?;
     thread.check_not_archived()?;
+    if input.decision == Decision::Accept {
+        check_needs_no_person(cx, &gate, by.member)?;
+    }
     gate.state = state;
     gate.resolved_by = Some(by.member);
     gate.resolved_actor_id = by.delegate();
@@ -92,7 +118,7 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
     };
     cx.emit(thread.place().about(gate.requested_by), &decided)?;
     cx.execute(1, DECIDE, &[&gate.id, &gate.state, &by.member, &by.actor, &gate.resolved_at])?;
-    Ok(gate)
+    Ok(gate.into())
 }
 
 const DECIDE: &str = "
@@ -110,13 +136,27 @@ fn check_may_decide(caller: &Caller, by: Judge, asker: Judge, decision: Decision
             "only the member who asked, or a caller with approval:grant, declines or cancels an approval",
         ));
     }
-    if is_asker {
-        return Err(Error::forbidden("nobody accepts what it asked for itself, or by a delegate"));
-    }
     if caller.is_delegated() {
         return Err(Error::forbidden("a delegate accepts no approval gate"));
     }
-    caller.check_right(Needs::one_of(&[Capability::ApprovalGrant]))
+    if is_asker && caller.capabilities.has(Capability::ApprovalGrant) {
+        return Err(Error::forbidden("nobody accepts what it asked for itself, or by a delegate"));
+    }
+    Ok(())
+}
+
+/// Fails, with a link for a person, unless the member may accept the gate itself.
+fn check_needs_no_person(cx: &Read<'_>, gate: &ApprovalGate, member: MemberId) -> Result<()> {
+    let may_accept = cx.caller().capabilities.has(Capability::ApprovalGrant);
+    let detail = if !may_accept {
+        "a person with approval:grant has to accept it"
+    } else if gate.needs_person && is_agent(cx, member)? {
+        "the request says that a person has to accept it, and the caller is an agent"
+    } else {
+        return Ok(());
+    };
+    let link = Link::new(cx, gate.id, member).address(cx)?;
+    Err(Error::new(Code::NeedsPerson, detail).with("link", link))
 }
 
 #[cfg(test)]
@@ -124,7 +164,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::error::Code;
     use crate::id::WorkspaceId;
 
     #[test]
@@ -134,15 +173,15 @@ mod tests {
         let id = |n: u128| MemberId::from(Uuid::from_u128(n));
         let judge = |member, actor| Judge { member: id(member), actor: id(actor) };
         let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
-        let (forbidden, missing) = (Some(Code::Forbidden), Some(Code::MissingCapability));
+        let forbidden = Some(Code::Forbidden);
         // Whoever asked is 1, by a token of 2.
         let table = [
             (judge(3, 3), grants, [None, None, None]),
-            (judge(3, 3), &grants[..1], [missing, forbidden, forbidden]),
+            (judge(3, 3), &grants[..1], [None, forbidden, forbidden]),
             (judge(3, 4), grants, [forbidden, None, None]),
             (judge(3, 4), &grants[..1], [forbidden, forbidden, forbidden]),
             (judge(1, 1), grants, [forbidden, None, None]),
-            (judge(1, 1), &grants[..1], [forbidden, None, None]),
+            (judge(1, 1), &grants[..1], [None, None, None]),
             (judge(2, 2), grants, [forbidden, None, None]),
             (judge(1, 3), grants, [forbidden, None, None]),
             (judge(3, 1), grants, [forbidden, None, None]),

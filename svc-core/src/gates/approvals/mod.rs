@@ -3,11 +3,15 @@
 //! A gate is pending until it is decided or its time is over. A gate that blocks the close does so unless it
 //! was accepted or cancelled, or a later gate of its thread was accepted: that is a later answer, whether
 //! that gate blocks or not. The question is a sealed message of the thread by the asker. A gate whose time is
-//! over is expired at once, although the event comes later.
+//! over is expired at once, although the event comes later. Who may not accept one gets a link for a person.
 
+mod link;
 mod decide;
 mod expiry;
+mod follow;
+mod page;
 
+pub use follow::follow_approval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,6 +26,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{ChannelId, GateId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::identity::members::{MemberKind, load_member};
 use crate::identity::sessions;
 use crate::identity::workspaces::Here;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
@@ -58,7 +63,8 @@ pub(crate) fn feature() -> Feature {
 Records::table("approval_gates", "lsn id").after("messages")
     .ids("id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by resolved_actor_id \
           message_id")
-    .texts("state").bools("blocks_close").times("requested_at expires_at resolved_at").ints("lsn"),
+    .texts("state").bools("blocks_close needs_person")
+    .times("requested_at expires_at resolved_at").ints("lsn"),
 ])
 }
 
@@ -90,9 +96,10 @@ fn operations() -> Vec<Operation> {
         write("approval_decide", decide::approval_decide)
             .title("Decide an approval gate")
             .post("/approval-gates/{gate_id}/decision")
-            .needs(&[ThreadTransition, ApprovalGrant])
-            .refuses(&[Code::Forbidden, Code::WrongState])
+            .needs(decide::DECIDERS)
+            .refuses(&[Code::Forbidden, Code::NeedsPerson, Code::WrongState])
             .example(|w| json!({"gate_id": w.id("approval_gate"), "decision": "accept"})),
+        page::row(),
     ]
 }
 
@@ -114,6 +121,8 @@ struct ApprovalRequested {
     gate_id: GateId,
     /// Whether the thread does not close before it is accepted.
     blocks_close: bool,
+    /// Whether only a person accepts it.
+    needs_person: bool,
     /// When it expires; null for never.
     expires_at: Option<Time>,
     /// The message with the question.
@@ -141,6 +150,8 @@ pub(super) struct ApprovalGate {
     question: String,
     /// Whether the thread does not close before the gate is accepted or cancelled, or a later one accepted.
     blocks_close: bool,
+    /// Whether only a person accepts it, and no agent, whatever that may do.
+    needs_person: bool,
     /// The member who asked.
     requested_by: MemberId,
     /// The delegate who asked for that member; absent if the member acted for itself.
@@ -174,6 +185,7 @@ columns! {
         thread_id,
         state,
         blocks_close,
+        needs_person,
         requested_by,
         requested_actor_id = "nullif(g.requested_actor_id, g.requested_by)",
         requested_at,
@@ -207,8 +219,8 @@ impl Stored {
 
 /// Asks the people of the workspace for an approval, and returns the gate.
 ///
-/// Whoever has `approval:grant` can accept it, but not you, nor by a delegate. The question is posted as one
-/// message of yours, which cannot be edited.
+/// Whoever has `approval:grant` can accept it, but not you, nor by a delegate; if you say that it needs a
+/// person, no agent can. The question is posted as one message of yours, which cannot be edited.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or has 1000 gates, or if its channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -222,6 +234,8 @@ struct RequestApproval {
     ///
     /// It may also close once a later gate of it is accepted, whether that one blocks or not.
     blocks_close: Option<bool>,
+    /// Whether only a person may accept it, and no agent. Default: false.
+    needs_person: Option<bool>,
     /// In how many seconds the gate expires unless it is decided, from 60 to 2592000. Default: never.
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
@@ -256,6 +270,7 @@ fn request_approval(
     let requested = ApprovalRequested {
         gate_id: sealed.id,
         blocks_close: input.blocks_close.unwrap_or(true),
+        needs_person: input.needs_person.unwrap_or(false),
         expires_at,
         message_id: sealed.post.message_id(),
     };
@@ -272,6 +287,7 @@ fn request_approval(
         state: GateState::Pending,
         question: input.question.to_string(),
         blocks_close: requested.blocks_close,
+        needs_person: requested.needs_person,
         requested_by: asker.member,
         requested_actor_id: asker.delegate(),
         requested_at: cx.now(),
@@ -289,6 +305,7 @@ fn request_approval(
         thread_id: gate.thread_id,
         state: gate.state,
         blocks_close: gate.blocks_close,
+        needs_person: gate.needs_person,
         requested_by: asker.member,
         requested_actor_id: asker.actor,
         requested_at: gate.requested_at,
@@ -362,6 +379,11 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
 }
 
+/// Returns whether a member is an agent, and no person.
+fn is_agent(cx: &Read<'_>, member: MemberId) -> Result<bool> {
+    Ok(load_member(cx, member)?.kind == MemberKind::Agent)
+}
+
 /// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
 pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
@@ -370,9 +392,10 @@ pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
         return Ok(Vec::new());
     }
     let (workspace, now) = (caller.workspace_id, cx.now());
+    let is_agent = is_agent(cx, member)?;
     let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
     let params = caller.sight.params();
-    let params = params.and(&[&workspace, &now, &member, &most, &last]);
+    let params = params.and(&[&workspace, &now, &member, &most, &last, &is_agent]);
     let gates: Vec<Stored> = cx.query(AWAITING, &params)?;
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
@@ -385,7 +408,7 @@ const AWAITING: &str = concat!(
      join threads t on t.id = g.thread_id
      where g.workspace_id = $5 and t.state <> 'archived' and g.lsn <= $9
          and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
-         and g.requested_by <> $7 and g.requested_actor_id <> $7 and ",
+         and g.requested_by <> $7 and g.requested_actor_id <> $7 and not (g.needs_person and $10) and ",
     visible!(c),
     " order by g.lsn limit $8"
 );
@@ -470,6 +493,7 @@ mod tests {
                 state,
                 question: String::new(),
                 blocks_close: true,
+                needs_person: false,
                 requested_by: id(5).into(),
                 requested_actor_id: None,
                 requested_at: Time::from_micros(0),

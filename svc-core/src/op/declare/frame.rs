@@ -26,6 +26,8 @@ pub enum Frame {
     Share,
     /// RFC 7644: the resources of SCIM, and its own errors.
     Scim,
+    /// JSON by the session of a browser, or a page, whatever comes of the request.
+    Approval,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -52,7 +54,7 @@ impl Frame {
         match self {
             Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
             Self::Share => Takes::Authorization,
-            Self::Session => Takes::All,
+            Self::Session | Self::Approval => Takes::All,
             Self::Scim => Takes::Authorization,
         }
     }
@@ -60,7 +62,12 @@ impl Frame {
     /// Returns the media types that a body may have.
     pub fn bodies(self) -> &'static [&'static str] {
         match self {
-            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback | Self::Share => &[JSON],
+            Self::SignIn
+            | Self::Session
+            | Self::OidcLogin
+            | Self::OidcCallback
+            | Self::Share
+            | Self::Approval => &[JSON],
             Self::AppToken => &[FORM, JSON],
             Self::Scim => &[SCIM, JSON],
         }
@@ -74,7 +81,8 @@ impl Frame {
             | Self::AppToken
             | Self::OidcLogin
             | Self::OidcCallback
-            | Self::Share => JSON,
+            | Self::Share
+            | Self::Approval => JSON,
             Self::Scim => SCIM,
         }
     }
@@ -82,7 +90,9 @@ impl Frame {
     /// Returns the surface that audit rows name.
     pub fn surface(self) -> Surface {
         match self {
-            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback => Surface::Session,
+            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback | Self::Approval => {
+                Surface::Session
+            }
             Self::AppToken => Surface::Rest,
             Self::Share => Surface::Share,
             Self::Scim => Surface::Scim,

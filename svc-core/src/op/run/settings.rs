@@ -82,6 +82,8 @@ pub struct Settings {
     pub kept: Kept,
     /// The time between rounds of pruning; none leaves it to other processes.
     pub retention_tick: Option<Duration>,
+    /// The address under which browsers reach the service, if the operator has set it.
+    pub public_origin: Option<String>,
     /// How members are mailed; none if they are not.
     pub mail: Option<MailSettings>,
     /// Most events that are sent to a subscriber beyond what it has said that it wants.
@@ -111,6 +113,7 @@ impl Default for Settings {
             spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
+            public_origin: None,
             mail: None,
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),

@@ -1,0 +1,48 @@
+//! What became of a gate, for a caller who was told that a person decides.
+//!
+//! It is no operation of the table: a shell calls it between two answers of `approval_decide`, by the right
+//! of that one.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::decide::{ApprovalDecided, DECIDERS};
+use super::{ApprovalGate, GateState, visible_gate};
+use crate::Result;
+use crate::id::GateId;
+use crate::log::bus::EventFilter;
+use crate::log::event::Event;
+use crate::op::{LongPoll, Operation, Poll, Read, WaitSecs, wait};
+
+/// Waits until an approval gate is decided, and returns it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowApproval {
+    /// The gate.
+    gate_id: GateId,
+    /// How long to wait; without it the gate is returned as it is.
+    timeout_secs: Option<WaitSecs>,
+}
+
+/// Returns the wait for a decision, which has the access of `approval_decide`.
+pub fn follow_approval() -> Operation {
+    wait("follow_approval", follow).title("Follow an approval gate").needs(DECIDERS)
+}
+
+impl LongPoll for FollowApproval {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on([ApprovalDecided::KIND])
+    }
+
+    fn timeout(&self) -> Duration {
+        WaitSecs::timeout(self.timeout_secs)
+    }
+}
+
+fn follow(cx: &Read<'_>, input: &mut FollowApproval) -> Result<Poll<ApprovalGate>> {
+    let gate = visible_gate(cx, input.gate_id)?.open(cx)?;
+    let is_over = gate.state != GateState::Pending || input.timeout_secs.is_none();
+    Ok(if is_over { Poll::Ready(gate) } else { Poll::Pending })
+}

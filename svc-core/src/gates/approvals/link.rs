@@ -1,0 +1,106 @@
+//! The link by which a person finds a gate that others may not accept.
+//!
+//! It is sealed, so that nobody makes one, and gives no right: who opens it has to be signed in and may do
+//! what it may do anyway. It ends by itself, and with the decision.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::id::{GateId, MemberId, WorkspaceId};
+use crate::limits::APPROVAL_LINK_SECS;
+use crate::log::seal::Sealer;
+use crate::op::Read;
+use crate::time::Time;
+
+const LABEL: &str = "svc.approval-link/1";
+/// Where the page is.
+const PLACE: &str = "/ui/approvals/";
+
+/// What a link is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub gate: GateId,
+    pub workspace: WorkspaceId,
+    /// The member that it was handed to.
+    pub asked_by: MemberId,
+    pub expires_at: Time,
+}
+
+/// Where a person decides about an approval gate.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct DecisionLink {
+    /// The address of a page; a path if the service does not know its own address.
+    pub url: String,
+    /// When it ends, unless the gate is decided before.
+    pub expires_at: Time,
+}
+
+impl Link {
+    /// Returns a link to a gate of the caller's workspace, for a member who asks for it now.
+    pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
+        let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
+        Self { gate, workspace: cx.caller().workspace_id, asked_by, expires_at }
+    }
+
+    /// Returns the address of its page.
+    pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
+        let service = cx.settings().public_origin.as_deref().unwrap_or_default();
+        let url = format!("{service}{PLACE}{}", self.seal(cx.sealer())?);
+        Ok(DecisionLink { url, expires_at: self.expires_at })
+    }
+
+    fn seal(&self, sealer: &Sealer) -> Result<String> {
+        let Self { gate, workspace, asked_by, expires_at } = self;
+        let mut plain = Vec::with_capacity(56);
+        for id in [gate.uuid(), workspace.uuid(), asked_by.uuid()] {
+            plain.extend_from_slice(id.as_bytes());
+        }
+        plain.extend_from_slice(&expires_at.micros().to_be_bytes());
+        Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &plain)?))
+    }
+
+    /// Opens the last part of an address.
+    pub fn open(text: &str, sealer: &Sealer) -> Option<Self> {
+        let plain = sealer.open_for(LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
+        let (gate, rest) = plain.split_first_chunk::<16>()?;
+        let (workspace, rest) = rest.split_first_chunk::<16>()?;
+        let (asked_by, expires_at) = rest.split_first_chunk::<16>()?;
+        Some(Self {
+            gate: Uuid::from_bytes(*gate).into(),
+            workspace: Uuid::from_bytes(*workspace).into(),
+            asked_by: Uuid::from_bytes(*asked_by).into(),
+            expires_at: Time::from_micros(i64::from_be_bytes(expires_at.try_into().ok()?)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::Entropy;
+
+    #[test]
+    fn only_what_was_sealed_here_is_a_link() {
+        let link = Link {
+            gate: Uuid::from_u128(1).into(),
+            workspace: Uuid::from_u128(2).into(),
+            asked_by: Uuid::from_u128(3).into(),
+            expires_at: Time::from_micros(4),
+        };
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let text = link.seal(&sealer).unwrap();
+        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
+        assert_eq!(Link::open(&text, &sealer).as_ref(), Some(&link));
+        assert_eq!(Link::open(&text, &rotated).as_ref(), Some(&link));
+        assert_eq!(Link::open(&text, &Sealer::new([8; 32], &[], Entropy::System)), None);
+        let short = URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &[0; 55]).unwrap());
+        let other = URL_SAFE_NO_PAD.encode(sealer.seal_for("svc.other/1", &[0; 56]).unwrap());
+        for wrong in ["", "?", &text[1..], &format!("{text}A"), &short, &other] {
+            assert_eq!(Link::open(wrong, &sealer), None, "{wrong}");
+        }
+    }
+}

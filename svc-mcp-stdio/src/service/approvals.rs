@@ -1,0 +1,229 @@
+//! Approvals that need a person: the caller is given a link, and asks again once somebody has opened it.
+//!
+//! A client that opens links is asked to by an elicitation, as revision 2026-07-28 has it; its next call
+//! waits for what the person decides. What ties that call to the one before is sealed, and gives no right.
+//! Other clients get the gate with the link.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rmcp::model::{RequestStateCodec, SealOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use svc_core::hash::sha256;
+use svc_core::op::{Input, Operation};
+use svc_core::ops::follow_approval;
+use svc_core::{Error, Result, Service};
+
+use super::{ServiceOffer, refused, told};
+use crate::answered::Answered;
+use crate::asked::Asked;
+use crate::offer::{Call, Outcome};
+use crate::refusal::Refusal;
+
+/// The tool that decides.
+pub(super) const TOOL: &str = "approval_decide";
+/// For how long a call waits for the decision, in seconds.
+pub(super) const ROUND_SECS: u32 = 45;
+
+const LABEL: &str = "svc.mcp-state/1";
+/// How long a client may take to ask again, in microseconds.
+const STATE_MICROS: i64 = 600 * 1_000_000;
+/// The name of the question that a client is asked.
+const QUESTION: &str = "decision";
+
+/// What approvals take beside the table.
+pub(super) struct Approvals {
+    follow: Arc<Operation>,
+    /// The first seals, all open.
+    codecs: Vec<RequestStateCodec>,
+}
+
+/// What a sealed state says beside what it is bound to.
+#[derive(Serialize, Deserialize)]
+struct State {
+    gate: String,
+    expires: i64,
+}
+
+/// What a client says of the link that it was asked to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Response {
+    /// Its person opens it.
+    Opened,
+    /// Its person does not want to.
+    Refused,
+    /// Nothing, or nothing that can be read.
+    Missing,
+}
+
+impl Approvals {
+    pub fn new(service: &Service) -> Self {
+        let keys = service.keys_for(LABEL).unwrap_or_default();
+        let codecs = keys.iter().filter_map(|key| RequestStateCodec::try_new(key.to_vec()).ok()).collect();
+        Self { follow: Arc::new(follow_approval()), codecs }
+    }
+
+    fn seal(&self, state: &State, bound_to: &[u8]) -> Result<String> {
+        let codec = self.codecs.first().ok_or_else(|| Error::internal("no key seals states"))?;
+        let payload = serde_json::to_vec(state).map_err(Error::internal)?;
+        Ok(codec.seal_with(&payload, &SealOptions::new().associated_data(bound_to)))
+    }
+
+    fn open(&self, sealed: &str, bound_to: &[u8]) -> Option<State> {
+        let opened = self.codecs.iter().find_map(|codec| codec.open_with(sealed, bound_to).ok())?;
+        serde_json::from_slice(&opened).ok()
+    }
+}
+
+impl ServiceOffer {
+    /// Continues a call that was answered with a link; none if it is to be run again.
+    ///
+    /// A state that was tampered with, is another caller's or call's, or is too old, is rejected.
+    pub(super) async fn continue_decision(&self, asked: &Asked, call: &Call) -> Result<Option<Outcome>> {
+        let Some(sealed) = sealed_state(call) else { return Ok(None) };
+        let bound_to = self.bound_to(asked, call).await?;
+        let state = sealed.as_deref().and_then(|sealed| self.approvals.open(sealed, &bound_to));
+        let is_live = |state: &State| self.service.now().micros() < state.expires;
+        let Some(state) = state.filter(is_live) else {
+            return Ok(Some(Err(Refusal::params(
+                "the requestState is not of this call, or older than 10 minutes: send the call without it",
+            ))));
+        };
+        let input = match response(call) {
+            Response::Opened => json!({"gate_id": state.gate, "timeout_secs": ROUND_SECS}),
+            Response::Refused => json!({"gate_id": state.gate}),
+            Response::Missing => return Ok(None),
+        };
+        let gate = self.follow(asked, &input).await?;
+        if gate.get("timed_out").is_some() {
+            return Ok(None);
+        }
+        let output = gate.to_string();
+        Ok(Some(Ok(told::output(TOOL, output.as_bytes(), asked.revision))))
+    }
+
+    /// Answers a call whose gate needs a person, which is what `error` says.
+    pub(super) async fn leave_to_a_person(&self, asked: &Asked, call: &Call, error: Error) -> Outcome {
+        let error = error.linked_at(asked.principal.address());
+        match self.with_link(asked, call, &error).await {
+            Ok(answered) => Ok(answered),
+            Err(error) => refused(TOOL, error),
+        }
+    }
+
+    async fn with_link(&self, asked: &Asked, call: &Call, error: &Error) -> Result<Answered> {
+        let link = error.problem().extra.remove("link").unwrap_or_default();
+        let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
+        let gate_id = gate_id(call);
+        // What is opened by the client must say where the service is.
+        let is_whole = !url.starts_with('/');
+        if is_whole && opens_links(asked) {
+            let expires = self.service.now().micros().saturating_add(STATE_MICROS);
+            let state = State { gate: gate_id, expires };
+            let state = self.approvals.seal(&state, &self.bound_to(asked, call).await?)?;
+            let message = "A person has to decide about this approval. The page shows what is asked and \
+                           by whom, and has the buttons.";
+            let question = json!({"method": "elicitation/create",
+                                  "params": {"mode": "url", "message": message, "url": url}});
+            let answer = json!({"inputRequests": {QUESTION: question}, "requestState": state});
+            return Ok(Answered::of(&answer).needing_input());
+        }
+        let mut gate = self.follow(asked, &json!({"gate_id": gate_id})).await?;
+        let hint = hint(error.detail(), url, is_whole);
+        if let Some(members) = gate.as_object_mut() {
+            members.insert("link".to_owned(), link);
+        }
+        Ok(told::output_with_hint(gate.to_string().as_bytes(), Some(&hint), asked.revision))
+    }
+
+    /// Returns the gate once it is decided, or at once; by the right of the caller.
+    async fn follow(&self, asked: &Asked, input: &Value) -> Result<Value> {
+        let input = Input::json(input.to_string());
+        let reply = asked.principal.request(&self.service, &self.approvals.follow, &input).await;
+        asked.principal.record_lsn(reply.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+        serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
+    }
+
+    /// Returns what a state is bound to: the member, and what it calls with which arguments.
+    async fn bound_to(&self, asked: &Asked, call: &Call) -> Result<Vec<u8>> {
+        let member = asked.principal.member(&self.service).await?;
+        // A client may write the same arguments in another order.
+        let arguments: BTreeMap<String, Value> = serde_json::from_slice(&call.arguments).unwrap_or_default();
+        let called = json!([call.name, arguments]).to_string();
+        Ok([member.to_string().as_bytes(), &sha256(called.as_bytes())].concat())
+    }
+}
+
+/// Returns whether the client opens links that it is given.
+fn opens_links(asked: &Asked) -> bool {
+    let elicitation = asked.capabilities.elicitation.as_ref();
+    asked.revision.is_stateless() && elicitation.is_some_and(|elicitation| elicitation.url.is_some())
+}
+
+/// Returns the state that a call brings back, if it does; none in it if that is no text.
+fn sealed_state(call: &Call) -> Option<Option<String>> {
+    let params = &call.message.params;
+    params.text("requestState")?;
+    Some(params.read("requestState").ok().flatten())
+}
+
+fn response(call: &Call) -> Response {
+    let responses: Option<Value> = call.message.params.read("inputResponses").ok().flatten();
+    let action = responses.as_ref().and_then(|all| all.get(QUESTION)?.get("action")?.as_str());
+    match action {
+        Some("accept") => Response::Opened,
+        Some("decline" | "cancel") => Response::Refused,
+        _ => Response::Missing,
+    }
+}
+
+fn gate_id(call: &Call) -> String {
+    let arguments: Value = serde_json::from_slice(&call.arguments).unwrap_or_default();
+    arguments.get("gate_id").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Returns what an agent is told that has got a link.
+fn hint(detail: &str, url: &str, is_whole: bool) -> String {
+    let place = match is_whole {
+        true => "",
+        false => {
+            " It begins at the address under which browsers reach this service, which the operator sets \
+                  as SVC_PUBLIC_URL."
+        }
+    };
+    format!(
+        "Nothing is accepted: {detail}. Hand {url} to a person, who decides there.{place} get_approval_gate \
+         says what came of it."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_opens_where_it_was_sealed() {
+        let codec = |byte| RequestStateCodec::try_new(vec![byte; 32]).unwrap();
+        let approvals = |codecs| Approvals { follow: Arc::new(follow_approval()), codecs };
+        let old = approvals(vec![codec(7)]);
+        let sealed = old.seal(&State { gate: "g".to_owned(), expires: 4 }, b"ada").unwrap();
+        let rotated = approvals(vec![codec(8), codec(7)]);
+        for known in [&old, &rotated] {
+            assert_eq!(
+                known.open(&sealed, b"ada").map(|state| (state.gate, state.expires)),
+                Some(("g".into(), 4))
+            );
+            assert!(known.open(&sealed, b"bob").is_none(), "another member");
+            assert!(known.open(&format!("{sealed}A"), b"ada").is_none(), "tampered with");
+        }
+        assert!(approvals(vec![codec(8)]).open(&sealed, b"ada").is_none(), "another key");
+        assert!(approvals(Vec::new()).seal(&State { gate: String::new(), expires: 4 }, b"").is_err());
+    }
+
+    #[test]
+    fn a_link_without_a_host_is_told_with_where_it_begins() {
+        assert!(!hint("x", "http://here/ui", true).contains("SVC_PUBLIC_URL"));
+        assert!(hint("x", "/ui", false).contains("SVC_PUBLIC_URL"));
+    }
+}

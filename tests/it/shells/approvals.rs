@@ -1,0 +1,101 @@
+//! Approvals in Chromium: the page of a link.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_tests::database::skipped;
+use svc_tests::process::Running;
+use svc_tests::site::Site;
+use svc_tests::text;
+
+/// Chromium, run by a script.
+struct Browser(Running);
+
+impl Browser {
+    fn start() -> Option<Self> {
+        let (scripts, _) = (std::env::var_os("SVC_TEST_JS")?, std::env::var_os("SVC_TEST_CHROMIUM")?);
+        let scripts = PathBuf::from(scripts);
+        let script = scripts.join("approvals.mjs");
+        Some(Self(Running::start(Command::new(scripts.join("node")).arg(script))))
+    }
+
+    fn run(&mut self, command: &str, mut input: Value) -> Value {
+        input["command"] = json!(command);
+        self.0.say(&input.to_string());
+        serde_json::from_str(&self.0.next_line()).unwrap()
+    }
+
+    fn open(&mut self, url: &str) -> Value {
+        self.run("open", json!({"url": url}))
+    }
+
+    fn press(&mut self, id: &str, token: Option<&str>) -> Value {
+        self.run("press", json!({"id": id, "token": token}))
+    }
+}
+
+/// What nobody may read as markup.
+const QUESTION: &str = "May <b>all</b> go? <img src=x onerror=alert(1)></script>";
+
+#[test]
+fn a_person_decides_on_the_page_of_a_link() {
+    let Some(mut browser) = Browser::start() else { return skipped("a browser", "SVC_TEST_CHROMIUM") };
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[("SVC_SESSION_SECRET", "the key of the cookies in this test")]);
+    let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
+    let workspace = &site.founders.workspace_id;
+    let channel = admin.post(&format!("/workspaces/{workspace}/channels"), json!({"name": "work"}));
+    let threads = format!("/channels/{}/threads", text(&channel["id"]));
+    let thread = text(&admin.post(&threads, json!({"title": "the old tables"}))["id"]);
+    let ask = || {
+        let asked = json!({"question": QUESTION});
+        let gate = text(&agent.post(&format!("/threads/{thread}/approval-gates"), asked)["id"]);
+        let decision = json!({"decision": "accept"});
+        let refused = agent.ask("POST", &format!("/approval-gates/{gate}/decision"), Some(&decision));
+        (gate, text(&refused.refused(403, "needs-person")["link"]["url"]))
+    };
+    let state =
+        |gate: &str| text(&admin.ask("GET", &format!("/approval-gates/{gate}"), None).output()["state"]);
+
+    // Without a session one signs in on the page, and is back at the question.
+    let (gate, url) = ask();
+    let closed = browser.open(&url);
+    assert_eq!((&closed["code"], &closed["buttons"]), (&json!(401), &json!(["sign-in"])), "{closed:#}");
+    let wrong = browser.press("sign-in", Some("svc_wrong"));
+    assert_eq!(wrong["buttons"], json!(["sign-in"]), "{wrong:#}");
+    let asked = browser.press("sign-in", Some(&site.founders.admin));
+    assert_eq!(asked["buttons"], json!(["accept", "decline"]), "{asked:#}");
+    for said in [QUESTION, "the old tables", "@"] {
+        assert!(asked["text"].as_str().unwrap().contains(said), "{said}: {asked:#}");
+    }
+    assert_eq!((&asked["images"], &asked["has_field"]), (&json!(0), &json!(false)), "words are text");
+    let accepted = browser.press("accept", None);
+    assert_eq!(
+        (&accepted["title"], state(&gate)),
+        (&json!("The approval is accepted"), "accepted".to_owned())
+    );
+    assert_eq!(accepted["errors"], json!([]), "the policy lets it do what it does");
+    assert_eq!(browser.open(&url)["code"], 404, "the link has ended");
+    let place = &url[..url.rfind('/').unwrap()];
+    let foreign = browser.open(&format!("{place}/AAAA"));
+    assert_eq!((&foreign["code"], &foreign["buttons"]), (&json!(404), &json!([])), "{foreign:#}");
+
+    // A session that cannot accept takes a token beside it.
+    let tokens = format!("/workspaces/{workspace}/members/{}/tokens", site.founders.admin_id);
+    let capabilities = json!({"capabilities": ["workspace:read", "thread:transition"]});
+    let limited = text(&admin.post(&tokens, capabilities)["secret"]);
+    browser.run("forget", json!({}));
+    let (gate, url) = ask();
+    browser.open(&url);
+    let asked = browser.press("sign-in", Some(&limited));
+    assert_eq!(asked["has_field"], json!(true), "{asked:#}");
+    let refused = browser.press("accept", None);
+    assert_eq!((state(&gate), &refused["has_field"]), ("pending".to_owned(), &json!(true)), "{refused:#}");
+    let declined = browser.press("decline", Some(&site.founders.admin));
+    assert_eq!(
+        (&declined["title"], state(&gate)),
+        (&json!("The approval is declined"), "declined".to_owned())
+    );
+}
