@@ -1,6 +1,65 @@
-//! What shows an approval gate to a person: the script and the stylesheet of the page of a link.
+//! The card that shows an approval gate in a client's window, and what the page of a link shares with it.
+//!
+//! Both have one script and one stylesheet. The card loads nothing: it speaks to its host, which calls tools
+//! and opens links for it.
 
-/// The script.
+use serde_json::{Value, json};
+
+use crate::catalogue::CARD_URI;
+
+/// The script of card and page.
 pub const SCRIPT: &str = include_str!("card/approval.js");
-/// The stylesheet.
+/// Their stylesheet.
 pub const STYLE: &str = include_str!("card/approval.css");
+
+const MIME_TYPE: &str = "text/html;profile=mcp-app";
+
+/// The card as one file.
+const CARD: &str = concat!(
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Approval</title>\n<style>",
+    include_str!("card/approval.css"),
+    "</style>\n</head>\n<body>\n<main></main>\n<script>",
+    include_str!("card/approval.js"),
+    "</script>\n</body>\n</html>\n"
+);
+
+/// A resource for clients that show cards.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// How a list shows it.
+    pub item: Value,
+    /// What reading it returns.
+    pub contents: Value,
+}
+
+/// Returns the card of approval gates.
+pub fn approval() -> Card {
+    // Nothing may be loaded, so nothing is named.
+    let ui = json!({"csp": {}, "prefersBorder": true});
+    Card {
+        item: json!({
+            "uri": CARD_URI, "name": "approval-card", "title": "Approval",
+            "description": "Shows an approval gate, and lets a person decide.",
+            "mimeType": MIME_TYPE, "size": CARD.len(), "_meta": {"ui": ui},
+        }),
+        contents: json!({"uri": CARD_URI, "mimeType": MIME_TYPE, "text": CARD, "_meta": {"ui": ui}}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_one_file_without_markup_from_words() {
+        let card = approval();
+        assert_eq!(card.item["uri"], card.contents["uri"]);
+        for (wanted, number) in [("<script>", 1), ("</script>", 1), ("src=", 0), ("href=", 0), ("http://", 0)]
+        {
+            assert_eq!(CARD.matches(wanted).count(), number, "{wanted}");
+        }
+        for way in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("] {
+            assert!(!SCRIPT.contains(way), "{way}");
+        }
+    }
+}

@@ -1,10 +1,11 @@
-//! Approvals in Chromium: the page of a link.
+//! Approvals in Chromium: the page of a link, and the card in the window of a client.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use svc_core::Engine;
+use svc_mcp_stdio::card;
 use svc_tests::database::skipped;
 use svc_tests::process::Running;
 use svc_tests::site::Site;
@@ -97,5 +98,47 @@ fn a_person_decides_on_the_page_of_a_link() {
     assert_eq!(
         (&declined["title"], state(&gate)),
         (&json!("The approval is declined"), "declined".to_owned())
+    );
+}
+
+#[test]
+fn a_card_decides_by_its_host_and_opens_the_link() {
+    let Some(mut browser) = Browser::start() else { return skipped("a browser", "SVC_TEST_CHROMIUM") };
+    let html = text(&card::approval().contents["text"]);
+    let gate = |state: &str, more: Value| {
+        let mut gate = json!({"id": "g", "state": state, "question": QUESTION, "blocks_close": true,
+                              "requested_at": "2026-01-01T00:00:00Z"});
+        gate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"content": [{"type": "text", "text": "x"}], "structuredContent": gate, "isError": false})
+    };
+    let shown = browser.run("card", json!({"html": html, "result": gate("pending", json!({}))}));
+    assert_eq!(shown["buttons"], json!(["accept", "decline"]), "{shown:#}");
+    assert!(shown["text"].as_str().unwrap().contains(QUESTION), "{shown:#}");
+    assert_eq!((&shown["images"], &shown["errors"]), (&json!(0), &json!([])));
+
+    let refused = json!({"content": [{"type": "text", "text": "the thread is archived"}], "isError": true});
+    browser.run("answering", json!({"result": refused}));
+    let still = browser.press("accept", None);
+    assert_eq!(
+        (&still["status"], &still["buttons"]),
+        (&json!("the thread is archived"), &json!(["accept", "decline"]))
+    );
+    let link = json!({"link": {"url": "https://svc.example.com/ui/approvals/x"}});
+    browser.run("answering", json!({"result": gate("pending", link)}));
+    let left = browser.press("accept", None);
+    assert_eq!(left["buttons"], json!(["open"]), "{left:#}");
+    let decided = browser.run("card", json!({"html": html, "result": gate("declined", json!({}))}));
+    assert_eq!((&decided["title"], &decided["buttons"]), (&json!("The approval is declined"), &json!([])));
+
+    let asking = json!({"inputRequests": {"decision": {"params": {"url": "https://svc.example.com/ui/x"}}}});
+    browser.run("card", json!({"html": html, "result": asking}));
+    browser.press("open", None);
+    let asked = browser.run("asked", json!({}));
+    let last = asked.as_array().unwrap().last().unwrap();
+    assert_eq!(last, &json!({"method": "ui/open-link", "params": {"url": "https://svc.example.com/ui/x"}}));
+    let first = &asked[0];
+    assert_eq!(
+        (&first["method"], &first["params"]["protocolVersion"]),
+        (&json!("ui/initialize"), &json!("2026-01-26"))
     );
 }
