@@ -92,7 +92,7 @@ impl Sessions {
                 }
                 let event = tokio::select! {
                     answer = receiver.recv() => event_stream::event(Some("message"), None, &answer?),
-                    Some(notification) = told.recv() => event_stream::event(Some("message"), None, &notification),
+                    Some(notice) = told.recv() => event_stream::event(Some("message"), None, &notice),
                     _ = ticks.tick() => {
                         // A stream that is read is a session in use.
                         if let Some(session) = guard.all.find(&guard.id) {

@@ -29,8 +29,8 @@ use crate::catalogue::{Audience, Catalogue, Shape};
 use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::{Fault, Refusal};
-pub use subscriptions::Told;
 use approvals::Approvals;
+pub use subscriptions::Told;
 
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\

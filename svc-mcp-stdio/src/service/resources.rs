@@ -4,8 +4,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use rmcp::model::{Resource, ResourceTemplate};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use svc_core::id::ChannelId;
 use svc_core::{Code, Error, Result};
 
@@ -14,6 +14,8 @@ use super::asking::Takes;
 use crate::address::Address;
 use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
 use crate::asked::Asked;
+use crate::card;
+use crate::catalogue::CARD_URI;
 use crate::offer::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
@@ -146,11 +148,17 @@ impl ServiceOffer {
         for (Named { id, name, .. }, _) in with_boot {
             resources.push(resource(Address::Boot(*id), format!("{name} boot")));
         }
+        let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
+        resources.extend(asked.shows_cards().then(|| card::approval().item));
         Ok(Answered::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
     }
 
     /// Reads a resource.
     pub(super) async fn read_resource(&self, asked: &Asked, uri: &str) -> Outcome {
+        if uri == CARD_URI && asked.shows_cards() {
+            let contents = json!({"contents": [card::approval().contents]});
+            return Ok(Answered::of(&contents).cached(LONG_TTL_MS, Scope::Public));
+        }
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
         let caller = &asked.principal.once(&self.service).await?;
         let content = self.content(caller, address, asked.revision).await?;
