@@ -32,6 +32,9 @@ use crate::unread::UnreadAnswers;
 /// How long an answer may take until its stream begins.
 const EARLY: Duration = Duration::from_secs(2);
 
+/// Limit on the bytes of a message that listens, which names up to 100 addresses.
+const LISTEN_MAX_BYTES: usize = 16 << 10;
+
 /// A POST of one message.
 pub(super) struct Post<'a> {
     pub endpoint: &'a Endpoint,
@@ -61,8 +64,8 @@ impl Post<'_> {
         };
         asked.connection = self.sender.session.as_deref().and_then(Session::connection);
         let manner = endpoint.layer.manner(&message);
-        if manner.waits && message.size > WAIT_INPUT_MAX_BYTES {
-            let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
+        if manner.waits && message.size > longest(&message) {
+            let detail = format!("the message of a wait is larger than {} bytes", longest(&message));
             let error = Error::new(Code::BodyTooLarge, detail);
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
@@ -188,6 +191,11 @@ impl Post<'_> {
         let principal = &self.sender.principal;
         if principal.is_unasked() { principal.refuse(&self.endpoint.service, error).await } else { error }
     }
+}
+
+/// Returns how many bytes a message may have that is kept while it waits.
+fn longest(message: &Message) -> usize {
+    if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES }
 }
 
 /// Returns the response to what wants no answer.

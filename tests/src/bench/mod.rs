@@ -14,6 +14,7 @@ pub mod herd;
 pub mod idle;
 pub mod inboxes;
 pub mod load;
+pub mod mcp;
 pub mod memory;
 pub mod old_events;
 pub mod pop;

@@ -31,7 +31,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let stage = Stage::build(&database);
     let ids = Arc::new(fill(&stage, runtime));
     let server = Server::start(stage.service.clone(), HttpSettings::default());
-    let (address, hello) = (server.address(), hello(runtime));
+    let hello = constant(Bytes::from_static(b"{\"hello\":\"world\"}"), runtime);
+    let address = server.address();
     let token = stage.token.clone();
     let request = move |connection: usize, number: usize| {
         // A stride that is coprime to the number of messages visits all of them out of order.
@@ -54,7 +55,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-fn get_bytes(path: &str, token: &str) -> Vec<u8> {
+pub(super) fn get_bytes(path: &str, token: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
@@ -82,19 +83,20 @@ fn fill(stage: &Stage, runtime: &Runtime) -> Vec<String> {
     })
 }
 
-/// Starts the floor's server.
-fn hello(runtime: &Runtime) -> SocketAddr {
+/// Starts a server that returns this, whatever it is asked: a floor.
+pub(super) fn constant(body: Bytes, runtime: &Runtime) -> SocketAddr {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
     let address = listener.local_addr().expect("an address");
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             stream.set_nodelay(true).expect("a socket option");
+            let body = body.clone();
             tokio::spawn(async move {
-                let answer = service_fn(|_| async {
-                    let body = Full::new(Bytes::from_static(b"{\"hello\":\"world\"}"));
+                let answer = service_fn(move |_| {
+                    let body = Full::new(body.clone());
                     let response =
                         hyper::Response::builder().header("content-type", "application/json").body(body);
-                    Ok::<_, Infallible>(response.expect("a response"))
+                    std::future::ready(Ok::<_, Infallible>(response.expect("a response")))
                 });
                 // The client disconnects at the end of its round.
                 let _ = hyper::server::conn::http1::Builder::new()

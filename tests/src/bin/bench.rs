@@ -3,6 +3,7 @@
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|fanout|
 //! posts-followed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
+//! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N]` takes so many connections.
 //! `bench memory` and `bench idle` print KiB. `bench simulate [--engine ..] [--steps N] [--seed N] [--json]`
 //! takes steps of the simulation of the claim engine.
 
@@ -12,7 +13,7 @@ use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, claims, credentials, export, fanout, footprints, herd, idle, inboxes, memory, pop, posts,
+    admission, claims, credentials, export, fanout, footprints, herd, idle, inboxes, mcp, memory, pop, posts,
     prune, reads, restore, scim, simulate, verify, withdraw,
 };
 
@@ -23,7 +24,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
     delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle [--engine sqlite|postgres] \
-    [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench simulate \
+    [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench \
+    mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--engine sqlite|postgres] [--pairs N] \
+    [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
 struct Arguments {
@@ -118,6 +121,10 @@ fn main() -> ExitCode {
         "export" => export::run(engine, pairs, runtime),
         "restore" => restore::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
+        "mcp-whoami" => mcp::run(mcp::Compared::Whoami, engine, pairs, arguments.callers, runtime),
+        "mcp-context" => mcp::run(mcp::Compared::Context, engine, pairs, arguments.callers, runtime),
+        "mcp-posts" => mcp::run(mcp::Compared::Post, engine, pairs, arguments.callers, runtime),
+        "mcp-tools" => mcp::run(mcp::Compared::Tools, engine, pairs, arguments.callers, runtime),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);
