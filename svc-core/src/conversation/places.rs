@@ -20,6 +20,9 @@ use crate::log::event::Invalidates;
 use crate::op::{Read, Sight};
 use crate::store::{Engine, FromRow, columns};
 
+/// The table of who is in which channel.
+pub(crate) const CHANNEL_MEMBERS: &str = "channel_members";
+
 /// The condition that the caller sees the channel row called `$c`.
 ///
 /// The statement takes the caller's sight, by [`SightParams::and`](crate::op::SightParams::and), as $1 to $4

@@ -26,6 +26,8 @@ pub(crate) enum RowWriteKind {
     Adds,
     /// Adds it unless it is there.
     AddsIfMissing,
+    /// Does that if these other tables say so, which do not change before.
+    AddsBy(&'static [&'static str]),
     /// Changes the one that is there. The first parameter is its key.
     Changes,
     /// Removes or adds it, as follows from other tables, which are written first. The first parameter is its
@@ -38,7 +40,15 @@ impl RowWriteKind {
     pub fn touched(self, count: u64) -> Option<u64> {
         match self {
             Self::Adds | Self::Changes => Some(count),
-            Self::AddsIfMissing | Self::Derives => None,
+            Self::AddsIfMissing | Self::AddsBy(_) | Self::Derives => None,
+        }
+    }
+
+    /// Returns the other tables that a change may not be written after a change of.
+    pub fn reads(self) -> &'static [&'static str] {
+        match self {
+            Self::AddsBy(tables) => tables,
+            Self::Adds | Self::AddsIfMissing | Self::Changes | Self::Derives => &[],
         }
     }
 

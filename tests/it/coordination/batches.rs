@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::op::{Feature, Request, Surface, Write, write};
-use svc_core::{Engine, Result};
+use svc_core::{Engine, Error, Recorded, Result};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::simulation::Random;
@@ -256,8 +256,9 @@ fn merged(mut input: Value, more: Value) -> Value {
     input
 }
 
-/// Runs the rounds of a seed; returns the jobs, their answers, and the end of the log with its hash.
-fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, Vec<Vec<Value>>) {
+/// Runs the rounds of a seed; returns the jobs, their answers, and the end of the log with its hash, then
+/// what is in the inboxes.
+fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, [Vec<Vec<Value>>; 2]) {
     let world = World::with(engine, Setup { features, ..Setup::default() });
     let mut drawn = Drawn::begin(&world, seed);
     let (mut all, mut answered) = (Vec::new(), Vec::new());
@@ -274,7 +275,8 @@ fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, 
     }
     let workspace = world.database.id(world.id("workspace"));
     let head = format!("select lsn, hash, audit_seq from heads where workspace_id = {workspace}");
-    (all, answered, world.database.rows(&head))
+    let told = "select member_id, lsn, reasons, thread_id, actor_id, at from inbox order by member_id, lsn";
+    (all, answered, [&*head, told].map(|sql| world.database.rows(sql)))
 }
 
 #[test]
@@ -282,15 +284,16 @@ fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
     for engine in engines() {
         let (mut drawn, mut succeeded, mut lapsed) = (BTreeSet::new(), BTreeSet::new(), 0);
         for seed in 1..=2 {
-            let (jobs, alone, head) = course(engine, seed, one_by_one);
-            let (_, batched, head_of_batches) = course(engine, seed, together);
+            let (jobs, alone, left) = course(engine, seed, one_by_one);
+            let (_, batched, left_by_batches) = course(engine, seed, together);
             for (number, ((job, alone), batched)) in jobs.iter().zip(&alone).zip(&batched).enumerate() {
                 assert_eq!(alone, batched, "job {number} of seed {seed} on {}: {job:?}", engine.name());
                 drawn.insert(kind_of(job));
                 succeeded.extend((alone.0 < 300).then(|| kind_of(job)));
                 lapsed += usize::from(alone.1["type"] == json!("/problems/stale-claim"));
             }
-            assert_eq!(head, head_of_batches, "seed {seed} on {}", engine.name());
+            assert_eq!(left, left_by_batches, "seed {seed} on {}", engine.name());
+            assert!(!left[1].is_empty(), "some are told");
             let given = alone.iter().filter(|(_, answer)| answer.get("pin").is_some()).count();
             assert!(given * 12 > jobs.len(), "{given} claims in {} jobs", jobs.len());
         }
@@ -298,6 +301,48 @@ fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
         let (kinds, lapses) = if engine == Engine::Sqlite { (20, 1) } else { (11, 0) };
         assert_eq!(drawn.len(), kinds, "{drawn:?}");
         assert!(lapsed >= lapses, "some claims have lapsed");
+    }
+}
+
+/// Refuses the result of a thread that is called so, once everything is done for it.
+fn refuse_doomed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let titled = "select title from threads where id = $1";
+    let is_doomed = |event: &Recorded| {
+        let found: Option<(String,)> = cx.one(titled, &[&event.subject.thread_id])?;
+        Ok(found.is_some_and(|(title,)| title == "doomed"))
+    };
+    let doomed: Vec<bool> = events.iter().map(is_doomed).collect::<Result<_>>()?;
+    if doomed.contains(&true) { Err(Error::wrong_state("the thread is doomed")) } else { Ok(()) }
+}
+
+/// Of jobs that share a commit, each tells those who are to be told when its turn comes; one that fails tells
+/// nobody.
+#[test]
+fn who_is_told_of_a_result_follows_from_the_jobs_before_it() {
+    let with_doom = || {
+        let doom = Feature::new().projector(&["ThreadResultSet"], refuse_doomed);
+        features().into_iter().chain([doom]).collect()
+    };
+    for engine in engines() {
+        let world = World::with(engine, Setup { features: with_doom, ..Setup::default() });
+        let (admin, channel) = (world.people.admin.clone(), world.new_channel("queue"));
+        let claim = |title: &str| {
+            let id = world.new_thread(&channel, title);
+            let claimed = world.call(&world.people.agent, "claim_thread", with(&id, json!({}))).output();
+            let input = json!({"result": {"done": true}, "claim_lease_id": claimed["claim_lease_id"]});
+            (world.people.agent.clone(), "set_thread_result", with(&id, input))
+        };
+        let mute = |muted: Value| (admin.clone(), "set_notification_preferences", json!({"muted": muted}));
+        let results = ["one", "two", "three", "doomed", "four"].map(claim);
+        let told = [4, 2, 0].map(|place| results[place].2["thread_id"].clone());
+        let [one, two, three, doomed, four] = results;
+        let jobs = [one, mute(json!([channel])), two, mute(json!([])), three, doomed, four];
+        let failed = together(&world, &jobs).into_iter().map(|(status, _)| status >= 300);
+        assert_eq!(failed.collect::<Vec<_>>(), [false, false, false, false, false, true, false]);
+        let inbox = world.call(&admin, "list_inbox", json!({"unread": true, "limit": 500})).output();
+        let items = inbox["items"].as_array().unwrap().iter().filter(|item| item["reason"] == "result");
+        let found: Vec<Value> = items.map(|item| item["thread_id"].clone()).collect();
+        assert_eq!(found, told, "on {}", engine.name());
     }
 }
 

@@ -7,18 +7,18 @@
 //! what is mailed and pushed: an item is due on each way that its member wants for its reason and has opened.
 //! Reading the inbox is another feature, and so is what leaves the service.
 
+mod add;
 mod prune;
 
 use uuid::Uuid;
 
 use crate::Result;
-use crate::conversation::places::{members_in, seen_by};
-use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{MemberId, MessageId};
 use crate::log::event::Recorded;
 use crate::op::{DestroyPermit, Feature, Records, Write};
-use crate::store::{Engine, FromValue, ToParam, Value, named_enum};
+use crate::store::{Engine, FromValue, Value, named_enum};
+use add::add;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -115,7 +115,8 @@ pub(crate) enum To<'a> {
 /// message that it is about.
 ///
 /// However many these are, it takes one statement, and one more if they may have been told of the message
-/// before: a stronger reason makes their item a new one.
+/// before: a stronger reason makes their item a new one. Few who are told of an event are told by the
+/// statement of a whole batch.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -159,243 +160,6 @@ enum About {
     /// A message.
     Message(MessageId),
 }
-
-fn add(
-    cx: &mut Write<'_>,
-    actor: Option<MemberId>,
-    because: &Recorded,
-    reason: InboxReason,
-    about: About,
-    to: To<'_>,
-) -> Result<()> {
-    if matches!(to, To::Members(members) if members.iter().all(|member| Some(*member) == actor)) {
-        return Ok(());
-    }
-    let channel = because.subject.channel_id;
-    let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", because.kind)))?;
-    let (now, since) = (cx.now(), online_since(cx.now()));
-    let (message, may_be_told) = match about {
-        About::Event => (None, false),
-        About::NewMessage(message) => (Some(message), false),
-        About::Message(message) => (Some(message), true),
-    };
-    let (lsn, bit, thread) = (because.lsn, reason.bit(), because.subject.thread_id);
-    let (is_listed, is_here) = (matches!(to, To::Members(_)), matches!(to, To::OnlineInChannel));
-    let listed = if let To::Members(members) = to { members } else { &[] };
-    let members: Vec<Uuid> = listed.iter().map(|member| member.uuid()).collect();
-    let [raise, insert] = match (is_listed, cx.engine()) {
-        (true, Engine::Sqlite) => LISTED_SQLITE,
-        (true, Engine::Postgres) => LISTED_POSTGRES,
-        (false, Engine::Sqlite) => GROUP_SQLITE,
-        (false, Engine::Postgres) => GROUP_POSTGRES,
-    };
-    let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));
-    let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
-    let mut params: Vec<&dyn ToParam> =
-        vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
-    if is_listed {
-        params.push(&members);
-    } else {
-        params.extend([&is_here as &dyn ToParam, &since]);
-    }
-    if may_be_told {
-        cx.execute_any(raise, &params)?;
-    }
-    cx.execute_any(insert, &params)
-}
-
-/// Those who are told of something in the channel `$1` by anybody but them, as members `m`.
-macro_rules! told {
-    ($actor:expr, $who:expr) => {
-        concat!(
-            // The members are found by their ids, and not by their workspace.
-            "from channels c join members m on coalesce(m.workspace_id, c.workspace_id) = c.workspace_id
-             where c.id = $1 and m.deactivated_at is null and m.id is distinct from ",
-            $actor,
-            " and ",
-            $who,
-            " and ",
-            seen_by!(c, "m.id")
-        )
-    };
-}
-
-/// Whether a reason makes the item of a message a new one: it is stronger than those for it, or it is a reply
-/// or a refutation, which came later, of what was read already. Their bits are 2 and 64.
-macro_rules! raises {
-    () => {
-        "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
-    };
-}
-
-/// Whether the member mutes the channel `$1` or the thread `$7`.
-macro_rules! muted {
-    ($member:literal) => {
-        concat!(
-            "exists (select 1 from mutes q where q.member_id = ",
-            $member,
-            " and (q.target_id = $1 or q.target_id = $7))"
-        )
-    };
-}
-
-/// When an item of the member is due for the reason `$5` on a way that is due at `$at`, which is null if
-/// nothing takes it; `$open` is whether the way leads to the member, and `$rule` the column of its rules.
-macro_rules! due {
-    ($at:literal, $rule:literal, $member:literal, $open:expr) => {
-        concat!(
-            "case when cast(",
-            $at,
-            " as bigint) is not null and ",
-            $open,
-            " and coalesce(
-                (select r.",
-            $rule,
-            " from inbox_rules r where r.member_id = ",
-            $member,
-            " and r.reason = $5),
-                (cast($5 as bigint) & 6167) <> 0) and not ",
-            muted!($member),
-            " then cast(",
-            $at,
-            " as bigint) end"
-        )
-    };
-}
-
-/// When an item is due to be mailed: nothing is to an address that is not confirmed, off or suspended.
-macro_rules! mail_due {
-    ($member:literal) => {
-        due!(
-            "$8",
-            "mail",
-            $member,
-            concat!(
-                "exists (select 1 from delivery_addresses d where d.member_id = ",
-                $member,
-                " and d.confirmed_at is not null and d.mode <> 'off' and not d.suspended)"
-            )
-        )
-    };
-}
-
-/// When an item is due for which there is one reason more, which alone makes it due at `$due`.
-///
-/// What is due for another reason and not sent yet stays due. What its member wants to be told of for none of
-/// the reasons so far is due for the new one, also if that is weaker.
-macro_rules! due_with {
-    ($column:literal, $rule:literal, $due:expr) => {
-        concat!(
-            "case when ",
-            raises!(),
-            " then coalesce(",
-            $due,
-            ", case when read_at is null then ",
-            $column,
-            " end) when read_at is null and ",
-            $column,
-            " is null and not exists (
-                select 1 from inbox_rules r
-                where r.member_id = inbox.member_id and r.",
-            $rule,
-            " and (r.reason & inbox.reasons) <> 0)
-             and (inbox.reasons & 6167 & ~coalesce((
-                select cast(sum(r.reason) as bigint) from inbox_rules r
-                where r.member_id = inbox.member_id), 0)) = 0
-             then ",
-            $due,
-            " else ",
-            $column,
-            " end"
-        )
-    };
-}
-
-/// When an item is due to be pushed.
-macro_rules! push_due {
-    ($member:literal) => {
-        due!(
-            "$9",
-            "push",
-            $member,
-            concat!("exists (select 1 from web_push w where w.member_id = ", $member, ")")
-        )
-    };
-}
-
-/// The statements that make new items of those of a message, and that add items.
-///
-/// Of what a member mutes nothing is added but mentions by name and direct messages, whose bits are 1 and 4.
-macro_rules! notify {
-    ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
-        [
-            concat!(
-                "update inbox set reasons = reasons | $5,
-                    lsn = case when ", raises!(), " then $4 else lsn end,
-                    at = case when ", raises!(), " then $6 else at end,
-                    actor_id = case when ", raises!(), " then ",
-                $actor,
-                " else actor_id end,
-                    read_at = case when ", raises!(), " then null else read_at end,
-                    mail_due = ",
-                due_with!("mail_due", "mail", mail_due!("inbox.member_id")),
-                ",
-                    push_due = ",
-                due_with!("push_due", "push", push_due!("inbox.member_id")),
-                "
-                 where message_id = $3 and member_id in (select m.id ",
-                told!($actor, $who),
-                ")"
-            ),
-            concat!(
-                "insert into inbox
-                    (workspace_id, member_id, lsn, reasons, channel_id, thread_id, message_id, actor_id, at,
-                     mail_due, push_due)
-                 select c.workspace_id, m.id, cast($4 as bigint), cast($5 as bigint), c.id, ",
-                $thread,
-                ", ",
-                $message,
-                ", ",
-                $actor,
-                ", cast($6 as bigint), ",
-                mail_due!("m.id"),
-                ", ",
-                push_due!("m.id"),
-                " ",
-                told!($actor, $who),
-                " and ((cast($5 as bigint) & 5) <> 0 or not ",
-                muted!("m.id"),
-                // There is one of the event or of the message.
-                ") on conflict do nothing"
-            ),
-        ]
-    };
-}
-
-const LISTED_SQLITE: [&str; 2] =
-    notify!("$2", "$3", "$7", "m.id in (select unhex(value) from json_each($10))");
-
-// The type of a parameter that is only selected must be said.
-const LISTED_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
-
-/// The condition that the member `m` is in the channel, and online if `$10` says so.
-macro_rules! of_group {
-    () => {
-        concat!(
-            "m.id in ",
-            members_in!("$1"),
-            " and (not $10 or exists (select 1 from presence p where p.member_id = m.id and ",
-            online!(p, "$11"),
-            "))"
-        )
-    };
-}
-
-const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", of_group!());
-
-const GROUP_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", of_group!());
 
 /// Takes a reason away from the items of a message, of these members or of all; those without one go.
 pub(crate) fn take_back(

@@ -410,7 +410,10 @@ impl PgConn {
         let prepared = {
             let session = self.session.borrow();
             let session = session.as_ref().ok_or_else(|| broken("the session has ended"))?;
-            self.runtime.wait(session.limit, session.prepare(form, sql))
+            match session.prepared(form, sql) {
+                Some(statement) => Ok(statement),
+                None => self.runtime.wait(session.limit, session.prepare(form, sql)),
+            }
         };
         let statement = prepared.map_err(|failed| {
             self.record(failed.failure);

@@ -50,14 +50,19 @@ pub(super) struct Group {
 }
 
 impl Pending {
-    /// Whether a statement names the table of a row.
+    /// Whether a statement names the table of a row, or one that it is made from.
     pub fn is_named_by(&self, sql: &str) -> bool {
-        !self.0.is_empty()
-            && names_any(sql, &self.0.iter().map(|group| group.write.table).collect::<Vec<_>>())
+        let tables = |group: &Group| {
+            std::iter::once(group.write.table).chain(group.write.kind.reads().iter().copied())
+        };
+        !self.0.is_empty() && names_any(sql, &self.0.iter().flat_map(tables).collect::<Vec<_>>())
     }
 
-    /// Whether a row would be written before an earlier change of it.
+    /// Whether a row would be written before an earlier change of it, or of what is made from its table.
     pub fn is_out_of_turn(&self, write: &'static RowWrite, row: &[Param<'_>]) -> bool {
+        if self.0.iter().any(|group| group.write.kind.reads().contains(&write.table)) {
+            return true;
+        }
         let Some(key) = key_of(write, row) else { return false };
         let place = self.0.iter().position(|group| std::ptr::eq(group.write, write));
         let later = self.0.iter().skip(place.unwrap_or(self.0.len()));

@@ -65,11 +65,8 @@ impl Session {
         Ok((millis > 0).then(|| Duration::from_millis(millis)))
     }
 
-    /// Prepares a statement, cached by the text's address and length.
+    /// Prepares a statement, which is cached by the text's address and length then.
     pub async fn prepare(&self, form: Form, sql: &'static str) -> PgResult<Statement> {
-        if let Some(statement) = self.prepared(form, sql) {
-            return Ok(statement);
-        }
         match form {
             Form::Whole => self.prepare_text(form, sql, sql).await,
             Form::Bounded => {
@@ -82,7 +79,8 @@ impl Session {
         }
     }
 
-    fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
+    /// Returns a statement that was prepared before.
+    pub fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
         self.statements.borrow().get(&key(form, sql)).cloned()
     }
 
