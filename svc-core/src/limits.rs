@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// Items on a page unless the caller asks otherwise.
 pub const PAGE_DEFAULT: i64 = 50;
+/// The same over MCP, where a model reads each.
+pub const PAGE_DEFAULT_MCP: i64 = 20;
 /// Most items on a page.
 pub const PAGE_MAX: i64 = 500;
 /// Bytes of items at which a page ends. It may exceed this by less than one item.

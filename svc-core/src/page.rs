@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
-use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_MAX, PAGE_SCAN_MAX};
+use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::store::{Conn, FromRow, Param, Row, ToParam};
 use crate::text::{Count, described};
 use crate::time::Time;
@@ -110,10 +110,21 @@ impl JsonSchema for Limit {
         "Limit".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let description =
-            format!("Maximum number of items to return, 1 to {PAGE_MAX}. Default: {PAGE_DEFAULT}.");
+        let description = format!(
+            "Maximum number of items to return, 1 to {PAGE_MAX}. Default: {PAGE_DEFAULT}, \
+             over MCP {PAGE_DEFAULT_MCP}."
+        );
         described(Count::<1, PAGE_MAX>::json_schema(generator), description)
     }
+}
+
+/// How much an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Detail {
+    Lean,
+    Full,
 }
 
 /// Returns the number of rows to read for one page: one more than requested, to see if there is a next page.

@@ -52,6 +52,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("followed_channel")})),
         read("list_follows", list_follows)
             .title("List what you follow")
+            .detailed()
             .get("/me/follows")
             .needs(&[WorkspaceRead])
             .personal()

@@ -35,6 +35,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_glossary", list_glossary)
                     .title("List the terms of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/glossary")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

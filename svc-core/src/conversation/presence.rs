@@ -36,6 +36,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_presence", list_presence)
                     .title("List who is online")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/presence")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

@@ -30,6 +30,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_dead_letters", list_dead_letters)
                     .title("List the dead letters of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/dead-letters")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

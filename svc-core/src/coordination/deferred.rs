@@ -32,6 +32,7 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("list_deferred_threads", list_deferred_threads)
                 .title("List the threads that something is in the way of")
+                .detailed()
                 .get("/workspaces/{workspace_id}/deferred")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

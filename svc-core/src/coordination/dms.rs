@@ -44,6 +44,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent")]})),
         read("list_dms", list_dms)
             .title("List your direct messages")
+            .detailed()
             .get("/workspaces/{workspace_id}/dms")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

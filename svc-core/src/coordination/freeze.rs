@@ -48,6 +48,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_frozen_members", list_frozen_members)
                     .title("List the frozen members of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/frozen-members")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

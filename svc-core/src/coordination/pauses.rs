@@ -45,6 +45,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
                 read("list_repo_pauses", list_repo_pauses)
                     .title("List the paused repositories of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

@@ -62,6 +62,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"thread_id": w.id("done_thread")})),
                 read("list_thread_results", list_thread_results)
                     .title("List the results of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/results")
                     .needs(&[WorkspaceRead])
                     .example(|w| {

@@ -27,11 +27,13 @@ pub(crate) fn feature() -> Feature {
         vec![
             write_in_steps("claim_next_thread", claim_next_thread)
                 .title("Claim a channel's next thread")
+                .detailed()
                 .post("/channels/{channel_id}/claim-next")
                 .needs(&[ThreadTransition])
                 .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
             write_in_steps("claim_next_workspace_thread", claim_next_workspace_thread)
                 .title("Claim the workspace's next thread")
+                .detailed()
                 .post("/workspaces/{workspace_id}/claim-next")
                 .needs(&[ThreadTransition])
                 .example(|w| {
@@ -40,6 +42,7 @@ pub(crate) fn feature() -> Feature {
                 }),
             write("claim_thread", claim_thread)
                 .title("Claim a thread")
+                .detailed()
                 .post("/threads/{thread_id}/claim")
                 .needs(&[ThreadTransition])
                 .refuses(&[Code::NotClaimable, Code::FootprintConflict, Code::BudgetExhausted])

@@ -35,16 +35,19 @@ pub(crate) fn feature() -> Feature {
                 .example(|w| json!({"thread_id": w.id("done_thread")})),
             read("list_threads", list_threads)
                 .title("List a channel's threads")
+                .detailed()
                 .get("/channels/{channel_id}/threads")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
             read("list_child_threads", list_child_threads)
                 .title("List a thread's children")
+                .detailed()
                 .get("/threads/{thread_id}/children")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
             read("list_workspace_threads", list_workspace_threads)
                 .title("List a workspace's threads")
+                .detailed()
                 .get("/workspaces/{workspace_id}/threads")
                 .needs(&[WorkspaceRead])
                 .example(|w| {
@@ -55,12 +58,14 @@ pub(crate) fn feature() -> Feature {
                 }),
             read("get_thread_context", get_thread_context)
                 .title("Read what is needed to take up a thread")
+                .detailed()
                 .get("/threads/{thread_id}/context")
                 .needs(&[WorkspaceRead])
                 .refuses(&[Code::MustRefetch])
                 .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
             read("list_thread_events", list_thread_events)
                 .title("List a thread's events")
+                .detailed()
                 .get("/threads/{thread_id}/events")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),

@@ -27,6 +27,7 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("list_message_backlinks", list_message_backlinks)
                 .title("List what leads to a message")
+                .detailed()
                 .get("/messages/{message_id}/backlinks")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),

@@ -71,6 +71,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_workspaces", list_workspaces)
                     .title("List workspaces")
+                    .detailed()
                     .get("/workspaces")
                     .needs(&[WorkspaceRead])
                     .example(|_| json!({"limit": 10})),

@@ -30,6 +30,7 @@ const TYPE: &str = "svc.event-log.catch-up/1";
 pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
+        .detailed()
         .get("/workspaces/{workspace_id}/events/catch-up")
         .needs(&[Right::Has(TokenAdmin), Right::Peer])
         .refuses(&[Code::MustRefetch])

@@ -46,6 +46,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_events", list_events)
                     .title("Read the event log")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/events")
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::MustRefetch])
@@ -63,6 +64,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
                 wait(WAIT_FOR_EVENT, wait_for_event)
                     .title("Wait for an event")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/wait/event")
                     .needs(&[EventSubscribe])
                     .refuses(&[Code::MustRefetch])

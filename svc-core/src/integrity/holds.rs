@@ -97,6 +97,7 @@ pub(crate) fn feature() -> Feature {
                     .example(hold),
                 read("list_legal_holds", list_legal_holds)
                     .title("List the legal holds of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

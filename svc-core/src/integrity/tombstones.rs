@@ -26,6 +26,7 @@ const DEFAULT: i64 = 100;
 pub(super) fn operation() -> Operation {
     read("list_tombstones", list_tombstones)
         .title("List withdrawn messages")
+        .detailed()
         .get("/workspaces/{workspace_id}/tombstones")
         .needs(&[WorkspaceRead])
         .example(|w| json!({"workspace_id": w.id("workspace"), "include_purged": true, "limit": 10}))

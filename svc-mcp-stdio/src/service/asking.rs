@@ -71,6 +71,7 @@ impl ServiceOffer {
     ) -> Result<Listed<T>> {
         let mut listed = Listed { items: Vec::new(), has_more: true };
         set(&mut input, "limit", PAGE.into());
+        set(&mut input, "detail", "full".into());
         for _ in 0..pages {
             let Page { items, next_cursor } = self.read(caller, operation, &input).await?;
             listed.items.extend(items);

@@ -7,6 +7,8 @@ use svc_core::op::Operation;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, on_both_engines, text};
 
+use crate::op::asking::in_full;
+
 /// The events of a new thread, read in every way there is.
 ///
 /// All ways return the same.
@@ -39,8 +41,8 @@ impl<'w> Log<'w> {
             let operation = world.operation(name);
             let ways: [&dyn Fn(&Operation) -> Value; 3] = [
                 &|operation| world.rest().call(Some(reader), operation, input).output(),
-                &|operation| world.mcp().call(Some(reader), operation, input).output(),
-                &|operation| pipe.call(operation, input).output(),
+                &|operation| world.mcp().call(Some(reader), operation, &in_full(operation, input)).output(),
+                &|operation| pipe.call(operation, &in_full(operation, input)).output(),
             ];
             readings.extend(ways.map(|way| way(operation)["items"].as_array().unwrap().clone()));
         }

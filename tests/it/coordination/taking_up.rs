@@ -105,3 +105,25 @@ fn claims_of_one_batch_each_come_with_their_own_context() {
         }
     });
 }
+
+#[test]
+fn over_mcp_a_claim_and_its_context_are_lean_unless_more_is_asked_for() {
+    on_both_engines(|world| {
+        let (channel, agent) = (world.new_channel("queue"), Some(world.people.agent.as_str()));
+        let call = |operation: &str, input: Value| {
+            world.mcp().call(agent, world.operation(operation), &input).output()
+        };
+        let [lean, full] =
+            ["lean", "full"].map(|title| json!({"thread_id": world.new_thread(&channel, title)}));
+        let more = json!({"include_context": true});
+        let taken = call("claim_thread", with(lean.clone(), more.clone()));
+        assert_eq!((&taken["title"], taken.get("acknowledged_at")), (&json!("lean"), None));
+        assert_eq!(taken["context"], call("get_thread_context", lean.clone()));
+        assert_ne!(taken["context"], world.agent("get_thread_context", lean));
+        let input = with(full.clone(), with(more, json!({"detail": "full"})));
+        let taken = call("claim_thread", input);
+        assert_eq!(taken["acknowledged_at"], Value::Null);
+        assert_eq!(taken["context"], world.agent("get_thread_context", full));
+        assert_eq!(call("claim_next_thread", json!({"channel_id": channel})), json!({}));
+    });
+}

@@ -151,6 +151,18 @@ fn every_field_that_may_be_absent_says_so() {
     });
 }
 
+/// Every list can be asked for less or more detail.
+///
+/// A list that cannot costs a model many times what it has to know.
+#[test]
+fn every_list_is_detailed() {
+    each_operation(|operation, schema| {
+        let is_list = properties(schema).contains_key("cursor");
+        assert!(!is_list || operation.is_detailed(), "{operation:?}");
+        assert_eq!(properties(schema).contains_key("detail"), operation.is_detailed(), "{operation:?}");
+    });
+}
+
 /// Inputs have no combinators and no references, are closed, and describe every field.
 ///
 /// Combinators and references at the top of an input schema make some model providers reject the whole tool

@@ -17,6 +17,22 @@ pub fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
     input
 }
 
+/// The input of a call that returns the same over every way: with all detail, and as many items.
+pub fn in_full(operation: &Operation, input: &Value) -> Value {
+    with_detail(operation, input, "full", 50)
+}
+
+/// The input with this detail and most items, if the operation has these and they are not given.
+pub fn with_detail(operation: &Operation, input: &Value, detail: &str, limit: i64) -> Value {
+    let (mut input, schema) = (input.clone(), operation.input_schema());
+    for (name, value) in [("detail", json!(detail)), ("limit", json!(limit))] {
+        if operation.is_detailed() && schema["properties"].get(name).is_some() && input.get(name).is_none() {
+            input[name] = value;
+        }
+    }
+    input
+}
+
 /// A way to call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
@@ -41,7 +57,7 @@ impl Way {
         let ask = || match self {
             Self::Core => world.call(token, operation.name(), input.clone()),
             Self::Rest => world.rest().call(Some(token), operation, input),
-            Self::Mcp => world.mcp().call(Some(token), operation, input),
+            Self::Mcp => world.mcp().call(Some(token), operation, &in_full(operation, input)),
         };
         match (operation.effect(), input["timeout_secs"].as_u64()) {
             (Effect::Wait, Some(secs)) => world.once_time_is_over(Duration::from_secs(secs), ask),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use svc_core::limits::{JSON_MAX_BYTES, MESSAGE_MAX, PAGE_BYTES, PAGE_SCAN_MAX};
+use svc_core::op::{Effect, Operation};
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
@@ -364,4 +365,45 @@ fn threads_are_listed_from_either_end() {
             assert_eq!(oldest_first.len(), if state.is_some() { 8 } else { 9 });
         }
     });
+}
+
+/// Bytes of an answer that are a token of a model, as a rule.
+const BYTES_OF_A_TOKEN: f64 = 4.3;
+/// Most tokens that a page costs a model which asks for nothing else.
+const PAGE_TOKENS: f64 = 3000.0;
+
+#[test]
+fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
+    let world = World::open(svc_core::Engine::Sqlite);
+    let (channel, mcp) = (world.new_channel("long"), world.mcp());
+    let thread = world.new_thread(&channel, "Sweep the hall");
+    for number in 0..60 {
+        world.new_thread(&channel, &format!("Sweep room {number} before the others come"));
+        let body =
+            "The floor is swept, the windows are open, and the tables stand where they should. ".repeat(2);
+        world.agent("post_message", json!({"thread_id": thread, "body": body}));
+    }
+    let about = json!({"workspace_id": world.id("workspace"), "channel_id": channel, "thread_id": thread});
+    let is_read = |row: &Operation| row.is_detailed() && row.effect().changes_nothing();
+    let tools = world.service.table().shared_operations().filter(|row| is_read(row) && !row.http().rest_only);
+    for operation in tools {
+        let schema = operation.input_schema();
+        let fields = schema["properties"].as_object().unwrap();
+        let mut input = operation.docs().example(&world.fixture).unwrap();
+        for (name, id) in about.as_object().unwrap() {
+            if input.get(name).is_some() && operation.effect() == Effect::Read {
+                input[name] = id.clone();
+            }
+        }
+        for name in ["limit", "cursor"] {
+            input.as_object_mut().unwrap().remove(name);
+        }
+        if fields.contains_key("after_id") {
+            input["after_id"] = json!(0);
+        }
+        let answer = mcp.call(Some(&world.people.admin), operation, &input).output();
+        let bytes = answer.to_string().len();
+        let tokens = f64::from(u32::try_from(bytes).unwrap()) / BYTES_OF_A_TOKEN;
+        assert!(tokens <= PAGE_TOKENS, "{operation:?}: {tokens} tokens, {answer}");
+    }
 }

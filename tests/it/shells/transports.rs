@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use svc_core::Engine;
-use svc_core::op::{Feature, Operation};
+use svc_core::op::{Feature, Operation, mcp};
 use svc_tests::client::Answer;
 use svc_tests::client::rest::address;
 use svc_tests::client::stdio::Stdio;
@@ -16,6 +16,7 @@ use svc_tests::{Setup, World};
 
 use crate::house::areas::{Wanted, by_area};
 use crate::house::schema::violations;
+use crate::op::asking::{in_full, with_detail};
 
 /// Three worlds with the same history.
 struct Worlds {
@@ -41,7 +42,8 @@ impl Worlds {
 
     fn call(&self, name: &str, path: &str) -> Answers {
         let (rest, mcp) = (&self.rest, &self.mcp);
-        let input = rest.operation(name).docs().example(&rest.fixture).unwrap();
+        let operation = rest.operation(name);
+        let input = in_full(operation, &operation.docs().example(&rest.fixture).unwrap());
         Answers {
             rest: rest.rest().call_at(Some(&rest.people.admin), rest.operation(name), path, &input),
             mcp: mcp.mcp().call(Some(&mcp.people.admin), mcp.operation(name), &input),
@@ -70,6 +72,9 @@ impl Worlds {
         assert_eq!(plain(rest), plain(mcp), "{operation:?} leaves other audit rows over MCP");
         assert_eq!(events(rest), events(&self.pipe), "{operation:?} leaves other events on pipes");
         assert_eq!(audit(mcp), audit(&self.pipe), "{operation:?} leaves other audit rows on pipes");
+        if operation.is_detailed() && operation.effect().changes_nothing() {
+            self.compare_lean(operation, path);
+        }
         if !operation.effect().changes_nothing() {
             let input = operation.docs().example(&rest.fixture).unwrap();
             let (target, _) = address(operation, path, &input);
@@ -95,6 +100,21 @@ impl Worlds {
                 }),
             );
         }
+    }
+
+    /// Compares the lean answers of both, which is what MCP returns if nothing else is asked.
+    fn compare_lean(&self, operation: &Operation, path: &str) {
+        let (rest, mcp) = (&self.rest, &self.mcp);
+        let example = operation.docs().example(&rest.fixture).unwrap();
+        let lean = with_detail(operation, &example, "lean", 20);
+        let by_rest = rest.rest().call_at(Some(&rest.people.admin), operation, path, &lean).output();
+        let over_mcp = |input: &Value| {
+            mcp.mcp().call(Some(&mcp.people.admin), mcp.operation(operation.name()), input).output()
+        };
+        assert_eq!(by_rest, over_mcp(&lean), "{operation:?} returns something else over MCP, lean");
+        assert_eq!(by_rest, over_mcp(&example), "{operation:?} returns something else over MCP by default");
+        let violations = violations(&mcp::tool(operation)["outputSchema"], &by_rest);
+        assert!(violations.is_empty(), "{operation:?}, lean: {violations:#?}");
     }
 }
 

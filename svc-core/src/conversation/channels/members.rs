@@ -25,6 +25,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_channel_members", list_channel_members)
             .title("List a channel's members")
+            .detailed()
             .get("/channels/{channel_id}/members")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),

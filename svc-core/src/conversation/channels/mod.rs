@@ -186,6 +186,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_channels", list_channels)
             .title("List channels")
+            .detailed()
             .get("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "archived": false, "limit": 10})),

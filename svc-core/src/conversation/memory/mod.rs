@@ -82,6 +82,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_memory_blocks", list_memory_blocks)
             .title("List the memory blocks of a workspace")
+            .detailed()
             .get("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
@@ -120,6 +121,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         read("list_thread_memory_blocks", attached::list_thread_memory_blocks)
             .title("List the memory blocks of a thread")
+            .detailed()
             .get("/threads/{thread_id}/memory-blocks")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),

@@ -191,6 +191,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
+            .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
@@ -223,6 +224,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
             .title("List a message's earlier texts")
+            .detailed()
             .get("/messages/{message_id}/edits")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message"), "limit": 10})),

@@ -65,6 +65,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("pinned_message")})),
         read("list_pins", list_pins)
             .title("List a channel's pinned messages")
+            .detailed()
             .get("/channels/{channel_id}/pins")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("channel"), "limit": 10})),

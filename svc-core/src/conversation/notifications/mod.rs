@@ -30,6 +30,7 @@ fn of_mentions() -> Vec<Operation> {
     vec![
         read("list_mentions", list::list_mentions)
             .title("List what you were told in words")
+            .detailed()
             .get("/me/mentions")
             .needs(&[WorkspaceRead])
             .personal()
@@ -56,6 +57,7 @@ fn of_the_inbox() -> Vec<Operation> {
     vec![
         read("list_inbox", list::list_inbox)
             .title("List your inbox")
+            .detailed()
             .get("/me/inbox")
             .needs(&[WorkspaceRead])
             .personal()

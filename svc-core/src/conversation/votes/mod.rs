@@ -73,6 +73,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_votes", list_votes)
             .title("List the votes of a thread")
+            .detailed()
             .get("/threads/{thread_id}/votes")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),

@@ -48,6 +48,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_thread_usage", list_thread_usage)
                     .title("List the usage reports of a thread")
+                    .detailed()
                     .get("/threads/{thread_id}/usage")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),

@@ -18,6 +18,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_active_claims", list_active_claims)
             .title("List the live claims of a workspace")
+            .detailed()
             .get("/workspaces/{workspace_id}/claims")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

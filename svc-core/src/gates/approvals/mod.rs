@@ -87,6 +87,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"gate_id": w.id("approval_gate")})),
         read("list_approval_gates", list_approval_gates)
             .title("List the approval gates of a workspace")
+            .detailed()
             .get("/workspaces/{workspace_id}/approval-gates")
             .needs(&[WorkspaceRead])
             .example(|w| {

@@ -85,6 +85,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_message_relations", list::list_message_relations)
             .title("List the relations of a message")
+            .detailed()
             .get("/messages/{message_id}/relations")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),

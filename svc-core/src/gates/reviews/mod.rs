@@ -125,6 +125,7 @@ fn reviews() -> Vec<Operation> {
             }),
         read("list_reviews", status::list_reviews)
             .title("List a thread's reviews")
+            .detailed()
             .get("/threads/{thread_id}/reviews")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread"), "limit": 10})),

@@ -119,6 +119,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_apps", list_apps)
                     .title("List the apps of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/apps")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
@@ -135,6 +136,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_app_installations", list_app_installations)
                     .title("List the app installations of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/app-installations")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

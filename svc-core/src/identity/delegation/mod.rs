@@ -130,6 +130,7 @@ pub(crate) fn feature() -> Feature {
                     .example(grant),
                 read("list_delegation_grants", list_delegation_grants)
                     .title("List the delegation grants of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

@@ -161,6 +161,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read(LIST_MEMBERS, list_members)
                     .title("List members")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/members")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "kind": "agent", "limit": 10})),

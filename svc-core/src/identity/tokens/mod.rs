@@ -185,6 +185,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
                     .example(|w| {

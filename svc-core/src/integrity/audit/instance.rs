@@ -23,6 +23,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_operator_audit", list_operator_audit)
             .title("List audit rows of the instance")
+            .detailed()
             .get("/operator/audit")
             .needs(&[AuditReadGlobal])
             .rest_only()

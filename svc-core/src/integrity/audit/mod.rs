@@ -28,6 +28,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_audit", list_audit)
                     .title("List audit rows")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/audit")
                     .needs(&[WorkspaceRead])
                     .example(

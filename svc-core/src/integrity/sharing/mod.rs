@@ -117,6 +117,7 @@ pub(crate) fn feature() -> Feature {
                     .example(ticket),
                 read("list_share_tickets", list_share_tickets)
                     .title("List the share tickets of a workspace")
+                    .detailed()
                     .get("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),

@@ -12,18 +12,19 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
-use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::json::{self, Strict};
-use crate::limits::JSON_MAX_DEPTH;
+use crate::limits::{JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
+use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
-use crate::schema::{self, SchemaOf};
+use crate::op::call::texts::{DecodeError, TextValue, Texts};
+use crate::page::Detail;
+use crate::schema;
 use crate::text::{echo, nearest};
 
 /// Decodes a request into an operation's input.
@@ -31,7 +32,78 @@ use crate::text::{echo, nearest};
 /// What rejects it names every field that is wrong, or that is missing.
 pub fn decode<T: DeserializeOwned + JsonSchema>(input: &Input) -> Result<T> {
     let read = T::deserialize(Source::Request(input));
-    read.map_err(|first| rejected(input, first, schema::of::<T>, rejection::<T>))
+    read.map_err(|first| rejected(input, first, &schema::walked_input(schema::of::<T>), rejection::<T>))
+}
+
+/// What may be asked of every answer that has `detail`, with what holds where nothing is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listing {
+    /// How much the answer says.
+    pub detail: Detail,
+    /// The most items of a list; none for the list's own default.
+    limit: Option<i64>,
+}
+
+/// The field of a [`Listing`] that is no field of an input.
+pub(in crate::op) const DETAIL: &str = "detail";
+const LIMIT: &str = "limit";
+
+impl Listing {
+    /// Returns what holds where nothing is asked: a model reads all that it is sent, and pays for it.
+    pub fn of(surface: Surface) -> Self {
+        match surface {
+            Surface::Mcp => Self { detail: Detail::Lean, limit: Some(PAGE_DEFAULT_MCP) },
+            _ => Self { detail: Detail::Full, limit: None },
+        }
+    }
+
+    /// Adds the schema of its field to that of an input.
+    pub fn describe(schema: &mut Value) {
+        let mut detail = schema::inlined_input(schema::of::<Detail>);
+        if let Some(members) = detail.as_object_mut() {
+            members.insert("description".to_owned(), ABOUT_DETAIL.into());
+        }
+        if let Some(Value::Object(members)) = schema.get_mut("properties") {
+            members.insert(DETAIL.to_owned(), detail);
+        }
+    }
+
+    /// Takes its field out of the entries, and adds the default of the other.
+    fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
+        let found = entries.iter().position(|(name, _)| name == DETAIL);
+        if let Some((_, node)) = found.map(|place| entries.remove(place)) {
+            let value = match node {
+                Node::Json(value) => value,
+                Node::Text(texts) => TextValue(texts).single()?.into(),
+            };
+            let read =
+                Option::<Detail>::deserialize(value).map_err(|error| DecodeError::of(DETAIL, error))?;
+            self.detail = read.unwrap_or(self.detail);
+        }
+        let is_given = |(name, node): &Entry<'_>| name == LIMIT && !matches!(node, Node::Json(Value::Null));
+        if let Some(limit) = self.limit.filter(|_| known.contains(&LIMIT) && !entries.iter().any(is_given)) {
+            entries.retain(|(name, _)| name != LIMIT);
+            entries.push((Cow::Borrowed(LIMIT), Node::Json(limit.into())));
+        }
+        Ok(())
+    }
+}
+
+const ABOUT_DETAIL: &str =
+    "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
+
+/// Decodes a request of which a [`Listing`] may be asked besides, as [`decode`] does.
+pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema>(
+    input: &Input,
+    listing: Option<&mut Listing>,
+) -> Result<T> {
+    let Some(listing) = listing else { return decode(input) };
+    let read = T::deserialize(Source::Listing(input, listing));
+    read.map_err(|first| {
+        let mut schema = schema::walked_input(schema::of::<T>);
+        Listing::describe(&mut schema);
+        rejected(input, first, &schema, rejection::<T>)
+    })
 }
 
 /// Returns why entries are rejected, if they are.
@@ -49,58 +121,21 @@ pub fn decode_object<T: DeserializeOwned>(members: Map<String, Value>) -> Result
     T::deserialize(Source::Object(members)).map_err(Error::from)
 }
 
-/// Why an input was rejected, in words for the caller.
-#[derive(Debug)]
-struct DecodeError {
-    /// The field whose value was rejected, if it was one.
-    field: Option<String>,
-    detail: String,
-}
-
-impl DecodeError {
-    fn new(detail: impl Into<String>) -> Self {
-        Self { field: None, detail: detail.into() }
-    }
-}
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.field {
-            Some(field) => write!(f, "`{field}`: {}", self.detail),
-            None => f.write_str(&self.detail),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
-
-impl serde::de::Error for DecodeError {
-    fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Self::new(message.to_string())
-    }
-}
-
-impl From<DecodeError> for Error {
-    fn from(error: DecodeError) -> Self {
-        Self::malformed(error.to_string())
-    }
-}
-
 /// Returns the error for an input whose decoding failed with `first`: all that is wrong with it.
 ///
 /// `again` decodes entries, and returns why they are rejected.
 fn rejected(
     input: &Input,
     first: DecodeError,
-    schema: SchemaOf,
+    schema: &Value,
     again: fn(Vec<Entry<'_>>) -> Option<DecodeError>,
 ) -> Error {
     // A body that is not one object, or has a name twice, has no fields to speak of.
     let Ok(mut entries) = entries(input, None) else { return first.into() };
-    let schema = schema::walked_input(schema);
-    let mut faults = faults::of_object(&schema, &values(&schema, &entries));
+    let mut faults = faults::of_object(schema, &values(schema, &entries));
     let is_known = |name: &str| schema.get("properties").is_none_or(|known| known.get(name).is_some());
-    entries.retain(|(name, _)| is_known(name) && !faults.iter().any(|fault| fault.is_in(name)));
+    let is_read = |name: &str| is_known(name) && name != DETAIL;
+    entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
     while faults.len() < FAULTS_MAX {
         let Some(DecodeError { field: Some(field), detail }) = again(entries.clone()) else { break };
         entries.retain(|(name, _)| *name != field);
@@ -137,15 +172,13 @@ enum Node<'r> {
     Text(Texts<'r>),
 }
 
-/// The texts of one field, which is repeated for a list.
-type Texts<'r> = Vec<&'r str>;
-
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
 /// An input whose fields have not been read yet: the target type determines which are allowed.
 enum Source<'r> {
     Request(&'r Input),
+    Listing(&'r Input, &'r mut Listing),
     Object(Map<String, Value>),
     /// Fields that were read before, and are known.
     Entries(Vec<Entry<'r>>),
@@ -160,6 +193,12 @@ impl Source<'_> {
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
             Self::Request(input) => Fields::of(entries(input, Some(known))?),
+            Self::Listing(input, listing) => {
+                let mut entries = entries(input, None)?;
+                listing.take(&mut entries, known)?;
+                entries.iter().try_for_each(|(name, _)| check_known(name, known))?;
+                Fields::of(entries)
+            }
             Self::Object(members) => Fields::of_object(members, known)?,
             Self::Entries(entries) => Fields::of(entries),
         })
@@ -326,100 +365,6 @@ impl<'de> MapAccess<'de> for Fields<'_> {
             Node::Text(texts) => seed.deserialize(TextValue(texts)),
         };
         read.map_err(|error| DecodeError { field: Some(name.into_owned()), detail: error.detail })
-    }
-}
-
-/// A text field, which is parsed by the target type.
-///
-/// Numbers are read as 64-bit; checking their width is left to the type.
-struct TextValue<'r>(Texts<'r>);
-
-impl<'r> TextValue<'r> {
-    fn single(self) -> Result<&'r str, DecodeError> {
-        let mut texts = self.0.into_iter();
-        match (texts.next(), texts.next()) {
-            (Some(text), None) => Ok(text),
-            _ => Err(DecodeError::new("given more than once")),
-        }
-    }
-
-    fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, DecodeError> {
-        let text = self.single()?;
-        text.parse().map_err(|_| DecodeError::new(format!("expected {wanted}, found \"{}\"", echo(text))))
-    }
-}
-
-macro_rules! parse_numbers {
-    ($($method:ident => $visit:ident: $number:ty, $wanted:literal;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-            visitor.$visit(self.parse::<$number>($wanted)?)
-        }
-    )*};
-}
-
-impl<'de> Deserializer<'de> for TextValue<'_> {
-    type Error = DecodeError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_str(self.single()?)
-    }
-
-    parse_numbers! {
-        deserialize_bool => visit_bool: bool, "true or false";
-        deserialize_i8 => visit_i64: i64, "a whole number";
-        deserialize_i16 => visit_i64: i64, "a whole number";
-        deserialize_i32 => visit_i64: i64, "a whole number";
-        deserialize_i64 => visit_i64: i64, "a whole number";
-        deserialize_u8 => visit_u64: u64, "a whole number";
-        deserialize_u16 => visit_u64: u64, "a whole number";
-        deserialize_u32 => visit_u64: u64, "a whole number";
-        deserialize_u64 => visit_u64: u64, "a whole number";
-        deserialize_f32 => visit_f64: f64, "a number";
-        deserialize_f64 => visit_f64: f64, "a number";
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        _variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, DecodeError> {
-        visitor.visit_enum(self.single()?.into_deserializer())
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_seq(TextItems(self.0.into_iter()))
-    }
-
-    forward_to_deserialize_any! {
-        i128 u128 char str string bytes byte_buf unit unit_struct tuple tuple_struct map struct identifier
-        ignored_any
-    }
-}
-
-/// A repeated text field, as a list.
-struct TextItems<'r>(std::vec::IntoIter<&'r str>);
-
-impl<'de> SeqAccess<'de> for TextItems<'_> {
-    type Error = DecodeError;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, DecodeError> {
-        self.0.next().map(|text| seed.deserialize(TextValue(vec![text]))).transpose()
     }
 }
 

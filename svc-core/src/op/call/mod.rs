@@ -9,4 +9,5 @@ mod lookup;
 mod payer;
 pub(super) mod request;
 mod faults;
+mod texts;
 pub(super) mod input;

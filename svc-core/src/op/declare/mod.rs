@@ -11,6 +11,7 @@ pub(super) mod job;
 pub(super) mod sample;
 pub(super) mod frame;
 pub(super) mod http;
+pub(super) mod lean;
 pub(super) mod operation;
 pub(super) mod hooks;
 pub(super) mod records;

@@ -6,7 +6,7 @@
 //! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Sight;
-use crate::op::call::input;
+use crate::op::call::input::{self, Listing};
 use crate::op::call::request::Input;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{Job, TimedOut};
+use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
 use crate::schema::{self, SchemaOf};
@@ -60,7 +61,9 @@ impl Effect {
 }
 
 /// Decodes the input of a request and prepares its job.
-type PrepareCall = Box<dyn Fn(&Input, &Shared, Time) -> Result<Job> + Send + Sync>;
+///
+/// What may be asked of the answer besides is read into the [`Listing`], if the operation has that.
+type PrepareCall = Box<dyn Fn(&Input, Option<&mut Listing>, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
@@ -95,6 +98,8 @@ pub struct Access {
 pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
+    /// How its answers become lean, if a caller may ask for that.
+    pub lean: Option<OnceLock<Lean>>,
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] of its input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
@@ -161,7 +166,10 @@ impl Operation {
             run: Run {
                 effect,
                 quick: false,
-                prepare_call: Box::new(move |raw, shared, now| prepare(input::decode(raw)?, shared, now)),
+                lean: None,
+                prepare_call: Box::new(move |raw, listing, shared, now| {
+                    prepare(input::decode_listing(raw, listing)?, shared, now)
+                }),
                 prepare_typed,
                 called_by,
             },
@@ -195,7 +203,7 @@ impl Operation {
         let Ok(typed) = Arc::clone(&operation.run.prepare_typed).downcast::<PrepareTyped<I>>() else {
             return operation;
         };
-        operation.run.prepare_call = Box::new(move |raw, shared, now| {
+        operation.run.prepare_call = Box::new(move |raw, _, shared, now| {
             let mut input: I = input::decode(raw)?;
             if let Some(file) = &raw.file {
                 *input.file() = Some(file.clone());
@@ -370,6 +378,13 @@ impl Operation {
         self
     }
 
+    /// Lets its callers ask for an answer with less or more `detail`, which every list has.
+    #[must_use]
+    pub fn detailed(mut self) -> Self {
+        self.run.lean = Some(OnceLock::new());
+        self
+    }
+
     /// Declares the codes with which it can fail, besides those of every operation.
     #[must_use]
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
@@ -444,7 +459,21 @@ impl Operation {
 
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
-        schema::inlined_input(self.docs.input)
+        let mut schema = schema::inlined_input(self.docs.input);
+        if self.run.lean.is_some() {
+            Listing::describe(&mut schema);
+        }
+        schema
+    }
+
+    /// Returns whether its callers may ask for an answer with less or more detail.
+    pub fn is_detailed(&self) -> bool {
+        self.run.lean.is_some()
+    }
+
+    /// Returns how its answers become lean, if they may.
+    pub(in crate::op) fn lean(&self) -> Option<&Lean> {
+        self.run.lean.as_ref().map(|lean| lean.get_or_init(|| Lean::of(&self.output_schema())))
     }
 
     /// Returns the JSON Schema (2020-12) of the output: one object, without references.

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
@@ -36,6 +37,7 @@ use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::CredentialKey;
+use crate::op::call::input::Listing;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Job, Progress};
@@ -45,6 +47,7 @@ use crate::op::run::audit::Origin;
 use crate::op::run::presence::Presence;
 use crate::op::run::settings::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
+use crate::page::Detail;
 use crate::rate::{Charged, Client, RateLimits, Standing};
 use crate::spool::Content;
 use crate::store::executor::{Executor, ReadTask};
@@ -71,11 +74,19 @@ pub struct Reply {
     /// The position that the log of the caller's workspace had reached, for callers that have one.
     pub lsn: Option<i64>,
     output: BoxedOutput,
+    lean: Option<LeanBy>,
+}
+
+/// What makes the body of a reply lean.
+struct LeanBy {
+    operation: Arc<Operation>,
+    /// The ids that the request has named.
+    named: Map<String, Value>,
 }
 
 impl Reply {
     pub(super) fn of(status: u16, lsn: Option<i64>, output: BoxedOutput) -> Self {
-        Self { status, lsn, output }
+        Self { status, lsn, output, lean: None }
     }
 
     /// Encodes the body: now, on the caller's side, not on the core thread.
@@ -84,7 +95,13 @@ impl Reply {
     pub fn body(&self) -> Result<Vec<u8>> {
         match self.content() {
             Some(content) => content.read(),
-            None => self.output.encode(),
+            None => {
+                let full = self.output.encode()?;
+                match self.lean.as_ref().and_then(|by| Some((by.operation.lean()?, &by.named))) {
+                    Some((lean, named)) => lean.answer(&full, named),
+                    None => Ok(full),
+                }
+            }
         }
     }
 
@@ -295,8 +312,15 @@ impl Dispatch {
         on: RunOn,
         done: Done,
     ) -> Ticket {
+        let mut listing = operation.is_detailed().then(|| Listing::of(admission.surface));
         let call = self.call(Some(operation), admission, input);
-        let job = (operation.run.prepare_call)(input, &self.shared, self.clock.now());
+        let job = (operation.run.prepare_call)(input, listing.as_mut(), &self.shared, self.clock.now());
+        let is_lean = listing.is_some_and(|listing| listing.detail == Detail::Lean);
+        let lean = is_lean.then(|| LeanBy { operation: Arc::clone(operation), named: input.ids() });
+        let done: Done = match lean {
+            None => done,
+            lean => Box::new(move |outcome| done(outcome.map(|reply| Reply { lean, ..reply }))),
+        };
         let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
         self.start_job(operation, call, job, thread, on, done)
     }

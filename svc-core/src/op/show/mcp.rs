@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
 use crate::op::call::input::ERRORS;
+use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::{Effect, Operation};
 use crate::op::declare::table::Table;
 use crate::page::CURSOR_PATTERN;
@@ -30,6 +31,9 @@ pub fn tool(operation: &Operation) -> Value {
     });
     let mut output = operation.output_schema();
     without_rules(&mut output);
+    if operation.is_detailed() {
+        Lean::relax(&mut output);
+    }
     if let Some(schema) = output.as_object_mut() {
         schema.remove("title");
     }
