@@ -288,7 +288,7 @@ pub trait Position: Copy {
 }
 
 /// The pattern of most cursors: eight bytes in base64, where the last character carries four bits.
-pub(crate) const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
+const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
 
 /// A position in a log, or in another list that is numbered in order.
 impl Position for i64 {

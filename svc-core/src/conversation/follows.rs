@@ -45,6 +45,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("channel")})),
         destructive("unfollow", unfollow)
             .title("Stop following")
+            .reversible()
             .delete("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
             .personal()

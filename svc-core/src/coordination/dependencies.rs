@@ -43,6 +43,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Make a thread no longer wait for another")
+                    .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::WrongState])

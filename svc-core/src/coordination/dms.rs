@@ -56,6 +56,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
         destructive("leave_dm", leave_dm)
             .title("Leave a direct message")
+            .reversible()
             .delete("/dms/{channel_id}/participants/me")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])

@@ -39,6 +39,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("resume_repo", resume_repo)
                     .title("Resume a paused repository")
+                    .reversible()
                     .delete("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::NotFound])

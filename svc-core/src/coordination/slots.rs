@@ -41,6 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "gpu", "capacity": 2})),
                 destructive("clear_slot_capacity", clear_slot_capacity)
                     .title("Remove the capacity of a slot")
+                    .reversible()
                     .delete("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::NotFound])

@@ -53,6 +53,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 destructive("clear_land_gate", clear_land_gate)
                     .title("Require the land gate of a thread no longer")
+                    .reversible()
                     .delete("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

@@ -20,6 +20,7 @@ pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::chore::Leases;
 pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
 pub(crate) use declare::due::Due;
+pub use declare::effect::Effect;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     check_file, destructive, destructive_in_steps, download, homed, idempotent,
@@ -30,7 +31,7 @@ pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::http::{Http, Method, Success};
 pub use declare::job::{Found, LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
-pub use declare::operation::{Access, Docs, Effect, Operation};
+pub use declare::operation::{Access, Docs, Operation};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Class, Records, RowColumns};
 pub(crate) use declare::records::{Removal, purged};

@@ -47,6 +47,7 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("set_delivery_address", set_delivery_address)
             .title("Set where you are mailed")
+            .reaches_out()
             .put("/me/delivery-address")
             .needs(&[WorkspaceRead])
             .personal()

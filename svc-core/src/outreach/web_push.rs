@@ -42,6 +42,7 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("register_web_push", register_web_push)
             .title("Register a browser for web push")
+            .reaches_out()
             .post("/me/web-push")
             .rest_only()
             .needs(&[WorkspaceRead])
@@ -50,6 +51,7 @@ fn operations() -> Vec<Operation> {
             .example(|_| browser("https://push.example/ada/laptop")),
         destructive("remove_web_push", remove_web_push)
             .title("Push no more to a browser")
+            .reversible()
             .delete("/me/web-push/{subscription_id}")
             .rest_only()
             .needs(&[WorkspaceRead])

@@ -37,6 +37,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
+            .reversible()
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

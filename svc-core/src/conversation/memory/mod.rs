@@ -115,6 +115,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         destructive("detach_memory_block", attached::detach_memory_block)
             .title("Detach a memory block from a thread")
+            .reversible()
             .delete("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::NotFound, Code::WrongState])

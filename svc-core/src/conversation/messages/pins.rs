@@ -59,6 +59,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("unpin_message", unpin_message)
             .title("Unpin a message")
+            .reversible()
             .delete("/messages/{message_id}/pin")
             .needs(&[MessagePost])
             .refuses(&[Code::NotFound])

@@ -55,6 +55,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
             .title("Take a reaction back")
+            .reversible()
             .delete("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
             .refuses(&[Code::NotFound])

@@ -48,6 +48,7 @@ pub(super) fn operations() -> Vec<Operation> {
             }),
         destructive("release_claim", release_claim)
             .title("Release a claim")
+            .reversible()
             .post("/threads/{thread_id}/claim/release")
             .needs(&[ThreadTransition])
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])

@@ -97,6 +97,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove_relation)
             .title("Remove a relation")
+            .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::Forbidden, Code::WrongState])

@@ -95,6 +95,7 @@ fn requirements() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
             .title("Take a member off a thread's reviewers")
+            .reversible()
             .delete("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::WrongState])

@@ -8,11 +8,12 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 use crate::id::WorkspaceId;
+use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
     BoxedOutput, Found, Job, LongJob, LongPoll, Looked, Poll, Progress, Refused, WaitJob, WaitOutput, Wants,
     WriteJob,
 };
-use crate::op::declare::operation::{Effect, Key, Operation};
+use crate::op::declare::operation::{Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::settings::Shared;

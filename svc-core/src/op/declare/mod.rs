@@ -12,6 +12,7 @@ pub(super) mod sample;
 pub(super) mod frame;
 pub(super) mod http;
 pub(super) mod lean;
+pub(super) mod effect;
 pub(super) mod operation;
 pub(super) mod hooks;
 pub(super) mod records;

@@ -17,6 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Sight;
 use crate::op::call::input::{self, Listing};
 use crate::op::call::request::Input;
+use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{Job, TimedOut};
@@ -26,39 +27,6 @@ use crate::op::run::settings::Shared;
 use crate::schema::{self, SchemaOf};
 use crate::spool::{FILE_FIELD, Spooled, TakesFile};
 use crate::time::Time;
-
-/// What calling an operation changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Changes nothing.
-    Read,
-    /// Changes nothing; returns when something has happened, or the timeout expires.
-    Wait,
-    /// Adds something with each call.
-    Write,
-    /// Changes something; a second identical call changes nothing more.
-    Idempotent,
-    /// Ends or removes something.
-    Destructive,
-}
-
-impl Effect {
-    /// Returns the name in contracts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Wait => "wait",
-            Self::Write => "write",
-            Self::Idempotent => "idempotent",
-            Self::Destructive => "destructive",
-        }
-    }
-
-    /// Returns whether it changes nothing.
-    pub fn changes_nothing(self) -> bool {
-        matches!(self, Self::Read | Self::Wait)
-    }
-}
 
 /// Decodes the input of a request and prepares its job.
 ///
@@ -98,6 +66,10 @@ pub struct Access {
 pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
+    /// What it ends or removes can be put back.
+    pub reversible: bool,
+    /// It reaches somebody outside of the service.
+    pub reaches_out: bool,
     /// How its answers become lean, if a caller may ask for that.
     pub lean: Option<OnceLock<Lean>>,
     pub prepare_call: PrepareCall,
@@ -166,6 +138,8 @@ impl Operation {
             run: Run {
                 effect,
                 quick: false,
+                reversible: false,
+                reaches_out: false,
                 lean: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     prepare(input::decode_listing(raw, listing)?, shared, now)
@@ -382,6 +356,20 @@ impl Operation {
     #[must_use]
     pub fn detailed(mut self) -> Self {
         self.run.lean = Some(OnceLock::new());
+        self
+    }
+
+    /// Says that what it ends or removes can be put back by another call.
+    #[must_use]
+    pub fn reversible(mut self) -> Self {
+        self.run.reversible = true;
+        self
+    }
+
+    /// Says that it reaches somebody outside of the service.
+    #[must_use]
+    pub fn reaches_out(mut self) -> Self {
+        self.run.reaches_out = true;
         self
     }
 

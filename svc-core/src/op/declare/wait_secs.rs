@@ -34,7 +34,10 @@ impl<const MIN: i64> JsonSchema for WaitSecs<MIN> {
         format!("WaitSecsFrom{MIN}").into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let description = format!("How long to wait, in seconds. Default: {WAIT_DEFAULT_SECS}.");
+        let description = format!(
+            "How long to wait, in seconds. Default: {WAIT_DEFAULT_SECS}. Stay below the timeout of your \
+             client, often 60: waiting again loses nothing."
+        );
         described(Count::<MIN, WAIT_MAX_SECS>::json_schema(generator), description)
     }
 }

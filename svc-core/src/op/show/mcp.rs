@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
 use crate::op::call::input::ERRORS;
+use crate::op::declare::effect::Effect;
 use crate::op::declare::lean::Lean;
-use crate::op::declare::operation::{Effect, Operation};
+use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
-use crate::page::CURSOR_PATTERN;
+use crate::op::show::terse;
 
 /// Returns the tools that a token with `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
@@ -23,20 +24,13 @@ pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Ope
 
 /// Returns a tool as `tools/list` shows it.
 pub fn tool(operation: &Operation) -> Value {
-    let mut input = operation.input_schema();
-    without_rules(&mut input);
-    let description = input.as_object_mut().and_then(|schema| {
-        schema.remove("title");
-        schema.remove("description")
-    });
+    let (description, input) = terse::input(operation.input_schema());
     let mut output = operation.output_schema();
-    without_rules(&mut output);
     if operation.is_detailed() {
         Lean::relax(&mut output);
     }
-    if let Some(schema) = output.as_object_mut() {
-        schema.remove("title");
-    }
+    terse::output(&mut output);
+    let run = &operation.run;
     json!({
         "name": operation.name(),
         "title": operation.docs().title,
@@ -44,34 +38,12 @@ pub fn tool(operation: &Operation) -> Value {
         "inputSchema": input,
         "outputSchema": output,
         "annotations": {
-            "title": operation.docs().title,
             "readOnlyHint": operation.effect().changes_nothing(),
-            "destructiveHint": operation.effect() == Effect::Destructive,
+            "destructiveHint": operation.effect() == Effect::Destructive && !run.reversible,
             "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),
-            "openWorldHint": false,
+            "openWorldHint": run.reaches_out,
         },
     })
-}
-
-/// Removes rules that cost a model more than they help it, or that not every client's schema dialect has.
-///
-/// These are which fields exclude each other, which characters a text must not contain, and the pattern of a
-/// cursor. Descriptions and errors state what a caller needs to know of them.
-fn without_rules(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            members.retain(|name, rule| match name.as_str() {
-                "not" | "allOf" => false,
-                "pattern" => {
-                    !rule.as_str().is_some_and(|rule| rule == CURSOR_PATTERN || rule.starts_with("^[^"))
-                }
-                _ => true,
-            });
-            members.values_mut().for_each(without_rules);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_rules),
-        _ => {}
-    }
 }
 
 /// How a failure is reported.

@@ -2,6 +2,7 @@
 
 pub mod contract;
 pub mod routes;
+mod terse;
 pub mod mcp;
 pub mod manual;
 pub mod openapi;

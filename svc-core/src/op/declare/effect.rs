@@ -1,0 +1,34 @@
+//! What calling an operation changes: which calls are recorded, repeated or asked about follows from that.
+
+/// What calling an operation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing.
+    Read,
+    /// Changes nothing; returns when something has happened, or the timeout expires.
+    Wait,
+    /// Adds something with each call.
+    Write,
+    /// Changes something; a second identical call changes nothing more.
+    Idempotent,
+    /// Ends or removes something.
+    Destructive,
+}
+
+impl Effect {
+    /// Returns the name in contracts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Wait => "wait",
+            Self::Write => "write",
+            Self::Idempotent => "idempotent",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    /// Returns whether it changes nothing.
+    pub fn changes_nothing(self) -> bool {
+        matches!(self, Self::Read | Self::Wait)
+    }
+}

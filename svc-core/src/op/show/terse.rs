@@ -1,0 +1,349 @@
+//! What a model is told of a tool: no more than it needs to call it.
+//!
+//! A model pays for every tool that it is offered, with each request. So rules are left to the errors, which
+//! say all that is wrong with a call and what to do; what many fields say in the same words is said shortly;
+//! and a tool that is still long says less of what is deep within it, then of its fields, then of itself.
+
+use serde_json::{Map, Value, json};
+
+/// Most bytes of the description and the input of a tool: nearly 400 tokens of a model, with the name.
+const TOOL_BYTES_MAX: usize = 1_670;
+
+/// What is said of fields that many tools have, by how their own description begins.
+const REPEATED: &[(&str, &str)] = &[
+    ("Where to continue: the `next_cursor`", "`next_cursor` of the previous page."),
+    ("Maximum number of items to return", "Default: 20."),
+    ("`lean` leaves out what", "Default: `lean`."),
+    ("The workspace. It must be yours.", ""),
+];
+
+/// Keywords of an input that errors say as well, or that the description says.
+const IS_LEFT_TO_ERRORS: &[&str] =
+    &["not", "allOf", "pattern", "title", "default", "minLength", "maxLength", "minItems", "maxItems"];
+
+/// Keywords of the schema of an output that help nobody who reads the output.
+const IS_NOT_OF_OUTPUTS: &[&str] = &[
+    "not",
+    "allOf",
+    "pattern",
+    "title",
+    "description",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+];
+
+/// Returns the description of a tool and the schema of its input, from the schema of the operation's.
+pub(super) fn input(mut schema: Value) -> (String, Value) {
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    let mut description = without_refusals(description.as_ref().and_then(Value::as_str).unwrap_or_default());
+    without_null(&mut schema);
+    let mut each = |change: fn(&mut Map<String, Value>, Place<'_>)| walk(&mut schema, Place::ROOT, &change);
+    each(without_rules);
+    each(in_one_form);
+    each(in_few_words);
+    let length = |description: &str, schema: &Value| description.len() + schema.to_string().len();
+    for cut in [briefly_within, briefly, silently_within] {
+        if length(&description, &schema) > TOOL_BYTES_MAX {
+            walk(&mut schema, Place::ROOT, &cut);
+        }
+    }
+    while length(&description, &schema) > TOOL_BYTES_MAX {
+        let Some(shorter) = without_last_sentence(&description) else { break };
+        description.truncate(shorter);
+    }
+    (description, schema)
+}
+
+/// Takes out of the schema of an output what is of no use to a model.
+pub(super) fn output(schema: &mut Value) {
+    walk(schema, Place::ROOT, &|keywords, _| {
+        keywords.retain(|name, rule| !is_open(name, rule) && !IS_NOT_OF_OUTPUTS.contains(&name.as_str()));
+    });
+}
+
+/// Where a schema is within another.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    depth: usize,
+    /// The name of the member that it is of.
+    member: Option<&'a str>,
+}
+
+impl Place<'_> {
+    const ROOT: Self = Self { depth: 0, member: None };
+}
+
+/// Changes the keywords of a schema and of those within it; no schema is only `true` then.
+fn walk(schema: &mut Value, place: Place<'_>, change: &dyn Fn(&mut Map<String, Value>, Place<'_>)) {
+    if *schema == Value::Bool(true) {
+        *schema = json!({});
+    }
+    let Some(keywords) = schema.as_object_mut() else { return };
+    change(keywords, place);
+    let within = |member| Place { depth: place.depth + 1, member };
+    for (keyword, rule) in keywords.iter_mut() {
+        match (keyword.as_str(), rule) {
+            ("properties", Value::Object(members)) => {
+                members
+                    .iter_mut()
+                    .for_each(|(name, schema)| walk(schema, within(Some(name.as_str())), change));
+            }
+            ("anyOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(|schema| walk(schema, within(None), change));
+            }
+            ("items" | "additionalProperties", schema) => walk(schema, within(None), change),
+            _ => {}
+        }
+    }
+}
+
+/// Takes null out of an input's schema: a field is left out instead, and null is read as that.
+fn without_null(schema: &mut Value) {
+    walk(schema, Place::ROOT, &|keywords, _| {
+        for name in ["type", "enum"] {
+            let Some(Value::Array(options)) = keywords.get_mut(name) else { continue };
+            options.retain(|option| !option.is_null() && option != "null");
+            if let ("type", [only]) = (name, options.as_slice()) {
+                let only = only.clone();
+                keywords.insert(name.to_owned(), only);
+            }
+        }
+        if let Some(Value::Array(forms)) = keywords.get_mut("anyOf") {
+            forms.retain(|form| form.get("type").is_none_or(|kind| kind != "null"));
+        }
+    });
+}
+
+/// Takes out the rules that a model need not know: an error says which it has broken.
+fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
+    let told = keywords.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    keywords.retain(|name, rule| match name.as_str() {
+        "minimum" => *rule != 0 && *rule != 1 && !told.contains(&rule.to_string()),
+        "maximum" => !told.contains(&rule.to_string()),
+        "format" => *rule != "uuid",
+        "additionalProperties" => place.depth == 0 || rule.is_object(),
+        name => !IS_LEFT_TO_ERRORS.contains(&name),
+    });
+}
+
+fn is_open(name: &str, rule: &Value) -> bool {
+    name == "additionalProperties" && *rule == Value::Bool(true)
+}
+
+/// Makes one object of the forms that a value can have: with the members of all, and what all require.
+fn in_one_form(keywords: &mut Map<String, Value>, _: Place<'_>) {
+    for name in ["anyOf", "oneOf"] {
+        let forms = keywords.get(name).and_then(Value::as_array);
+        let Some(forms) = forms.filter(|forms| forms.iter().all(|form| members_of(form).is_some())) else {
+            continue;
+        };
+        let mut members = Map::new();
+        for (name, member) in forms.iter().filter_map(members_of).flatten() {
+            let member = with_options(member);
+            match members.get_mut(name) {
+                Some(known) => join(known, &member),
+                None => {
+                    members.insert(name.clone(), member);
+                }
+            }
+        }
+        let required_by = |form: &Value| form.get("required").and_then(Value::as_array).cloned();
+        let mut required = forms.first().and_then(required_by).unwrap_or_default();
+        required
+            .retain(|name| forms.iter().all(|form| required_by(form).is_some_and(|by| by.contains(name))));
+        keywords.remove(name);
+        keywords.insert("type".to_owned(), "object".into());
+        keywords.insert("properties".to_owned(), members.into());
+        if !required.is_empty() {
+            keywords.insert("required".to_owned(), required.into());
+        }
+    }
+}
+
+fn members_of(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
+}
+
+/// Returns the schema of a member whose only value, if it has only one, is one of a list.
+fn with_options(member: &Value) -> Value {
+    let mut member = member.clone();
+    if let Some(keywords) = member.as_object_mut()
+        && let Some(only) = keywords.remove("const")
+    {
+        keywords.insert("enum".to_owned(), json!([only]));
+    }
+    member
+}
+
+/// Lets a schema allow what another allows too.
+fn join(known: &mut Value, other: &Value) {
+    if known.get("type") != other.get("type") {
+        *known = json!({});
+        return;
+    }
+    if let (Some(Value::Array(options)), Some(Value::Array(more))) =
+        (known.get_mut("enum"), other.get("enum"))
+    {
+        let new: Vec<Value> = more.iter().filter(|option| !options.contains(option)).cloned().collect();
+        options.extend(new);
+    }
+    let texts = [&*known, other].map(|schema| schema.get("description").and_then(Value::as_str));
+    if let [Some(text), Some(more)] = texts
+        && !text.contains(more)
+    {
+        let both = format!("{text} {more}");
+        if let Some(keywords) = known.as_object_mut() {
+            keywords.insert("description".to_owned(), both.into());
+        }
+    }
+}
+
+/// Says shortly what many fields say, and nothing where a description says no more than the name.
+fn in_few_words(keywords: &mut Map<String, Value>, place: Place<'_>) {
+    let Some(text) = keywords.get("description").and_then(Value::as_str) else { return };
+    let repeated = REPEATED.iter().find(|(beginning, _)| text.starts_with(beginning));
+    let is_the_name = |name: &str| {
+        let name = name.strip_suffix("_id").unwrap_or(name).replace('_', " ");
+        text.strip_prefix("The ").and_then(|text| text.strip_suffix('.')) == Some(name.as_str())
+    };
+    let says_nothing = match place.member {
+        Some(name) => is_the_name(name),
+        None => place.depth > 0,
+    };
+    match repeated {
+        Some((_, "")) => {
+            keywords.remove("description");
+        }
+        Some((_, few)) => {
+            keywords.insert("description".to_owned(), (*few).into());
+        }
+        None if says_nothing => {
+            keywords.remove("description");
+        }
+        None => {}
+    }
+}
+
+/// Leaves the first sentence of what is said of members of members, and nothing of what is deeper.
+fn briefly_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
+    match place.depth {
+        0 | 1 => {}
+        2 => first_sentence(keywords),
+        _ => {
+            keywords.remove("description");
+        }
+    }
+}
+
+/// Leaves the first sentence of what is said of each field.
+fn briefly(keywords: &mut Map<String, Value>, _: Place<'_>) {
+    first_sentence(keywords);
+}
+
+/// Leaves nothing of what is said of members of members.
+fn silently_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
+    if place.depth > 1 {
+        keywords.remove("description");
+    }
+}
+
+fn first_sentence(keywords: &mut Map<String, Value>) {
+    let Some(Value::String(text)) = keywords.get_mut("description") else { return };
+    let end = [". ", ".\n"].iter().filter_map(|end| text.find(end)).min();
+    text.truncate(end.map_or(text.len(), |end| end + 1));
+}
+
+/// Returns where a text ends without its last sentence, if it has more than one.
+fn without_last_sentence(text: &str) -> Option<usize> {
+    let rest = text.strip_suffix('.')?;
+    [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
+}
+
+/// Returns a description without what the operation fails with, which errors say, and without statuses.
+fn without_refusals(text: &str) -> String {
+    let text = text.split("Fails with ").next().unwrap_or(text).trim_end();
+    let is_status =
+        |word: &str| word.len() == 3 && word.starts_with(['4', '5']) && word.parse::<u16>().is_ok();
+    let mut words = text.split(' ').peekable();
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        let is_before_code = words.peek().is_some_and(|next| next.starts_with('`'));
+        if !(is_before_code && is_status(word)) {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_says_nothing_of_refusals_and_statuses() {
+        let text = "Lists 400 as. After 409 `must-refetch` read all.\n\nFails with 409 `wrong-state` if not.";
+        assert_eq!(without_refusals(text), "Lists 400 as. After `must-refetch` read all.");
+    }
+
+    #[test]
+    fn a_model_is_told_of_no_null_no_rule_and_no_schema_that_is_only_true() {
+        let schema = json!({"type": "object", "additionalProperties": false, "description": "Does it.",
+            "properties": {
+                "pattern": {
+                    "type": ["string", "null"], "default": null, "maxLength": 3, "description": "Which.",
+                },
+                "all": {"type": ["array", "null"], "items": true},
+                "free": {"type": "object", "additionalProperties": true},
+                "thing_id": {"type": "string", "format": "uuid", "description": "The thing."},
+                "count": {"type": "integer", "minimum": 1, "maximum": 9, "description": "At most 9."},
+        }});
+        let mut of_output = schema.clone();
+        let (description, told) = input(schema);
+        assert_eq!(description, "Does it.");
+        assert_eq!(
+            told,
+            json!({"type": "object", "additionalProperties": false, "properties": {
+                "pattern": {"type": "string", "description": "Which."},
+                "all": {"type": "array", "items": {}},
+                "free": {"type": "object"},
+                "thing_id": {"type": "string"},
+                "count": {"type": "integer", "description": "At most 9."},
+            }})
+        );
+        output(&mut of_output);
+        assert_eq!(of_output["properties"]["pattern"], json!({"type": ["string", "null"]}));
+    }
+
+    #[test]
+    fn forms_of_a_value_are_told_as_one() {
+        let form = |kind: Value, more: &str| {
+            json!({"type": "object", "required": ["kind", more],
+                "properties": {"kind": kind, more: {"type": "string"}}})
+        };
+        let mut schema = json!({"oneOf": [
+            form(json!({"type": "string", "const": "a"}), "x"),
+            form(json!({"type": "string", "enum": ["b", "c"]}), "y"),
+        ]});
+        walk(&mut schema, Place::ROOT, &in_one_form);
+        assert_eq!(
+            schema,
+            json!({"type": "object", "required": ["kind"], "properties": {
+                "kind": {"type": "string", "enum": ["a", "b", "c"]},
+                "x": {"type": "string"}, "y": {"type": "string"},
+            }})
+        );
+    }
+
+    #[test]
+    fn a_long_tool_says_the_most_important_first() {
+        let schema = json!({"type": "object", "description": format!("Does it. {}.", "Long".repeat(500)),
+            "properties": {"a": {"type": "string", "description": "What. And why."}}});
+        let (description, told) = input(schema);
+        assert_eq!((&*description, &told["properties"]["a"]["description"]), ("Does it.", &json!("What.")));
+    }
+}
