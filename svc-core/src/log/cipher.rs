@@ -3,8 +3,8 @@
 //! It takes a fresh 96-bit nonce, which goes before the sealed bytes, and associated data that bind them to
 //! their place. The callers decide what these data are and where keys come from.
 
-use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Nonce};
+use aes_gcm::aead::{Aead, AeadInOut, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Nonce, Tag};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
@@ -14,6 +14,8 @@ use crate::entropy::Entropy;
 use crate::error::Error;
 
 const NONCE_BYTES: usize = 12;
+const KEY_BYTES: usize = 32;
+const TAG_BYTES: usize = 16;
 
 /// Sealed data does not open.
 ///
@@ -25,7 +27,7 @@ const NONCE_BYTES: usize = 12;
 pub struct Unopened;
 
 /// 32 random bytes that seal one message and its edits, kept only wrapped; zeroed when dropped.
-pub struct MessageKey(pub(super) Zeroizing<[u8; 32]>);
+pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
 
 impl MessageKey {
     pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
@@ -61,6 +63,17 @@ pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Z
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
     let payload = Payload { msg: sealed, aad };
     cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
+}
+
+/// Opens a sealed key in place, so that there is no other copy of it.
+pub(super) fn decrypt_key(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<MessageKey, Unopened> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
+    let (key, tag) = sealed.split_first_chunk::<KEY_BYTES>().ok_or(Unopened)?;
+    let tag: [u8; TAG_BYTES] = tag.try_into().map_err(|_| Unopened)?;
+    let mut key = Zeroizing::new(*key);
+    let opened =
+        cipher.decrypt_inout_detached(&Nonce::from(*nonce), aad, key.as_mut_slice().into(), &Tag::from(tag));
+    opened.map(|()| MessageKey(key)).map_err(|_| Unopened)
 }
 
 pub(super) fn cipher(key: &[u8; 32]) -> Aes256Gcm {

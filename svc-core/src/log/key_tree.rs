@@ -152,14 +152,25 @@ pub struct Binding {
 }
 
 impl Binding {
-    fn aad(&self) -> Vec<u8> {
+    fn aad(&self) -> [u8; AAD_BYTES] {
         // No member has the nil id.
         let author = self.author_id.map_or(Uuid::nil(), MemberId::uuid);
         let ids = [self.workspace_id.uuid(), self.thread_id.uuid(), author, self.message_id.uuid()];
-        let ids = ids.iter().flat_map(Uuid::as_bytes);
-        b"svc.message-key/2".iter().chain(ids).copied().collect()
+        let mut aad = [0; AAD_BYTES];
+        let (label, places) = aad.split_at_mut(LABEL.len());
+        label.copy_from_slice(LABEL);
+        places
+            .chunks_exact_mut(ID_BYTES)
+            .zip(&ids)
+            .for_each(|(place, id)| place.copy_from_slice(id.as_bytes()));
+        aad
     }
 }
+
+/// What the associated data of a wrapped key begin with, before four ids.
+const LABEL: &[u8] = b"svc.message-key/2";
+const ID_BYTES: usize = 16;
+const AAD_BYTES: usize = LABEL.len() + 4 * ID_BYTES;
 
 impl Leaf {
     /// Wraps a message's key, in the form stored in the message's row: nonce, wrapped key.
@@ -169,7 +180,7 @@ impl Leaf {
 
     /// Unwraps what [`Leaf::wrap`] returned.
     pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
-        cipher::decrypt(&self.0, &bound.aad(), wrapped).and_then(MessageKey::of)
+        cipher::decrypt_key(&self.0, &bound.aad(), wrapped)
     }
 }
 

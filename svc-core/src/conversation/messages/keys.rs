@@ -60,10 +60,19 @@ impl Wrapped {
     /// Returns the key. The inner error means that it does not open.
     pub fn open(&self, cx: &Read<'_>, bound: &Binding, lsn: i64) -> Result<Result<MessageKey, Unopened>> {
         Ok(match self {
-            Self::ByLeaf(wrapped) => shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))?,
+            Self::ByLeaf(wrapped) => open_by_leaf(cx, bound, lsn, wrapped)?,
             Self::ByKek(wrapped) => cx.sealer().unwrap(bound.message_id, wrapped),
         })
     }
+}
+
+fn open_by_leaf(
+    cx: &Read<'_>,
+    bound: &Binding,
+    lsn: i64,
+    wrapped: &[u8],
+) -> Result<Result<MessageKey, Unopened>> {
+    shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
 }
 
 /// Returns the key of a message that lives, which was posted at `lsn`, as base64; none if it does not open.
@@ -76,11 +85,13 @@ pub(crate) fn content_key(
     lsn: i64,
     by_leaf: Option<&[u8]>,
 ) -> Result<Option<String>> {
-    let wrapped = match by_leaf {
-        Some(wrapped) => Some(Wrapped::ByLeaf(wrapped.to_vec())),
-        None => cx.one(OLD_OF_MESSAGE, &[&bound.message_id])?.map(|(key,)| Wrapped::ByKek(key)),
+    let key = match by_leaf {
+        Some(wrapped) => Some(open_by_leaf(cx, bound, lsn, wrapped)?),
+        None => {
+            let wrapped = cx.one(OLD_OF_MESSAGE, &[&bound.message_id])?;
+            wrapped.map(|(key,)| Wrapped::ByKek(key).open(cx, bound, lsn)).transpose()?
+        }
     };
-    let key = wrapped.map(|wrapped| wrapped.open(cx, bound, lsn)).transpose()?;
     Ok(key.and_then(|key| key.ok().map(|key| key.to_base64())))
 }
 

@@ -16,10 +16,11 @@ use crate::error::{Error, Result};
 use crate::spool::Spool;
 use crate::store::{Columns, Param};
 
-/// Bytes after which a batch is handed over.
-const BATCH_BYTES: usize = 256 << 10;
+/// Bytes after which a batch is handed over: few, so that neither side waits long for the other at either end
+/// of a page.
+const BATCH_BYTES: usize = 32 << 10;
 /// Batches that wait to be written.
-const WAITING_MAX: usize = 4;
+const WAITING_MAX: usize = 16;
 
 /// What was written.
 pub(super) struct Written {

@@ -15,7 +15,6 @@ use crate::hash::hash_text;
 use crate::id::{ChannelId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::integrity::events::broken_log;
-use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::canonical;
 use crate::log::key_tree::Binding;
 use crate::log::note::NoteSigner;
@@ -27,6 +26,11 @@ use crate::time::Time;
 
 /// How often a file is begun anew because the log was pruned beneath it.
 const ATTEMPTS: u32 = 5;
+
+/// Most events of one page, and bytes of their payloads after which it ends.
+const PAGE_ROWS: i64 = 8000;
+const PAGE_BYTES: usize = 4 << 20;
+
 /// An export that is being written.
 pub(super) struct Exporter {
     words: Words,
@@ -175,8 +179,8 @@ impl Exporter {
     ) -> Result<Result<RowsWritten>> {
         let bounds = ReadBounds {
             up_to: before.header.head.lsn,
-            rows: FEED_READ_ROWS,
-            bytes: FEED_READ_BYTES,
+            rows: PAGE_ROWS,
+            bytes: PAGE_BYTES,
             not_after: Time::from_micros(i64::MAX),
         };
         let mut cursor = before.cursor.clone();
