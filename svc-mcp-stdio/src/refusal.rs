@@ -50,7 +50,7 @@ pub struct Refusal {
     message: Cow<'static, str>,
     data: Option<Value>,
     /// The error of the service, if it is one.
-    pub error: Option<Error>,
+    pub error: Option<Box<Error>>,
 }
 
 impl Refusal {
@@ -106,13 +106,13 @@ impl Refusal {
             ErrorForm::Result => i32::from(error.code().status()),
         };
         let refusal = Self::new(Fault::Refused(error.code()), error.detail().to_owned());
-        Self { code, data: Some(json!(error.problem())), error: Some(error), ..refusal }
+        Self { code, data: Some(json!(error.problem())), error: Some(Box::new(error)), ..refusal }
     }
 
     /// Returns it with the problem of an error of the service as its data.
     #[must_use]
     pub fn with_problem(self, error: Error) -> Self {
-        Self { data: Some(json!(error.problem())), error: Some(error), ..self }
+        Self { data: Some(json!(error.problem())), error: Some(Box::new(error)), ..self }
     }
 
     /// Returns its number.

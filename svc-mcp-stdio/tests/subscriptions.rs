@@ -130,7 +130,8 @@ async fn capabilities_are_those_of_the_revision() {
 async fn a_connection_is_told_of_what_it_has_subscribed_to() {
     let home = Home::open();
     let (mut pipe, mut other) = (home.pipe(), home.pipe());
-    (pipe.initialize().await, other.initialize().await);
+    pipe.initialize().await;
+    other.initialize().await;
     let (channel, thread) = work(&mut other, &home.workspace).await;
     let uri = format!("svc://threads/{thread}");
     assert_eq!(pipe.ask("resources/subscribe", json!({"uri": uri})).await["result"], json!({}));
@@ -159,7 +160,8 @@ async fn a_connection_is_told_of_what_it_has_subscribed_to() {
 async fn who_has_read_the_list_is_told_that_it_changes() {
     let home = Home::open();
     let (mut pipe, mut other) = (home.pipe(), home.pipe());
-    (pipe.initialize().await, other.initialize().await);
+    pipe.initialize().await;
+    other.initialize().await;
     pipe.ask("resources/list", json!({})).await;
     work(&mut other, &home.workspace).await;
     assert_eq!(pipe.told().await.0, "notifications/resources/list_changed");

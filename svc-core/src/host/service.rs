@@ -56,9 +56,7 @@ pub struct Options {
     pub settings: Settings,
     /// Rate limits.
     pub rates: RateSettings,
-    /// Time between rounds of the claim reaper.
-    ///
-    /// None leaves them to [`Service::housekeep`] or another process.
+    /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`].
     pub reap_tick: Option<std::time::Duration>,
     /// The time between two looks at the logs on Postgres for what no notification told of.
     pub delivery_reconcile: std::time::Duration,

@@ -16,7 +16,7 @@ use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::Instant;
 
-use super::post::accepted;
+use super::post::{accepted, check_size};
 use super::{Endpoint, Sender, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
@@ -120,6 +120,7 @@ impl<'a> BatchPost<'a> {
             ));
         }
         let manner = endpoint.layer.manner(&message);
+        check_size(&message, manner)?;
         if manner.waits {
             self.slot = None;
         } else if self.slot.is_none() {
@@ -140,7 +141,7 @@ impl<'a> BatchPost<'a> {
         let answer = if manner.waits { self.state.unless_closing(answering).await? } else { answering.await };
         asked.principal.confirm(&endpoint.service).await?;
         let Some(answer) = answer else { return Ok(Vec::new()) };
-        let dead = answer.refusal.and_then(|refusal| refusal.error);
+        let dead = answer.refusal.and_then(|refusal| refusal.error).map(|error| *error);
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
             return Err(error);
         }

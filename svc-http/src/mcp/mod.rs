@@ -229,7 +229,7 @@ impl Endpoint {
 
     /// Returns the response to a request that reaches no method; a dead credential overrides the reason.
     async fn refused(&self, principal: &Principal, id: Option<&RequestId>, refusal: Refusal) -> Response {
-        let own = refusal.error.clone();
+        let own = refusal.error.as_deref().cloned();
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
         let error = principal.refuse(&self.service, error).await;
         let mut response = if error.code() == Code::Malformed {

@@ -64,9 +64,7 @@ impl Post<'_> {
         };
         asked.connection = self.sender.session.as_deref().and_then(Session::connection);
         let manner = endpoint.layer.manner(&message);
-        if manner.waits && message.size > longest(&message) {
-            let detail = format!("the message of a wait is larger than {} bytes", longest(&message));
-            let error = Error::new(Code::BodyTooLarge, detail);
+        if let Err(error) = check_size(&message, manner) {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
@@ -193,9 +191,13 @@ impl Post<'_> {
     }
 }
 
-/// Returns how many bytes a message may have that is kept while it waits.
-fn longest(message: &Message) -> usize {
-    if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES }
+/// Checks the size of a message that is kept while it waits.
+pub(super) fn check_size(message: &Message, manner: Manner) -> Result<()> {
+    let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
+    if !manner.waits || message.size <= most {
+        return Ok(());
+    }
+    Err(Error::new(Code::BodyTooLarge, format!("the message of a wait is larger than {most} bytes")))
 }
 
 /// Returns the response to what wants no answer.

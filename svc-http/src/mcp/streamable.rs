@@ -163,7 +163,7 @@ fn of_refusal(refusal: &Refusal) -> Error {
         Fault::Resource => Error::not_found("resource"),
         _ => Error::malformed(refusal.message().to_owned()),
     };
-    refusal.error.clone().unwrap_or_else(malformed)
+    refusal.error.as_deref().cloned().unwrap_or_else(malformed)
 }
 
 /// Returns the events of notifications, with comments while there are none.

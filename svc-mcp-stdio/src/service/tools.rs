@@ -21,7 +21,8 @@ use crate::refusal::Refusal;
 
 /// How often a wait reports its progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
-/// How often it does so at first, since clients exist whose timeout is two seconds, and which progress resets.
+/// How often it does so at first, since clients exist whose timeout is two seconds, and which progress
+/// resets.
 const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How long that is.
 const FIRST: Duration = Duration::from_secs(8);

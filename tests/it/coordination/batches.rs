@@ -334,7 +334,7 @@ fn who_is_told_of_a_result_follows_from_the_jobs_before_it() {
         };
         let mute = |muted: Value| (admin.clone(), "set_notification_preferences", json!({"muted": muted}));
         let results = ["one", "two", "three", "doomed", "four"].map(claim);
-        let told = [4, 2, 0].map(|place| results[place].2["thread_id"].clone());
+        let told = [0, 2, 4].map(|place| results[place].2["thread_id"].clone());
         let [one, two, three, doomed, four] = results;
         let jobs = [one, mute(json!([channel])), two, mute(json!([])), three, doomed, four];
         let failed = together(&world, &jobs).into_iter().map(|(status, _)| status >= 300);

@@ -69,7 +69,9 @@ impl Lean {
     ) -> Result<()> {
         match self {
             Self::Object(members) if full.get().starts_with('{') => object(full, out, |name, value, out| {
-                let is_named = || named.get(name).is_some_and(|id| value.get() == id.to_string());
+                // An id has no character that JSON escapes.
+                let is = |id: &str| value.get().trim_matches('"') == id;
+                let is_named = || named.get(name).and_then(Value::as_str).is_some_and(is);
                 if is_left_out(name, value) || (!is_root && is_named()) {
                     return Ok(());
                 }
