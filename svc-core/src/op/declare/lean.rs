@@ -72,7 +72,7 @@ impl Lean {
                 // An id has no character that JSON escapes.
                 let is = |id: &str| value.get().trim_matches('"') == id;
                 let is_named = || named.get(name).and_then(Value::as_str).is_some_and(is);
-                if is_left_out(name, value) || (!is_root && is_named()) {
+                if says_nothing(name, value) || (!is_root && is_named()) {
                     return Ok(());
                 }
                 members.get(name).unwrap_or(&Self::Verbatim).write(value, named, false, out)
@@ -120,7 +120,7 @@ impl Lean {
     }
 }
 
-fn is_left_out(name: &str, value: &RawValue) -> bool {
+fn says_nothing(name: &str, value: &RawValue) -> bool {
     let is_empty = matches!(value.get(), "null" | "false" | "\"\"" | "[]" | "{}");
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
@@ -191,6 +191,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::page::Page;
 
     #[derive(JsonSchema)]
     #[expect(dead_code)]
@@ -212,15 +213,8 @@ mod tests {
         member_id: Option<String>,
     }
 
-    #[derive(JsonSchema)]
-    #[expect(dead_code)]
-    struct List {
-        items: Vec<Row>,
-        next_cursor: Option<String>,
-    }
-
     #[test]
-    fn what_says_nothing_is_left_out_and_what_callers_stored_is_not() {
+    fn what_says_nothing_says_nothing_and_what_callers_stored_is_not() {
         let own = json!({"done": false, "next": null, "left": []});
         let row = json!({
             "id": "a", "channel_id": "c", "workspace_id": "w", "owner": null, "closed": false, "tags": [],
@@ -228,7 +222,7 @@ mod tests {
             "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false},
         });
         let full = json!({"items": [row], "next_cursor": null}).to_string();
-        let lean = Lean::of(&schema::inlined_output(schema::of::<List>));
+        let lean = Lean::of(&schema::inlined_output(schema::of::<Page<Row>>));
         let named = json!({"channel_id": "c"});
         let answer = lean.answer(full.as_bytes(), named.as_object().unwrap()).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();

@@ -140,11 +140,22 @@ fn success(operation: &Operation, output: &Value) -> Value {
     if operation.http().success == Success::NoContent {
         return json!({"description": "Success.", "headers": success_headers()});
     }
-    let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": output}});
+    let schema = if operation.is_detailed() { or_lean(output) } else { output.clone() };
+    let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": schema}});
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
         media.insert("text/html".to_owned(), json!({"schema": {"type": "string"}}));
     }
     json!({"description": "Success.", "headers": success_headers(), "content": content})
+}
+
+/// Returns the schema of an output of which a request may ask for less.
+fn or_lean(output: &Value) -> Value {
+    let lean = json!({
+        "description": "With `detail=lean`: the same without what is null, empty or false, without hashes and \
+            addresses, and without ids that the request has named.",
+        "type": "object",
+    });
+    json!({"anyOf": [output, lean]})
 }
 
 /// The security schemes.

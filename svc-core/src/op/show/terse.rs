@@ -126,7 +126,7 @@ fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
         "minimum" => *rule != 0 && *rule != 1 && !told.contains(&rule.to_string()),
         "maximum" => !told.contains(&rule.to_string()),
         "format" => *rule != "uuid",
-        "additionalProperties" => place.depth == 0 || rule.is_object(),
+        "additionalProperties" => place.depth == 0 || rule.as_object().is_some_and(|rule| !rule.is_empty()),
         name => !IS_LEFT_TO_ERRORS.contains(&name),
     });
 }
