@@ -112,10 +112,10 @@ impl Asked {
     }
 }
 
-/// Returns whether a message says itself of which revision it is.
-pub fn states_revision(message: &Message) -> bool {
-    let meta = message.params.read::<Map<String, Value>>("_meta");
-    meta.is_ok_and(|meta| meta.is_some_and(|meta| meta.contains_key(PROTOCOL_VERSION)))
+/// Returns the date of the revision that a message itself says it is of.
+pub fn stated_revision(message: &Message) -> Option<String> {
+    let meta = message.params.read::<Map<String, Value>>("_meta").ok().flatten()?;
+    meta.get(PROTOCOL_VERSION)?.as_str().map(str::to_owned)
 }
 
 /// Returns the revision of a request.

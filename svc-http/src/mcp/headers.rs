@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-use svc_mcp_stdio::asked::Asked;
+use svc_mcp_stdio::asked::{Asked, stated_revision};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::wire::Message;
@@ -24,6 +24,14 @@ const IN_HEADER: &str = "x-mcp-header";
 pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
     let Some(named) = one(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
     Revision::of(&named).ok_or_else(|| Refusal::revision(&named))
+}
+
+/// Checks that the header of the revision says what the message says, known or not.
+pub(super) fn check_revision(headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
+    match stated_revision(message) {
+        Some(stated) => agree(headers, &VERSION, &stated, false),
+        None => Ok(()),
+    }
 }
 
 /// Checks the headers of a message against it.

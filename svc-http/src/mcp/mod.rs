@@ -25,7 +25,7 @@ use hyper::{Request, StatusCode, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
 use svc_core::{Client, Code, Error, Service};
-use svc_mcp_stdio::asked::{Agreed, states_revision};
+use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::{Fault, Refusal};
@@ -128,7 +128,7 @@ impl Endpoint {
             Err(invalid) => return self.invalid(&principal, &invalid).await,
         };
         let (id, states_revision) = match &payload {
-            Payload::One(message) => (message.id.clone(), states_revision(message)),
+            Payload::One(message) => (message.id.clone(), stated_revision(message).is_some()),
             Payload::Batch(_) => (None, false),
         };
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));

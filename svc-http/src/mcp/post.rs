@@ -54,7 +54,9 @@ impl Post<'_> {
         if message.kind == Kind::Notification {
             return self.notified(&message).await;
         }
-        let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
+        let stated = headers::check_revision(headers, &message);
+        let asked = stated.and_then(|()| Asked::of(&message, agreed, principal.clone(), view.clone()));
+        let asked = asked.and_then(|asked| {
             let schema = || endpoint.layer.input_schema(&message);
             headers::check(headers, &message, &asked, schema).map(|()| asked)
         });
