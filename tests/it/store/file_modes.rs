@@ -25,7 +25,8 @@ fn files_that_others_can_write_are_not_served_and_files_they_can_read_are_report
             not_served(&site, &[], 2, "users other than the owner can write");
             set_mode(&path, own | 0o044);
             let outcome =
-                Running::start(site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", "svc_x")).ended();
+                Running::start(site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", &site.founders.agent))
+                    .ended();
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
             let named =
                 format!("users other than its owner can read it: chmod go-rwx path={}", path.display());
