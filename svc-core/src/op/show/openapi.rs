@@ -151,8 +151,8 @@ fn success(operation: &Operation, output: &Value) -> Value {
 /// Returns the schema of an output of which a request may ask for less.
 fn or_lean(output: &Value) -> Value {
     let lean = json!({
-        "description": "With `detail=lean`: the same without what is null, empty or false, without hashes and \
-            addresses, and without ids that the request has named.",
+        "description": "With `detail=lean`: the same without what is null, empty or false, without hashes \
+            and addresses, and without ids that the request has named.",
         "type": "object",
     });
     json!({"anyOf": [output, lean]})
