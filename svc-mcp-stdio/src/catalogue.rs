@@ -21,6 +21,8 @@ const LISTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub operation: Arc<Operation>,
+    /// The schema of its arguments.
+    pub input: Value,
     /// Its bytes in each shape.
     shapes: [Bytes; Shape::ALL.len()],
 }
@@ -28,7 +30,8 @@ pub(crate) struct Entry {
 impl Entry {
     fn new(operation: &Arc<Operation>) -> Self {
         let shape = |shape: Shape| Bytes::from(shape.of(operation).to_string());
-        Self { operation: Arc::clone(operation), shapes: Shape::ALL.map(shape) }
+        let input = operation.input_schema();
+        Self { operation: Arc::clone(operation), input, shapes: Shape::ALL.map(shape) }
     }
 
     /// Whether a call may be parked.

@@ -64,7 +64,7 @@ impl Layer {
     }
 
     /// Returns the schema of the arguments of the tool that a message calls.
-    pub fn input_schema(&self, message: &Message) -> Option<Value> {
+    pub fn input_schema(&self, message: &Message) -> Option<&Value> {
         self.offer.input_schema(&called_tool(message)?)
     }
 
@@ -100,10 +100,12 @@ impl Layer {
 
     async fn step(&self, asked: &Asked, id: &RequestId, message: &Arc<Message>, outlet: &Outlet) -> Step {
         let (offer, revision) = (&self.offer, asked.revision);
-        let declared = offer.declares(asked);
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
+        if message.method == "tools/call" {
+            return plain(offer.call(asked, call(message)?, outlet).await);
+        }
+        let declared = offer.declares(asked);
         match message.method.as_str() {
-            "tools/call" => plain(offer.call(asked, call(message)?, outlet).await),
             "tools/list" => {
                 self.one_page(message)?;
                 plain(offer.tools(asked).await)
@@ -223,7 +225,7 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
         Some(text) if text.starts_with(b"{") => text.clone(),
         Some(_) => return Err(Refusal::params("the arguments of tools/call must be an object")),
     };
-    Ok(Call { name, arguments, size: message.size, message: Arc::clone(message) })
+    Ok(Call { name, arguments, message: Arc::clone(message) })
 }
 
 fn params<T: DeserializeOwned>(message: &Message) -> Result<T, Refusal> {

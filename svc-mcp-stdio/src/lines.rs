@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::asked::{Agreed, Asked};
 use crate::connection::Connection;
 use crate::layer::Layer;
-use crate::outlet::Outlet;
+use crate::outlet::{Outlet, relaying};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -328,7 +328,9 @@ impl Pipe {
             (self.layer.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
         let key = id.clone();
         let task = self.running.spawn(async move {
-            let response = answered(&layer, &asked, &message, &lines).await;
+            let (outlet, said) = Outlet::new();
+            let answer = relaying(layer.answer(&asked, &message, &outlet), said, &lines).await;
+            let response = answer.map(|answer| answer.bytes);
             let ended = locked(&in_progress).end(&key, number);
             if let Some(line) = ended.and_then(|sink| sink.take(response)) {
                 // If the output is broken the connection ends.
@@ -357,29 +359,6 @@ impl Pipe {
 
 fn refusal(invalid: &InvalidMessage) -> Vec<u8> {
     Refusal::from(invalid).response(invalid.id.as_ref())
-}
-
-/// Answers a request, and writes meanwhile what is said to its client.
-async fn answered(
-    layer: &Layer,
-    asked: &Asked,
-    message: &Arc<Message>,
-    lines: &mpsc::Sender<Bytes>,
-) -> Option<Vec<u8>> {
-    let (outlet, mut said) = Outlet::new();
-    let mut answer = std::pin::pin!(layer.answer(asked, message, &outlet));
-    let answer = loop {
-        tokio::select! {
-            biased;
-            Some(notification) = said.recv() => drop(lines.send(notification).await),
-            answer = &mut answer => break answer,
-        }
-    };
-    // What was said before the response arrives before it.
-    while let Ok(notification) = said.try_recv() {
-        let _ = lines.send(notification).await;
-    }
-    answer.map(|answer| answer.bytes)
 }
 
 enum Line {

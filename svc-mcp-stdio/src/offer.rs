@@ -10,6 +10,9 @@ use rmcp::model::{
     CompleteRequestParams, GetPromptRequestParams, RequestId, ServerCapabilities, SubscriptionFilter,
 };
 
+use svc_core::limits::WAIT_INPUT_MAX_BYTES;
+use svc_core::{Code, Error};
+
 use crate::answered::Answered;
 use crate::asked::Asked;
 use crate::outlet::Outlet;
@@ -26,8 +29,6 @@ pub struct Call {
     pub name: String,
     /// Its arguments, as they came; empty if there are none.
     pub arguments: Bytes,
-    /// The bytes of the whole message.
-    pub size: usize,
     /// The parameters of the call.
     pub message: Arc<Message>,
 }
@@ -39,6 +40,21 @@ pub struct Manner {
     pub waits: bool,
     /// It may change something, so it must not be run twice.
     pub changes: bool,
+}
+
+/// Limit on the bytes of a message that listens, which names up to 100 addresses.
+const LISTEN_MAX_BYTES: usize = 16 << 10;
+
+impl Manner {
+    /// Checks the size of a message, which is kept as long as it waits.
+    pub fn check_size(self, message: &Message) -> svc_core::Result<()> {
+        let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
+        if !self.waits || message.size <= most {
+            return Ok(());
+        }
+        let detail = format!("the message of a wait is larger than {most} bytes");
+        Err(Error::new(Code::BodyTooLarge, detail))
+    }
 }
 
 /// What is offered.
@@ -60,7 +76,7 @@ pub trait Offer: Send + Sync {
     }
 
     /// Returns the schema of a tool's arguments, for what its headers repeat of them.
-    fn input_schema(&self, tool: &str) -> Option<serde_json::Value>;
+    fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
     /// Lists the tools.
     fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;

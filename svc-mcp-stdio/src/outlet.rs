@@ -60,6 +60,29 @@ impl Outlet {
 }
 
 /// Returns a notification.
+/// Returns the answer to a request, and passes on meanwhile what is said to its client.
+///
+/// What was said before the answer arrives before it.
+pub async fn relaying<T>(
+    answer: impl Future<Output = T>,
+    mut said: mpsc::Receiver<Bytes>,
+    to: &mpsc::Sender<Bytes>,
+) -> T {
+    let mut answer = std::pin::pin!(answer);
+    let answer = loop {
+        tokio::select! {
+            biased;
+            // If nobody reads any more, whoever sends the answer finds out.
+            Some(notification) = said.recv() => drop(to.send(notification).await),
+            answer = &mut answer => break answer,
+        }
+    };
+    while let Ok(notification) = said.try_recv() {
+        let _ = to.send(notification).await;
+    }
+    answer
+}
+
 pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

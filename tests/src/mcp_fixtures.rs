@@ -3,6 +3,7 @@
 //! They stand behind the layer and the transports of the service, in the place of its operations. The suite's
 //! descriptions of its scenarios say what each returns.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -54,11 +55,15 @@ const TOOLS: &[&str] = &[
 /// The offer of the suite's fixtures.
 pub struct Fixtures {
     states: RequestStateCodec,
+    schemas: BTreeMap<&'static str, Value>,
 }
 
 impl Default for Fixtures {
     fn default() -> Self {
-        Self { states: RequestStateCodec::try_new(vec![7; 32]).unwrap() }
+        let with_schema = ["json_schema_2020_12_tool", "test_custom_header"];
+        let schema = |name: &'static str| (name, Self::schema(name));
+        let schemas = TOOLS.iter().copied().chain(with_schema).map(schema).collect();
+        Self { states: RequestStateCodec::try_new(vec![7; 32]).unwrap(), schemas }
     }
 }
 
@@ -118,11 +123,11 @@ impl Retry {
     }
 }
 
-impl Fixtures {
-    fn tool(name: &str) -> Value {
-        json!({"name": name, "description": format!("{name}: a fixture."), "inputSchema": Self::schema(name)})
-    }
+fn tool(name: &str, schema: &Value) -> Value {
+    json!({"name": name, "description": format!("{name}: a fixture."), "inputSchema": schema})
+}
 
+impl Fixtures {
     fn schema(name: &str) -> Value {
         match name {
             "test_custom_header" => json!({"type": "object", "properties": {
@@ -364,13 +369,12 @@ impl Offer for Fixtures {
         Manner { waits: false, changes: true }
     }
 
-    fn input_schema(&self, tool: &str) -> Option<Value> {
-        Some(Self::schema(tool))
+    fn input_schema(&self, tool: &str) -> Option<&Value> {
+        self.schemas.get(tool)
     }
 
     fn tools<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
-        let with_schema = ["json_schema_2020_12_tool", "test_custom_header"];
-        let tools: Vec<Value> = TOOLS.iter().chain(&with_schema).map(|name| Self::tool(name)).collect();
+        let tools: Vec<Value> = self.schemas.iter().map(|(name, schema)| tool(name, schema)).collect();
         ready(Ok(Answered::of(&json!({"tools": tools})).cached(TTL_MS, Scope::Private)))
     }
 

@@ -16,7 +16,7 @@ use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::Instant;
 
-use super::post::{accepted, check_size};
+use super::post::accepted;
 use super::{Endpoint, Sender, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
@@ -120,7 +120,7 @@ impl<'a> BatchPost<'a> {
             ));
         }
         let manner = endpoint.layer.manner(&message);
-        check_size(&message, manner)?;
+        manner.check_size(&message)?;
         if manner.waits {
             self.slot = None;
         } else if self.slot.is_none() {

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-use svc_mcp_stdio::asked::{Asked, stated_revision};
+use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::wire::Message;
@@ -27,21 +27,18 @@ pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
 }
 
 /// Checks that the header of the revision says what the message says, known or not.
-pub(super) fn check_revision(headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
-    match stated_revision(message) {
-        Some(stated) => agree(headers, &VERSION, &stated, false),
-        None => Ok(()),
-    }
+pub(super) fn check_revision(headers: &HeaderMap, stated: Option<&str>) -> Result<(), Refusal> {
+    stated.map_or(Ok(()), |stated| agree(headers, &VERSION, stated, false))
 }
 
 /// Checks the headers of a message against it.
 ///
 /// Earlier revisions have no such headers; one that is sent all the same is checked, too.
-pub(super) fn check(
+pub(super) fn check<'a>(
     headers: &HeaderMap,
     message: &Message,
     asked: &Asked,
-    schema: impl FnOnce() -> Option<Value>,
+    schema: impl FnOnce() -> Option<&'a Value>,
 ) -> Result<(), Refusal> {
     let is_required = asked.revision.is_stateless();
     agree(headers, &VERSION, asked.revision.date(), is_required)?;
@@ -71,14 +68,15 @@ fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool
 }
 
 /// Checks the headers that repeat arguments.
-fn check_arguments(
+fn check_arguments<'a>(
     headers: &HeaderMap,
     message: &Message,
-    schema: impl FnOnce() -> Option<Value>,
+    schema: impl FnOnce() -> Option<&'a Value>,
 ) -> Result<(), Refusal> {
-    let schema = schema().unwrap_or_default();
     let mut repeated = Vec::new();
-    collect(&schema, &mut Vec::new(), &mut repeated);
+    if let Some(schema) = schema() {
+        collect(schema, &mut Vec::new(), &mut repeated);
+    }
     if repeated.is_empty() {
         return Ok(());
     }
@@ -88,8 +86,8 @@ fn check_arguments(
             continue;
         };
         let value = path.iter().fold(None, |of: Option<&Value>, member| match of {
-            None => arguments.get(member),
-            Some(of) => of.get(member),
+            None => arguments.get(*member),
+            Some(of) => of.get(*member),
         });
         let said = one(headers, &name)?;
         match (value.filter(|value| !value.is_null()), said) {
@@ -106,12 +104,12 @@ fn check_arguments(
 }
 
 /// Finds the properties that have a header, each with its path and the header's suffix.
-fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
+fn collect<'a>(schema: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<(Vec<&'a str>, &'a str)>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
-        path.push(name.clone());
+        path.push(name);
         if let Some(suffix) = property.get(IN_HEADER).and_then(Value::as_str) {
-            found.push((path.clone(), suffix.to_owned()));
+            found.push((path.clone(), suffix));
         }
         collect(property, path, found);
         path.pop();
@@ -201,12 +199,6 @@ mod tests {
         let mut found = Vec::new();
         collect(&schema, &mut Vec::new(), &mut found);
         found.sort();
-        assert_eq!(
-            found,
-            [
-                (vec!["a".to_owned()], "Region".to_owned()),
-                (vec!["b".to_owned(), "c".to_owned()], "Deep".to_owned()),
-            ]
-        );
+        assert_eq!(found, [(vec!["a"], "Region"), (vec!["b", "c"], "Deep"),]);
     }
 }

@@ -19,21 +19,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
-use hyper::{Request, StatusCode, Uri};
+use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
 use svc_core::{Client, Code, Error, Service};
 use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
-use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::view::{Choice, View};
 use svc_mcp_stdio::wire::{self, InvalidMessage, Payload};
 use svc_mcp_stdio::{Principal, head};
 
+use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode;
 use crate::encode::{self, Response};
@@ -68,6 +69,8 @@ struct Sender {
     client: Client,
     headers: HeaderMap,
     agreed: Agreed,
+    /// The date of the revision that the message itself says it is of.
+    stated: Option<String>,
     view: View,
     /// Whether the client reads server-sent events.
     takes_events: bool,
@@ -127,12 +130,12 @@ impl Endpoint {
             Ok(payload) => payload,
             Err(invalid) => return self.invalid(&principal, &invalid).await,
         };
-        let (id, states_revision) = match &payload {
-            Payload::One(message) => (message.id.clone(), stated_revision(message).is_some()),
-            Payload::Batch(_) => (None, false),
+        let (id, stated) = match &payload {
+            Payload::One(message) => (message.id.clone(), stated_revision(message)),
+            Payload::Batch(_) => (None, None),
         };
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
-        let sender = match self.sender(shown, (principal.clone(), client), head, states_revision) {
+        let sender = match self.sender(shown, (principal.clone(), client), head, stated) {
             Ok(sender) => sender,
             Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
         };
@@ -178,37 +181,37 @@ impl Endpoint {
         shown: Shown,
         (principal, client): (Principal, Client),
         head: Parts,
-        states_revision: bool,
+        stated: Option<String>,
     ) -> std::result::Result<Sender, Refusal> {
         let begins_session = matches!(shown, Shown::Streamable);
-        let named = sessions::named(&head.headers, &query(&head.uri)?).filter(|_| begins_session);
+        let query = query(&head.uri)?;
+        let named = sessions::named(&head.headers, &query).filter(|_| begins_session);
         let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
         let mut agreed = match &session {
             Some(session) => session.agreed(),
             None => Agreed::on(match headers::revision(&head.headers) {
                 // The message says it, and whether the header agrees is checked with the others.
-                Err(_) if states_revision => Revision::UNSTATED,
+                Err(_) if stated.is_some() => Revision::UNSTATED,
                 named => named?,
             }),
         };
         let view = match shown {
             Shown::Of(profile) => View::of(profile),
-            Shown::Chosen | Shown::Streamable => self.view(&head)?,
+            Shown::Chosen | Shown::Streamable => self.view(&head.headers, &query)?,
         };
-        if asks_for_cards(&head.uri)? {
+        if asks_for_cards(&query) {
             agreed = agreed.showing_cards();
         }
-        let takes_events = accepts_events(&head.headers);
+        let takes_events = Accepted::of(&head.headers).names("text", "event-stream");
         let headers = head.headers;
-        Ok(Sender { principal, client, headers, agreed, view, takes_events, session, begins_session })
+        Ok(Sender { principal, client, headers, agreed, stated, view, takes_events, session, begins_session })
     }
 
     /// Returns the view that a client has chosen by its query, or else by headers.
-    fn view(&self, head: &Parts) -> std::result::Result<View, Refusal> {
-        let query = query(&head.uri)?;
+    fn view(&self, headers: &HeaderMap, query: &decode::Text) -> std::result::Result<View, Refusal> {
         let said = |field: &str, header: &HeaderName| {
             let in_query = query.iter().find(|(name, _)| name == field).map(|(_, text)| text.clone());
-            in_query.or_else(|| Some(head.headers.get(header)?.to_str().ok()?.to_owned()))
+            in_query.or_else(|| Some(headers.get(header)?.to_str().ok()?.to_owned()))
         };
         let choice = Choice {
             toolsets: said("toolsets", &TOOLSETS),
@@ -233,10 +236,7 @@ impl Endpoint {
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
         let error = principal.refuse(&self.service, error).await;
         let mut response = if error.code() == Code::Malformed {
-            let status = match refusal.fault {
-                Fault::Params => StatusCode::OK,
-                _ => StatusCode::BAD_REQUEST,
-            };
+            let status = refuse::status(refusal.fault, Revision::UNSTATED);
             encode::json(status, refusal.response(id).into())
         } else {
             refuse::refused(id, &error, true)
@@ -257,17 +257,9 @@ fn query(uri: &Uri) -> std::result::Result<decode::Text, Refusal> {
 }
 
 /// Returns whether a client whose handshake is not remembered says that it shows cards.
-fn asks_for_cards(uri: &Uri) -> std::result::Result<bool, Refusal> {
-    let fields = query(uri)?;
-    let mut extensions = fields.iter().filter(|(name, _)| name == "extensions");
-    Ok(extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui")))
-}
-
-/// Returns whether the client reads server-sent events.
-fn accepts_events(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
-    let mut media = values.flat_map(|value| value.split(',')).filter_map(|media| media.split(';').next());
-    media.any(|media| media.trim().eq_ignore_ascii_case("text/event-stream"))
+fn asks_for_cards(query: &decode::Text) -> bool {
+    let mut extensions = query.iter().filter(|(name, _)| name == "extensions");
+    extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui"))
 }
 
 /// Returns the id of a message that is not admitted, so that its client knows what was refused.

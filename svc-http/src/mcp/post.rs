@@ -7,12 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::{Client, Code, Error, Result};
 use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::layer::{Answer, Layer};
 use svc_mcp_stdio::offer::Manner;
-use svc_mcp_stdio::outlet::Outlet;
+use svc_mcp_stdio::outlet::{Outlet, relaying};
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message};
 use tokio::sync::{mpsc, watch};
@@ -32,9 +31,6 @@ use crate::unread::UnreadAnswers;
 /// How long an answer may take until its stream begins.
 const EARLY: Duration = Duration::from_secs(2);
 
-/// Limit on the bytes of a message that listens, which names up to 100 addresses.
-const LISTEN_MAX_BYTES: usize = 16 << 10;
-
 /// A POST of one message.
 pub(super) struct Post<'a> {
     pub endpoint: &'a Endpoint,
@@ -45,7 +41,7 @@ pub(super) struct Post<'a> {
 impl Post<'_> {
     /// Answers the message.
     pub async fn answer(&self, message: Message) -> Response {
-        let Sender { principal, agreed, view, headers, .. } = self.sender;
+        let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
         let (endpoint, id) = (self.endpoint, message.id.clone());
         if message.kind == Kind::Response {
             let invalid = InvalidMessage::new("this server has sent no request, so it takes no response", id);
@@ -54,8 +50,8 @@ impl Post<'_> {
         if message.kind == Kind::Notification {
             return self.notified(&message).await;
         }
-        let stated = headers::check_revision(headers, &message);
-        let asked = stated.and_then(|()| Asked::of(&message, agreed, principal.clone(), view.clone()));
+        let agrees = headers::check_revision(headers, stated.as_deref());
+        let asked = agrees.and_then(|()| Asked::of(&message, agreed, principal.clone(), view.clone()));
         let asked = asked.and_then(|asked| {
             let schema = || endpoint.layer.input_schema(&message);
             headers::check(headers, &message, &asked, schema).map(|()| asked)
@@ -66,11 +62,11 @@ impl Post<'_> {
         };
         asked.connection = self.sender.session.as_deref().and_then(Session::connection);
         let manner = endpoint.layer.manner(&message);
-        if let Err(error) = check_size(&message, manner) {
+        if let Err(error) = manner.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
-        let message = Arc::new(message);
+        let (asked, message) = (Arc::new(asked), Arc::new(message));
         if let Some(answers) = self.sender.session.as_deref().and_then(Session::answers) {
             return match self.answer_elsewhere(&asked, &message, manner, answers).await {
                 Ok(()) => accepted(),
@@ -109,7 +105,7 @@ impl Post<'_> {
     }
 
     /// Takes up the request and returns what answers it. A parked wait does not count as in flight.
-    async fn work(&self, asked: &Asked, message: &Arc<Message>, manner: Manner) -> Result<Work> {
+    async fn work(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Work> {
         let slot = match manner.waits {
             true => None,
             false => Some(self.state.in_flight.take(self.sender.client).await?),
@@ -118,7 +114,7 @@ impl Post<'_> {
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.principal.mark(), id));
         Ok(Work {
             layer: self.endpoint.layer.clone(),
-            asked: asked.clone(),
+            asked: Arc::clone(asked),
             message: Arc::clone(message),
             waits: manner.waits,
             phase: self.state.phase.subscribe(),
@@ -130,7 +126,7 @@ impl Post<'_> {
     /// Starts a request whose answer its session's stream brings.
     async fn answer_elsewhere(
         &self,
-        asked: &Asked,
+        asked: &Arc<Asked>,
         message: &Arc<Message>,
         manner: Manner,
         answers: mpsc::Sender<Bytes>,
@@ -142,7 +138,7 @@ impl Post<'_> {
     }
 
     /// Makes the response.
-    async fn make(&self, asked: &Asked, message: &Arc<Message>, manner: Manner) -> Result<Response> {
+    async fn make(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Response> {
         let work = self.work(asked, message, manner).await?;
         let (outlet, mut said) = if self.sender.takes_events {
             let (outlet, said) = Outlet::new();
@@ -193,15 +189,6 @@ impl Post<'_> {
     }
 }
 
-/// Checks the size of a message that is kept while it waits.
-pub(super) fn check_size(message: &Message, manner: Manner) -> Result<()> {
-    let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
-    if !manner.waits || message.size <= most {
-        return Ok(());
-    }
-    Err(Error::new(Code::BodyTooLarge, format!("the message of a wait is larger than {most} bytes")))
-}
-
 /// Returns the response to what wants no answer.
 pub(super) fn accepted() -> Response {
     let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
@@ -222,19 +209,9 @@ async fn answer_on_stream(work: Work, session: Arc<Session>, answers: mpsc::Send
     let ended = session.ended();
     // Held by nothing that runs, so that the session can end.
     let session = Arc::downgrade(&session);
-    let (outlet, mut said) = Outlet::new();
-    let mut answering = Box::pin(work.answer(outlet));
-    let answering = async {
-        loop {
-            tokio::select! {
-                biased;
-                Some(notification) = said.recv() => drop(answers.send(notification).await),
-                answer = &mut answering => return answer,
-            }
-        }
-    };
+    let (outlet, said) = Outlet::new();
     let answer = tokio::select! {
-        answer = answering => answer,
+        answer = relaying(work.answer(outlet), said, &answers) => answer,
         () = ended => None,
     };
     let Some(answer) = answer else { return };
@@ -269,7 +246,7 @@ impl AsRef<[u8]> for Counted {
 /// A request with all that it needs to be answered, whoever still reads its connection.
 struct Work {
     layer: Layer,
-    asked: Asked,
+    asked: Arc<Asked>,
     message: Arc<Message>,
     waits: bool,
     phase: watch::Receiver<Phase>,

@@ -62,7 +62,7 @@ fn ends_request(code: Code) -> bool {
 }
 
 /// Returns the status of a refusal by the layer.
-fn status(fault: Fault, revision: Revision) -> StatusCode {
+pub(super) fn status(fault: Fault, revision: Revision) -> StatusCode {
     match fault {
         Fault::Unreadable
         | Fault::NoMessage

@@ -32,8 +32,7 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut Unverified,
     ) -> Response {
-        let has_token = refuse::has_token(request.headers());
-        let (head, _) = request.into_parts();
+        let (has_token, head) = without_body(request);
         let opened = async {
             let principal = self.known(state, link, &head, unverified).await?;
             let is_first_transport = !head.headers.contains_key(&headers::VERSION)
@@ -43,22 +42,10 @@ impl Endpoint {
             }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
-            let mut phase = state.phase.subscribe();
-            let slot = state.socket()?;
-            let ended = async move {
-                let _slot = slot;
-                closing(&mut phase).await;
-            };
+            let ended = held_until_closing(state)?;
             Ok(event_stream::response(self.sessions.begin_stream(principal.mark(), address, ended)?))
         };
-        let opened: Result<Response> = opened.await;
-        opened.unwrap_or_else(|error| {
-            let mut response = refuse::refused(None, &error, has_token);
-            if error.code() == Code::MethodNotAllowed {
-                response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-            }
-            response
-        })
+        opened.await.unwrap_or_else(|error: Error| refuse::refused(None, &error, has_token))
     }
 
     /// Handles a GET of notifications.
@@ -69,8 +56,7 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut Unverified,
     ) -> Response {
-        let has_token = refuse::has_token(request.headers());
-        let (head, _) = request.into_parts();
+        let (has_token, head) = without_body(request);
         let opened = async {
             let principal = self.known(state, link, &head, unverified).await?;
             self.notify(state, &principal, &head).await
@@ -83,20 +69,16 @@ impl Endpoint {
     async fn notify(&self, state: &ServerState, principal: &Principal, head: &Parts) -> Result<Response> {
         let asked = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
         let asked = asked.map_err(|refusal| of_refusal(&refusal)).and_then(|(fields, revision)| {
-            Ok((fields, revision, last_event_id(&head.headers)?, state.socket()?))
+            Ok((fields, revision, last_event_id(&head.headers)?, held_until_closing(state)?))
         });
-        let (fields, revision, after, slot) = match asked {
+        let (fields, revision, after, closing) = match asked {
             Ok(asked) => asked,
             Err(error) => return Err(principal.refuse(&self.service, error).await),
         };
         let uris = fields.into_iter().filter(|(name, _)| name == "uri").map(|(_, uri)| uri).collect();
         let told = svc_mcp_stdio::notifications(&self.service, principal, revision, uris, after).await;
         let told = told.map_err(|refusal| of_refusal(&refusal))?;
-        let mut phase = state.phase.subscribe();
-        let open = told.take_until(Box::pin(async move {
-            let _slot = slot;
-            closing(&mut phase).await;
-        }));
+        let open = told.take_until(Box::pin(closing));
         let mut response = event_stream::response(kept_alive(open, KEEP_ALIVE));
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         Ok(response)
@@ -110,8 +92,7 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut Unverified,
     ) -> Response {
-        let has_token = refuse::has_token(request.headers());
-        let (head, _) = request.into_parts();
+        let (has_token, head) = without_body(request);
         let ended = async {
             let principal = self.known(state, link, &head, unverified).await?;
             let named = sessions::named(&head.headers, &[]);
@@ -155,6 +136,21 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// Returns the head of a request whose body is of no interest, and whether it has a credential.
+fn without_body(request: Request<Incoming>) -> (bool, Parts) {
+    let (head, _) = request.into_parts();
+    (refuse::has_token(&head.headers), head)
+}
+
+/// Takes a slot among the streams; what is returned holds it, and resolves when the server closes.
+fn held_until_closing(state: &ServerState) -> Result<impl Future<Output = ()> + Send + use<>> {
+    let (slot, mut phase) = (state.socket()?, state.phase.subscribe());
+    Ok(async move {
+        let _slot = slot;
+        closing(&mut phase).await;
+    })
 }
 
 /// Returns the error of a request whose stream does not begin.

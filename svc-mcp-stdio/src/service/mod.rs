@@ -117,8 +117,8 @@ impl Offer for ServiceOffer {
         if tool == approvals::TOOL { Manner { waits: true, ..manner } } else { manner }
     }
 
-    fn input_schema(&self, tool: &str) -> Option<Value> {
-        self.catalogue().entry(tool).map(|entry| entry.operation.input_schema())
+    fn input_schema(&self, tool: &str) -> Option<&Value> {
+        self.catalogue().entry(tool).map(|entry| &entry.input)
     }
 
     fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::ProgressToken;
 use serde::Deserialize;
 use serde_json::json;
-use svc_core::limits::{WAIT_DEFAULT_SECS, WAIT_INPUT_MAX_BYTES};
+use svc_core::limits::WAIT_DEFAULT_SECS;
 use svc_core::op::Input;
 use svc_core::text::echo;
 use svc_core::{Code, Error, Result};
@@ -15,7 +15,7 @@ use super::{ServiceOffer, approvals, refused, told};
 use crate::asked::Asked;
 use crate::catalogue::Entry;
 use crate::log_level::LogLevel;
-use crate::offer::{Call, Outcome};
+use crate::offer::{Call, Offer as _, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::Refusal;
 
@@ -40,9 +40,8 @@ impl ServiceOffer {
             )));
         };
         let tool = entry.operation.name();
-        if entry.waits() && call.size > WAIT_INPUT_MAX_BYTES {
-            let refusal = asked.principal.refuse(&self.service, large_wait()).await;
-            return refused(tool, refusal);
+        if let Err(error) = self.manner(tool).check_size(&call.message) {
+            return refused(tool, asked.principal.refuse(&self.service, error).await);
         }
         if tool == approvals::TOOL {
             let continued = self.continue_decision(asked, &call);
@@ -120,10 +119,4 @@ fn wait_secs(call: &Call) -> u32 {
     }
     let asked = serde_json::from_slice(&call.arguments).ok().and_then(|wait: Wait| wait.timeout_secs);
     asked.unwrap_or(u32::try_from(WAIT_DEFAULT_SECS).unwrap_or_default())
-}
-
-/// Returns the error for a wait in a message that is too large.
-fn large_wait() -> Error {
-    let detail = format!("the message of a wait is larger than {WAIT_INPUT_MAX_BYTES} bytes");
-    Error::new(Code::BodyTooLarge, detail)
 }

@@ -61,36 +61,22 @@ const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRou
 }
 
 impl Fixed {
-    /// Returns what contracts call the credential.
-    fn credential(self) -> &'static str {
-        match self {
-            Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => "none",
-            Self::WebSocket => "first-frame",
-            Self::Mcp
-            | Self::McpStreamable
-            | Self::McpWorker
-            | Self::McpReviewer
-            | Self::McpNotifications
-            | Self::McpSession
-            | Self::McpSessionEnd => "bearer",
-            Self::McpStream => "bearer|session",
-        }
-    }
-
-    /// Returns what its caller needs.
-    fn needs(self) -> Needs {
+    /// Returns what contracts call the credential, and what its caller needs.
+    fn access(self) -> (&'static str, Needs) {
+        let follows = || Needs::one_of(&[Capability::EventSubscribe]);
         match self {
             Self::Health | Self::Liveness | Self::OpenApi | Self::Problem | Self::RoomScheme => {
-                Needs::Nothing
+                ("none", Needs::Nothing)
             }
-            Self::WebSocket | Self::McpStream => Needs::one_of(&[Capability::EventSubscribe]),
+            Self::WebSocket => ("first-frame", follows()),
+            Self::McpStream => ("bearer|session", follows()),
             Self::Mcp
             | Self::McpStreamable
             | Self::McpWorker
             | Self::McpReviewer
             | Self::McpNotifications
             | Self::McpSession
-            | Self::McpSessionEnd => Needs::AnyCredential,
+            | Self::McpSessionEnd => ("bearer", Needs::AnyCredential),
         }
     }
 
@@ -103,8 +89,8 @@ impl Fixed {
 /// Returns every route, sorted by path and method.
 pub fn routes(table: &Table) -> Value {
     let fixed = FIXED.iter().map(|route| {
-        let (served_by, kind) = (route.served_by, kind(route.served_by.changes()));
-        described(route.method, route.path, served_by.credential(), served_by.needs(), kind, None)
+        let (credential, needs) = route.served_by.access();
+        described(route.method, route.path, credential, needs, kind(route.served_by.changes()), None)
     });
     let declared = table.rows().flat_map(|row| row.http().paths().map(move |path| of_row(row, path)));
     let mut routes: Vec<Value> = fixed.chain(declared).collect();
