@@ -149,7 +149,7 @@ impl Post<'_> {
         let mut answering = Box::pin(work.answer(outlet));
         let first = tokio::select! {
             biased;
-            answer = &mut answering => return self.as_json(asked, answer).await,
+            answer = &mut answering => return self.at_once(asked, answer, said).await,
             Some(notification) = next(&mut said) => Some(notification),
             () = sleep(EARLY), if said.is_some() => None,
         };
@@ -158,6 +158,23 @@ impl Post<'_> {
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, client)) });
         Ok(event_stream::response(event_stream::of(Pending { answer, said }, first, KEEP_ALIVE)))
+    }
+
+    /// Returns the response with an answer that has not taken long: events if something was said before it.
+    async fn at_once(
+        &self,
+        asked: &Asked,
+        answer: Option<Answer>,
+        mut said: Option<mpsc::Receiver<Bytes>>,
+    ) -> Result<Response> {
+        let first = said.as_mut().and_then(|said| said.try_recv().ok());
+        let (answer, first, said) = match (answer, first, said) {
+            (Some(answer), Some(first), Some(said)) => (answer, first, said),
+            (answer, ..) => return self.as_json(asked, answer).await,
+        };
+        let event = last_event(answer, &self.state.unread, self.sender.client);
+        let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
+        Ok(event_stream::response(event_stream::of(pending, Some(first), KEEP_ALIVE)))
     }
 
     async fn as_json(&self, asked: &Asked, answer: Option<Answer>) -> Result<Response> {

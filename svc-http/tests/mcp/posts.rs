@@ -350,3 +350,37 @@ async fn malformed_metadata_is_rejected_in_every_revision() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_is_said_before_an_answer_makes_it_a_stream_however_quick_it_is() {
+    let server = Server::start().await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/logLevel": "debug",
+    });
+    let params = json!({"name": "whoami", "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let headers = |accept| {
+        let version = ("mcp-protocol-version", "2026-07-28");
+        [version, ("mcp-method", "tools/call"), ("mcp-name", "whoami"), ("accept", accept)]
+    };
+    let both = headers("application/json, text/event-stream");
+    let (_, bytes) = server.bytes("/mcp", Method::POST, &both, call.to_string()).await;
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let events: Vec<Value> = text
+        .split("\n\n")
+        .filter_map(|event| event.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    let [said, answer] = &events[..] else { panic!("{text}") };
+    assert_eq!(
+        (&said["params"]["level"], &said["params"]["data"]["operation"]),
+        (&json!("debug"), &json!("whoami"))
+    );
+    assert!(said["params"]["data"]["lsn"].is_i64(), "{said}");
+    assert_eq!(answer["result"]["isError"], false);
+    // Who reads no events gets the answer alone.
+    let plain = server.post(&headers("application/json"), call).await;
+    assert_eq!(plain.body["result"]["isError"], false);
+}
