@@ -62,7 +62,9 @@ pub(super) fn input(mut schema: Value) -> (String, Value) {
 /// Takes out of the schema of an output what is of no use to a model.
 pub(super) fn output(schema: &mut Value) {
     walk(schema, Place::ROOT, &|keywords, _| {
-        keywords.retain(|name, rule| !is_open(name, rule) && !IS_NOT_OF_OUTPUTS.contains(&name.as_str()));
+        keywords.retain(|name, rule| {
+            !is_open(name, rule) && !is_width(name, rule) && !IS_NOT_OF_OUTPUTS.contains(&name.as_str())
+        });
     });
 }
 
@@ -125,7 +127,7 @@ fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
     keywords.retain(|name, rule| match name.as_str() {
         "minimum" => *rule != 0 && *rule != 1 && !told.contains(&rule.to_string()),
         "maximum" => !told.contains(&rule.to_string()),
-        "format" => *rule != "uuid",
+        "format" => *rule != "uuid" && !is_width(name, rule),
         "additionalProperties" => place.depth == 0 || rule.as_object().is_some_and(|rule| !rule.is_empty()),
         name => !IS_LEFT_TO_ERRORS.contains(&name),
     });
@@ -133,6 +135,14 @@ fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
 
 fn is_open(name: &str, rule: &Value) -> bool {
     name == "additionalProperties" && *rule == Value::Bool(true)
+}
+
+/// Returns whether a rule says how wide a whole number is in the service.
+///
+/// That is none of the formats of JSON Schema, and validators of clients warn of each that they do not know.
+fn is_width(name: &str, rule: &Value) -> bool {
+    let width = rule.as_str().filter(|_| name == "format");
+    width.is_some_and(|width| width.starts_with("int") || width.starts_with("uint"))
 }
 
 /// Makes one object of the forms that a value can have: with the members of all, and what all require.
@@ -300,7 +310,10 @@ mod tests {
                 "all": {"type": ["array", "null"], "items": true},
                 "free": {"type": "object", "additionalProperties": true},
                 "thing_id": {"type": "string", "format": "uuid", "description": "The thing."},
-                "count": {"type": "integer", "minimum": 1, "maximum": 9, "description": "At most 9."},
+                "count": {
+                    "type": "integer", "format": "uint64", "minimum": 1, "maximum": 9,
+                    "description": "At most 9.",
+                },
         }});
         let mut of_output = schema.clone();
         let (description, told) = input(schema);
@@ -317,6 +330,7 @@ mod tests {
         );
         output(&mut of_output);
         assert_eq!(of_output["properties"]["pattern"], json!({"type": ["string", "null"]}));
+        assert_eq!(of_output["properties"]["count"], json!({"type": "integer"}));
     }
 
     #[test]
