@@ -1,20 +1,31 @@
 //! The Model Context Protocol against what others have written: the conformance suite, and clients.
 //!
 //! The suite calls fixtures behind the layer and the transports of the service. Clients call the built
-//! programs, over HTTP and over pipes: each lists the tools first, since it then checks what it receives
-//! against their schemas.
+//! programs, over HTTP and over pipes, and all take the same steps: each lists the tools first, since it then
+//! checks what it receives against their schemas; it calls, waits, leaves a wait, closes, and is refused in
+//! each way that there is. `SVC_TEST_WAIT_SECS` says how long it waits.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Seek as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use svc_core::Engine;
 use svc_tests::database::skipped;
+use svc_tests::site::{Server, Site};
+use svc_tests::text;
 
-use super::outside::{Home, Stopped, command, program};
+use super::outside::{Stopped, command, program};
 
 /// Where the packages of npm are, and the Node.js that runs them.
 const SCRIPTS: &str = "SVC_TEST_JS";
+/// Where the Python with the second generation of the package `mcp` is.
+const PYTHON: &str = "SVC_TEST_PYTHON";
+/// Where the Python with the first generation is.
+const PYTHON_FIRST: &str = "SVC_TEST_PYTHON_MCP1";
+
+/// How long each client waits; up to 330, which clients and what is between must endure.
+const WAIT_SECS: &str = "SVC_TEST_WAIT_SECS";
 
 /// What fails in revision 2025-11-25: a request by the server needs a session, which the service has only in
 /// revision 2024-11-05.
@@ -65,17 +76,124 @@ fn the_conformance_suite_finds_nothing_but_what_needs_sessions() {
     assert_eq!(failing(&address, "2025-11-25").unwrap(), NEEDS_SESSIONS);
 }
 
-/// What the calls of one client came to.
-fn outcomes(home: &Home, kind: &str, server: &[&str]) -> Option<Value> {
-    let mut client = node("mcp_client.mjs")?;
-    client.arg(kind).args(server).env("SVC_TOKEN", home.secret("agent_token"));
-    let output = client.output().unwrap();
-    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let last = out.lines().last().unwrap_or_default();
-    Some(serde_json::from_str(last).unwrap_or_else(|_| panic!("{kind} {server:?}: {out}\n{error}")))
+/// A server on which there is something to be refused.
+struct Stand {
+    site: Site,
+    server: Server,
+    /// A thread that is claimed, and one that its footprint keeps from being claimed.
+    held: String,
+    wanted: String,
 }
 
-/// Checks that a client was told of each refusal by a text, and lost nothing by leaving a wait.
+/// How a client reaches the service.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Http(&'static str),
+    Pipe,
+}
+
+const WAYS: [Way; 2] = [Way::Http("/mcp"), Way::Pipe];
+
+impl Stand {
+    fn make() -> Self {
+        let site = Site::found(Engine::Sqlite);
+        let server = site.serve(&[]);
+        let admin = server.caller(&site.founders.admin);
+        let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
+        let threads =
+            format!("/channels/{}/threads", text(&admin.post(&channels, json!({"name": "work"}))["id"]));
+        let footprint =
+            json!({"repo": "acme/app", "mode": "exclusive", "items": [{"kind": "lane", "value": "docs"}]});
+        let [held, wanted] = ["held", "wanted"]
+            .map(|title| text(&admin.post(&threads, json!({"title": title, "footprint": footprint}))["id"]));
+        admin.post(&format!("/threads/{held}/claim"), json!({"lease_secs": 3600}));
+        Self { site, server, held, wanted }
+    }
+
+    /// What a client does here.
+    fn steps(&self) -> Value {
+        let founders = &self.site.founders;
+        let tokens = format!("/workspaces/{}/members/{}/tokens", founders.workspace_id, founders.admin_id);
+        let minted = json!({"capabilities": ["workspace:read", "token:admin"]});
+        let doomed = self.server.caller(&founders.admin).post(&tokens, minted);
+        let wait_secs = std::env::var(WAIT_SECS).map_or(5, |secs| secs.parse().unwrap());
+        let nobody = "00000000-0000-7000-8000-000000000000";
+        json!({
+            "prompt": ["review_thread", {"thread_id": self.held}],
+            "calls": [
+                ["whoami", "whoami", {}],
+                ["missing", "get_thread", {"thread_id": nobody}],
+                ["arguments", "get_thread", {"thread_id": 7, "limit": "x"}],
+                ["capability", "revoke_token", {"token_id": nobody}],
+                ["conflict", "claim_thread", {"thread_id": self.wanted}],
+                ["unknown", "no_such_tool", {}],
+                ["empty", "claim_next_workspace_thread", {}],
+            ],
+            "wait_secs": wait_secs,
+            // Progress comes each second at first, then each fourth.
+            "timeout_secs": if wait_secs > 8 { 8 } else { 2 },
+            "doomed": {"id": doomed["id"], "secret": doomed["secret"]},
+        })
+    }
+
+    /// Starts a client with what it is to do.
+    fn start(&self, mut client: Command, kind: &str, way: Way, steps: Value) -> Started {
+        client.arg(kind).env("SVC_TOKEN", &self.site.founders.agent);
+        let who = match way {
+            Way::Http(path) => {
+                client.arg(format!("http://{}{path}", self.server.address()));
+                format!("{kind} at {path}")
+            }
+            Way::Pipe => {
+                client.arg(program("svc")).arg(self.site.path());
+                format!("{kind} over a pipe")
+            }
+        };
+        let mut input = tempfile::tempfile().unwrap();
+        serde_json::to_writer(&input, &steps).unwrap();
+        input.rewind().unwrap();
+        let child = client.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Started { who, way, steps, child }
+    }
+}
+
+/// A client at work.
+struct Started {
+    who: String,
+    way: Way,
+    steps: Value,
+    child: Child,
+}
+
+impl Started {
+    /// Checks that the client was told of each refusal, and lost nothing by leaving a wait.
+    ///
+    /// What its kind cannot do is not among its steps.
+    fn check(self) {
+        let Self { who, way, steps, child } = self;
+        let output = child.wait_with_output().unwrap();
+        let (out, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let last = out.lines().last().unwrap_or_default();
+        let outcomes: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{who}: {out}\n{log}"));
+        assert!(output.status.success(), "{who}: it closes without an exception: {log}");
+        assert!(!log.contains("unknown format"), "{who}: it knows all that schemas say: {log}");
+        let asked = steps["calls"].as_array().unwrap().iter().map(|call| call[0].as_str().unwrap());
+        for name in asked.chain(steps.get("prompt").map(|_| "prompt")) {
+            assert!(outcomes.get(name).is_some(), "{who}: {name}");
+        }
+        check(&who, &outcomes);
+        for name in ["revoked", "dead"] {
+            let told = format!("{} {}", outcomes[name]["thrown"], outcomes[name]["code"]);
+            let said = if way == Way::Pipe && name == "dead" { format!("{told} {log}") } else { told };
+            // Some keep no more of an answer than its status, and one shows nothing of what a program that
+            // ends at once says.
+            let words = ["was revoked", "401", "Auth required", "closed during the server/discover probe"];
+            let is_told = words.iter().any(|words| said.contains(words));
+            assert!(is_told, "{who}: {name}: {said}");
+        }
+    }
+}
+
 fn check(who: &str, outcomes: &Value) {
     let result = |name: &str| {
         let result = &outcomes[name]["result"];
@@ -91,31 +209,80 @@ fn check(who: &str, outcomes: &Value) {
     }
     for (name, said) in [("missing", "not-found"), ("arguments", "thread_id"), ("capability", "token:admin")]
     {
+        if outcomes.get(name).is_none() {
+            continue;
+        }
         let refusal = result(name);
         let text = refusal["content"][0]["text"].as_str().unwrap();
         assert_eq!(refusal["isError"], true, "{who}: {name}: {refusal}");
         assert!(text.contains(said), "{who}: {name}: {text}");
     }
-    assert_eq!(outcomes["unknown"]["code"], -32602, "{who}: {}", outcomes["unknown"]);
+    for (name, code, said) in [("conflict", -32009, "footprint"), ("unknown", -32602, "no_such_tool")] {
+        let Some(error) = outcomes.get(name) else { continue };
+        assert_eq!(error["code"], code, "{who}: {name}: {error}");
+        assert!(error["thrown"].as_str().unwrap().contains(said), "{who}: {name}: {error}");
+    }
+    if outcomes.get("prompt").is_some() {
+        let text = result("prompt")["messages"][0]["content"]["text"].as_str().unwrap();
+        assert!(text.contains("submit_review"), "{who}: {text}");
+    }
     assert!(result("empty")["content"][1]["text"].as_str().unwrap().contains("wait_for_ready"), "{who}");
     assert_eq!(
         result("wait")["structuredContent"],
         json!({"timed_out": true}),
         "{who}: it outlives a timeout"
     );
+    assert!(outcomes["wait"]["heard"].as_i64().unwrap() > 1, "{who}: it hears of progress");
     assert!(outcomes["left"]["thrown"].is_string(), "{who}: {}", outcomes["left"]);
 }
 
 #[test]
 fn clients_of_npm_read_every_refusal_over_http_and_pipes() {
-    let home = Home::make();
-    let (_server, address) = home.served();
-    let (svc, data) = (program("svc"), home.data());
+    let stand = Stand::make();
+    let mut started = Vec::new();
     for kind in ["sdk", "client", "client-modern"] {
-        let address = format!("{address}/mcp");
-        let Some(over_http) = outcomes(&home, kind, &[&address]) else { return };
-        check(&format!("{kind} over HTTP"), &over_http);
-        let pipe = [svc.to_str().unwrap(), data.to_str().unwrap()];
-        check(&format!("{kind} over a pipe"), &outcomes(&home, kind, &pipe).unwrap());
+        for way in WAYS {
+            let Some(client) = node("mcp_client.mjs") else { return };
+            started.push(stand.start(client, kind, way, stand.steps()));
+        }
     }
+    started.into_iter().for_each(Started::check);
+}
+
+/// A command of the script for packages of PyPI, if the Python of `variable` has them.
+fn python(variable: &str) -> Option<Command> {
+    let Some(python) = std::env::var_os(variable) else {
+        skipped("outside clients", variable);
+        return None;
+    };
+    let mut client = command(python);
+    client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("py/mcp_client.py"));
+    Some(client)
+}
+
+#[test]
+fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
+    let stand = Stand::make();
+    let mut started = Vec::new();
+    let sse = Way::Http("/mcp/streamable");
+    for (variable, kind, ways) in [
+        (PYTHON_FIRST, "v1", &WAYS[..]),
+        (PYTHON_FIRST, "sse", &[sse]),
+        (PYTHON_FIRST, "langchain", &WAYS),
+        (PYTHON, "v2", &WAYS),
+        (PYTHON, "v2-legacy", &WAYS),
+    ] {
+        for way in ways {
+            let Some(client) = python(variable) else { return };
+            let mut steps = stand.steps();
+            if kind == "langchain" {
+                // It calls only what is listed, and takes no prompt with a resource in it.
+                steps.as_object_mut().unwrap().remove("prompt");
+                let is_listed = |call: &Value| call[0] != "capability" && call[0] != "unknown";
+                steps["calls"].as_array_mut().unwrap().retain(is_listed);
+            }
+            started.push(stand.start(client, kind, *way, steps));
+        }
+    }
+    started.into_iter().for_each(Started::check);
 }

@@ -35,13 +35,13 @@ pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// A data folder with an administrator and an agent in it.
-pub(super) struct Home {
+struct Home {
     folder: TempDir,
     made: Value,
 }
 
 impl Home {
-    pub fn make() -> Self {
+    fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut init = command(program("svc"));
         init.args(["init", "--json", "--data"]).arg(folder.path().join("data"));
@@ -50,7 +50,7 @@ impl Home {
         Self { folder, made: serde_json::from_slice(&output.stdout).unwrap() }
     }
 
-    pub fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
@@ -59,12 +59,12 @@ impl Home {
     }
 
     /// The secret of the token called `token`.
-    pub fn secret(&self, token: &str) -> &str {
+    fn secret(&self, token: &str) -> &str {
         self.made[token]["secret"].as_str().unwrap()
     }
 
     /// A server of the folder, and its address.
-    pub fn served(&self) -> (Stopped, String) {
+    fn served(&self) -> (Stopped, String) {
         let mut serve = command(program("svc-http"));
         serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.data()).stdout(Stdio::piped());
         let mut server = Stopped(serve.spawn().unwrap());
