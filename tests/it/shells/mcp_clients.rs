@@ -286,3 +286,54 @@ fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
     }
     started.into_iter().for_each(Started::check);
 }
+
+/// What the Inspector's command line comes to, of whoever has a server to look at.
+#[test]
+fn the_inspector_finds_no_error_and_shows_every_refusal() {
+    const INSPECTOR: &str = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
+    let stand = Stand::make();
+    let home = tempfile::tempdir().unwrap();
+    let founders = &stand.site.founders;
+    let nobody = "thread_id=00000000-0000-7000-8000-000000000000";
+    let wanted = format!("thread_id={}", stand.wanted);
+    // A result with `isError` ends the program with 5, an error of the protocol with 1.
+    for (token, arguments, code, said) in [
+        (&founders.admin, &["tools/list", "--strict"][..], 0, "0 errors"),
+        (&founders.agent, &["tools/list", "--strict", "--protocol-era", "modern"], 0, "0 errors"),
+        (&founders.agent, &["tools/call", "--tool-name", "whoami"], 0, "worker"),
+        (&founders.agent, &["tools/call", "--tool-name", "get_thread", "--tool-arg", nobody], 5, "not-found"),
+        (
+            &founders.agent,
+            &["tools/call", "--tool-name", "claim_thread", "--tool-arg", &wanted],
+            1,
+            "footprint",
+        ),
+        (&founders.agent, &["resources/list"], 0, "svc://workspaces/"),
+        (&founders.agent, &["prompts/list"], 0, "start_work"),
+    ] {
+        for way in WAYS {
+            let Some(mut inspector) = node(INSPECTOR) else { return };
+            inspector.env("HOME", home.path()).arg("--cli");
+            match way {
+                Way::Http(path) => {
+                    inspector.arg(format!("http://{}{path}", stand.server.address()));
+                    inspector.args([
+                        "--transport",
+                        "http",
+                        "--header",
+                        &format!("Authorization: Bearer {token}"),
+                    ]);
+                }
+                Way::Pipe => {
+                    inspector.arg(program("svc")).args(["mcp-stdio", "--data"]).arg(stand.site.path());
+                    inspector.args(["-e", &format!("SVC_TOKEN={token}")]);
+                }
+            }
+            let output = inspector.arg("--method").args(arguments).output().unwrap();
+            let told =
+                [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told:?}");
+            assert!(told.concat().contains(said), "{arguments:?}: {told:?}");
+        }
+    }
+}
