@@ -287,6 +287,18 @@ fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
     started.into_iter().for_each(Started::check);
 }
 
+#[test]
+fn the_client_of_rmcp_reads_every_refusal_over_http_and_pipes() {
+    let stand = Stand::make();
+    let mut started = Vec::new();
+    for kind in ["rmcp", "rmcp-legacy"] {
+        for way in WAYS {
+            started.push(stand.start(command(program("mcp-client")), kind, way, stand.steps()));
+        }
+    }
+    started.into_iter().for_each(Started::check);
+}
+
 /// What the Inspector's command line comes to, of whoever has a server to look at.
 #[test]
 fn the_inspector_finds_no_error_and_shows_every_refusal() {
