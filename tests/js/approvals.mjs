@@ -1,8 +1,12 @@
-// Chromium with a person before the page of an approval, and with a host around its card.
+// Chromium with a person before the page of an approval, and with hosts around its card: one that shows what
+// the card sends, and one that is made of what is not ours.
 //
 // Each line read is a command, and each line printed its result, all in JSON.
 
+import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { getToolUiResourceUri, RESOURCE_MIME_TYPE } from "@modelcontextprotocol/ext-apps/app-bridge";
 import { chromium } from "playwright-core";
 
 const print = (result) => process.stdout.write(`${JSON.stringify(result)}\n`);
@@ -113,7 +117,78 @@ async function asked() {
   return page.evaluate(() => window.asked);
 }
 
-const commands = { open, press, forget, card, answering, asked };
+// The page of a host, which loads packages of npm as they are.
+const HOST = "http://host.test/";
+const MODULES = new URL("node_modules/", import.meta.url);
+const IMPORTS = {
+  "@modelcontextprotocol/client": "/@modelcontextprotocol/client/dist/index.mjs",
+  "@modelcontextprotocol/client/_shims": "/@modelcontextprotocol/client/dist/shimsBrowser.mjs",
+  "@modelcontextprotocol/core": "/@modelcontextprotocol/core/dist/index.mjs",
+  "@modelcontextprotocol/core/internal": "/@modelcontextprotocol/core/dist/internal.mjs",
+  "@modelcontextprotocol/ext-apps/app-bridge": "/@modelcontextprotocol/ext-apps/dist/src/app-bridge.js",
+  eventsource: "/eventsource/dist/index.js",
+  "eventsource-parser": "/eventsource-parser/dist/index.js",
+  "eventsource-parser/stream": "/eventsource-parser/dist/stream.js",
+  "pkce-challenge": "/pkce-challenge/dist/index.browser.js",
+  "zod/v4": "/zod/v4/index.js",
+};
+await context.route(`${HOST}**`, async (route) => {
+  const { pathname } = new URL(route.request().url());
+  if (pathname === "/") {
+    const body = `<!doctype html><script type="importmap">${JSON.stringify({ imports: IMPORTS })}</script>`;
+    return route.fulfill({ contentType: "text/html", body });
+  }
+  return route.fulfill({ contentType: "text/javascript", body: await readFile(new URL(`.${pathname}`, MODULES)) });
+});
+let client;
+await context.exposeFunction("callTool", (params) => client.callTool(params));
+
+// Shows the card of a tool's result as a client does: the result and the card come from the service, and the
+// bridge of the package for cards is between the card and the service.
+async function bridge({ url, token, tool, arguments: args }) {
+  const own = { name: "host", version: "1" };
+  const extensions = { "io.modelcontextprotocol/ui": { mimeTypes: [RESOURCE_MIME_TYPE] } };
+  client = new Client(own, { capabilities: { extensions }, versionNegotiation: { mode: { pin: "2026-07-28" } } });
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+  const { tools } = await client.listTools();
+  const uri = getToolUiResourceUri(tools.find(({ name }) => name === tool));
+  const { contents } = await client.readResource({ uri });
+  const result = await client.callTool({ name: tool, arguments: args });
+  errors = [];
+  await page.goto(HOST);
+  await page.evaluate(
+    async ({ own, html, args, result }) => {
+      const { AppBridge, PostMessageTransport } = await import("@modelcontextprotocol/ext-apps/app-bridge");
+      const frame = document.createElement("iframe");
+      frame.sandbox = "allow-scripts";
+      document.body.append(frame);
+      const bridge = new AppBridge(null, own, { openLinks: {}, serverTools: {} });
+      window.opened = [];
+      bridge.oncalltool = (params) => window.callTool(params);
+      bridge.onopenlink = async ({ url }) => {
+        window.opened.push(url);
+        return {};
+      };
+      bridge.oninitialized = async () => {
+        await bridge.sendToolInput({ arguments: args });
+        await bridge.sendToolResult(result);
+      };
+      await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
+      frame.srcdoc = html;
+    },
+    { own, html: contents[0].text, args, result },
+  );
+  shown = await (await page.waitForSelector("iframe")).contentFrame();
+  return { uri, ...(await look()) };
+}
+
+// The links that the card has asked its host to open.
+async function opened() {
+  return page.evaluate(() => window.opened);
+}
+
+const commands = { open, press, forget, card, answering, asked, bridge, opened };
 for await (const line of createInterface({ input: process.stdin })) {
   const { command, ...input } = JSON.parse(line);
   print(await commands[command](input));

@@ -142,3 +142,40 @@ fn a_card_decides_by_its_host_and_opens_the_link() {
         (&json!("ui/initialize"), &json!("2026-01-26"))
     );
 }
+
+#[test]
+fn a_card_decides_and_opens_the_link_by_a_bridge_that_is_not_ours() {
+    let Some(mut browser) = Browser::start() else { return skipped("a browser", "SVC_TEST_CHROMIUM") };
+    let site = Site::found(Engine::Sqlite);
+    let server = site.serve(&[]);
+    let founders = &site.founders;
+    let (admin, agent) = (server.caller(&founders.admin), server.caller(&founders.agent));
+    let channels = format!("/workspaces/{}/channels", founders.workspace_id);
+    let channel = text(&admin.post(&channels, json!({"name": "work"}))["id"]);
+    let thread = admin.post(&format!("/channels/{channel}/threads"), json!({"title": "the old tables"}));
+    let gates = format!("/threads/{}/approval-gates", text(&thread["id"]));
+    let gate = text(&agent.post(&gates, json!({"question": QUESTION}))["id"]);
+    let state = || text(&admin.get(&format!("/approval-gates/{gate}"))["state"]);
+    let accept_in = |browser: &mut Browser, token: &str| {
+        let url = format!("http://{}/mcp", server.address());
+        let arguments = json!({"gate_id": gate});
+        let call = json!({"url": url, "token": token, "tool": "get_approval_gate", "arguments": arguments});
+        let shown = browser.run("bridge", call);
+        assert_eq!(shown["uri"], "ui://svc/approval-card.html");
+        assert_eq!((&shown["buttons"], &shown["images"]), (&json!(["accept", "decline"]), &json!(0)));
+        assert!(shown["text"].as_str().unwrap().contains(QUESTION), "{shown:#}");
+        let pressed = browser.press("accept", None);
+        assert_eq!(pressed["errors"], json!([]), "{pressed:#}");
+        pressed
+    };
+
+    // The agent may not decide: its card has the link for a person.
+    let left = accept_in(&mut browser, &founders.agent);
+    assert_eq!((&left["buttons"], &*state()), (&json!(["open"]), "pending"), "{left:#}");
+    browser.press("open", None);
+    let opened = browser.run("opened", json!({}));
+    let link = format!("http://{}/ui/approvals/", server.address());
+    assert!(opened[0].as_str().unwrap().starts_with(&link), "{opened}");
+    let accepted = accept_in(&mut browser, &founders.admin);
+    assert_eq!((&accepted["buttons"], &*state()), (&json!([]), "accepted"), "{accepted:#}");
+}
