@@ -74,7 +74,7 @@ codes! {
         "Correct the fields that the detail names.";
     /// No credential came with the request, or it is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
-        "Send a live token as `Authorization: Bearer`.";
+        "Use a token that is live; over HTTP it is sent as `Authorization: Bearer`.";
     /// The credential is valid, but lacks a capability that the operation needs and the detail names.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
         "Use a token with the capability, or ask a holder of `token:admin` for one.";

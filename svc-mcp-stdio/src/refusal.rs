@@ -100,12 +100,15 @@ impl Refusal {
     }
 
     /// Returns the error of a request whose result cannot carry a problem.
+    ///
+    /// Many clients show the message of an error and nothing of its data, so it says what to do as well.
     pub fn of(error: Error) -> Self {
         let code = match mcp::error_form(error.code()) {
             ErrorForm::Error(code) => code,
             ErrorForm::Result => i32::from(error.code().status()),
         };
-        let refusal = Self::new(Fault::Refused(error.code()), error.detail().to_owned());
+        let message = format!("{}. {}", error.detail(), error.code().next());
+        let refusal = Self::new(Fault::Refused(error.code()), message);
         Self { code, data: Some(json!(error.problem())), error: Some(Box::new(error)), ..refusal }
     }
 

@@ -194,6 +194,7 @@ impl Started {
     }
 }
 
+/// Checks what the steps of a client came to.
 fn check(who: &str, outcomes: &Value) {
     let result = |name: &str| {
         let result = &outcomes[name]["result"];
@@ -217,7 +218,7 @@ fn check(who: &str, outcomes: &Value) {
         assert_eq!(refusal["isError"], true, "{who}: {name}: {refusal}");
         assert!(text.contains(said), "{who}: {name}: {text}");
     }
-    for (name, code, said) in [("conflict", -32009, "footprint"), ("unknown", -32602, "no_such_tool")] {
+    for (name, code, said) in [("conflict", -32009, "wait_for_ready"), ("unknown", -32602, "no_such_tool")] {
         let Some(error) = outcomes.get(name) else { continue };
         assert_eq!(error["code"], code, "{who}: {name}: {error}");
         assert!(error["thrown"].as_str().unwrap().contains(said), "{who}: {name}: {error}");
@@ -318,7 +319,7 @@ fn the_inspector_finds_no_error_and_shows_every_refusal() {
             &founders.agent,
             &["tools/call", "--tool-name", "claim_thread", "--tool-arg", &wanted],
             1,
-            "footprint",
+            "wait_for_ready",
         ),
         (&founders.agent, &["resources/list"], 0, "svc://workspaces/"),
         (&founders.agent, &["prompts/list"], 0, "start_work"),
