@@ -18,9 +18,16 @@ use crate::schema;
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
-/// The member of an event whose content was hashed, and what a lean one lacks of it.
+/// The member of an event whose content was hashed, and what a lean one lacks of it, besides what is null.
 const PAYLOAD: &str = "payload";
 const OF_PAYLOAD: &[&str] = &["$chain", "$type", "sealed"];
+
+/// The member of a payload that says who acted, and for whom.
+const ATTRIBUTION: &str = "attribution";
+const ACTOR: &str = "actor_id";
+const SUBJECT: &str = "subject_id";
+/// The member of a payload that says who wrote what it is about.
+const AUTHOR: &str = "author_id";
 
 /// The member of a list that it always has.
 const ITEMS: &str = "items";
@@ -77,12 +84,7 @@ impl Lean {
                 }
                 members.get(name).unwrap_or(&Self::Verbatim).write(value, named, false, out)
             }),
-            Self::Payload if full.get().starts_with('{') => object(full, out, |name, value, out| {
-                if !OF_PAYLOAD.contains(&name) {
-                    out.extend_from_slice(value.get().as_bytes());
-                }
-                Ok(())
-            }),
+            Self::Payload if full.get().starts_with('{') => payload(full, out),
             Self::List(items) if full.get().starts_with('[') => {
                 let values: Vec<&RawValue> = parse(full)?;
                 out.push(b'[');
@@ -123,6 +125,41 @@ impl Lean {
 fn says_nothing(name: &str, value: &RawValue) -> bool {
     let is_empty = matches!(value.get(), "null" | "false" | "\"\"" | "[]" | "{}");
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
+}
+
+/// Writes a payload without who acted for itself, if that is the author whom it names.
+fn payload(full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
+    let Members(members) = parse(full)?;
+    let author = member(&members, AUTHOR);
+    object(full, out, |name, value, out| {
+        if name == ATTRIBUTION {
+            return attribution(value, author, out);
+        }
+        if !OF_PAYLOAD.contains(&name) && value.get() != "null" {
+            out.extend_from_slice(value.get().as_bytes());
+        }
+        Ok(())
+    })
+}
+
+/// Writes who acted, unless that is the author, and for whom, if that is somebody else.
+fn attribution(full: &RawValue, author: Option<&str>, out: &mut Vec<u8>) -> Result<()> {
+    let Members(members) = parse(full)?;
+    let (actor, subject) = (member(&members, ACTOR), member(&members, SUBJECT));
+    if author.is_some() && [actor, subject] == [author; 2] {
+        return Ok(());
+    }
+    object(full, out, |name, value, out| {
+        let is_repeated = name == SUBJECT && subject == actor;
+        if value.get() != "null" && !is_repeated {
+            out.extend_from_slice(value.get().as_bytes());
+        }
+        Ok(())
+    })
+}
+
+fn member<'a>(members: &[(String, &'a RawValue)], name: &str) -> Option<&'a str> {
+    members.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
 /// Writes the members of an object for which `write` writes a value that is not empty.
@@ -219,7 +256,8 @@ mod tests {
         let row = json!({
             "id": "a", "channel_id": "c", "workspace_id": "w", "owner": null, "closed": false, "tags": [],
             "result": own, "holder": {"member_id": null},
-            "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false},
+            "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false, "owner": null,
+                        "attribution": {"actor_id": null, "subject_id": null}},
         });
         let full = json!({"items": [row], "next_cursor": null}).to_string();
         let lean = Lean::of(&schema::inlined_output(schema::of::<Page<Row>>));
@@ -230,5 +268,20 @@ mod tests {
         assert_eq!(answer, wanted);
         let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &Map::new()).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
+    }
+    #[test]
+    fn who_acted_is_said_once() {
+        let lean = Lean::of(&schema::inlined_output(schema::of::<Row>));
+        let of = |author: Value, actor: &str, subject: &str| {
+            let attribution = json!({"actor_id": actor, "subject_id": subject});
+            let full = json!({"payload": {"author_id": author, "attribution": attribution}}).to_string();
+            let answer: Value =
+                serde_json::from_slice(&lean.answer(full.as_bytes(), &Map::new()).unwrap()).unwrap();
+            answer["payload"]["attribution"].clone()
+        };
+        assert_eq!(of(json!("a"), "a", "a"), Value::Null);
+        assert_eq!(of(Value::Null, "a", "a"), json!({"actor_id": "a"}));
+        assert_eq!(of(json!("b"), "a", "a"), json!({"actor_id": "a"}));
+        assert_eq!(of(json!("b"), "a", "b"), json!({"actor_id": "a", "subject_id": "b"}));
     }
 }
