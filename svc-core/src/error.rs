@@ -77,7 +77,7 @@ codes! {
         "Use a token that is live; over HTTP it is sent as `Authorization: Bearer`.";
     /// The credential is valid, but lacks a capability that the operation needs and the detail names.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
-        "Use a token with the capability, or ask a holder of `token:admin` for one.";
+        "Use a token with the capability, or ask a holder of `token:admin` for one; `whoami` lists yours.";
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
         "Leave the change to someone who may make it; the detail says who, where that is known.";
@@ -120,10 +120,10 @@ codes! {
         "Do without it, or ask the operator to set the variable that the detail names.";
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
-        "Stop working on the thread, or claim the thread again.";
+        "Stop working on the thread, or claim it again with `claim_thread`.";
     /// Another member, or nobody, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
-        "Claim the thread if nobody holds a claim on it, or leave the thread to the holder.";
+        "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";

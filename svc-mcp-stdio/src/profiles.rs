@@ -52,6 +52,7 @@ const WORKER: &[&str] = &[
     "list_channels",
     "list_messages",
     "list_workspace_threads",
+    "mark_mentions_read",
     "post_message",
     "release_claim",
     "renew_claim",
@@ -81,6 +82,7 @@ const REVIEWER: &[&str] = &[
     "list_thread_events",
     "list_thread_results",
     "list_workspace_threads",
+    "mark_mentions_read",
     "post_message",
     "relate_message",
     "resolve_finding",
@@ -96,14 +98,13 @@ const REVIEWER: &[&str] = &[
 const WORKER_INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
 You take up tasks and hand in results.\n\
-1. `claim_next_workspace_thread` with `acknowledge` and `include_context` claims the next task that you can \
-do and returns its brief with a lease. If it returns nothing, `wait_for_ready` waits until there is work.\n\
+1. `claim_next_workspace_thread` with `acknowledge` and `include_context` gives you the next task, its brief \
+and a lease. If there is none, `wait_for_ready` waits until there is.\n\
 2. While you work, call `renew_claim` before the lease expires: a lapsed claim goes to somebody else. Say \
-what you are doing with `post_message`, and split work up with `create_child_thread`.\n\
+what you are doing with `post_message`. If the work is large, `create_child_thread` splits it up.\n\
 3. `set_thread_result` with the `action` \"start_review\" hands in the outcome. If you cannot finish, call \
 `release_claim`, or `hand_off_claim` to a member.\n\
-Always send the `claim_lease_id` that your claim returned. An error says what was rejected, with a stable \
-code in brackets, why, and what to do.";
+Always send the `claim_lease_id` that your claim returned. An error says what was wrong and what to do.";
 
 const REVIEWER_INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
@@ -111,10 +112,11 @@ You look over what others have done.\n\
 1. `get_workspace_context` lists the reviews and approvals that wait for you.\n\
 2. `get_thread_context` returns the task and what was said about it, `get_thread_result` its outcome. Read \
 both before you judge.\n\
-3. `submit_review` records your verdict with findings, `resolve_finding` settles one, and `set_land_gate` \
-says whether a change may land. `get_review_status` tells what is still missing.\n\
+3. `submit_review` records your verdict with findings. If a finding was dealt with, `resolve_finding` \
+settles it; if a change is to land, `set_land_gate` says whether it may. `get_review_status` tells what is \
+still missing. `transition_thread` then closes the thread, or returns it to open.\n\
 4. `approval_decide` decides what an agent has asked for by an approval gate.\n\
-An error says what was rejected, with a stable code in brackets, why, and what to do.";
+An error says what was wrong and what to do.";
 
 #[cfg(test)]
 mod tests {

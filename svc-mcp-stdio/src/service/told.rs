@@ -37,11 +37,23 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     Answered::raw(members)
 }
 
-/// Returns what to do about an empty output.
+/// The output of a wait whose time is over.
+pub(super) const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
+
+/// Returns what to do next, where a client that knows only the tools could not tell.
 fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     match tool {
         "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {
-            Some("Nothing is there to claim now. wait_for_ready waits until there is.")
+            Some("Nothing is there to claim now. `wait_for_ready` waits until there is.")
+        }
+        "claim_next_thread" | "claim_next_workspace_thread" | "claim_thread" => Some(
+            "The thread is yours until `assignment_expires_at`: call `renew_claim` before that. \
+             `get_thread_context` has its brief, `set_thread_result` hands your work in.",
+        ),
+        _ if output == TIMED_OUT => Some("Nothing has come yet. Call it again: waiting again loses nothing."),
+        "wait_for_ready" => Some("It is not reserved for you: `claim_thread` takes it."),
+        "set_thread_result" => {
+            Some("Your claim has ended. `claim_next_workspace_thread` gives you the next task.")
         }
         _ => None,
     }

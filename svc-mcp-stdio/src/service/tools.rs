@@ -27,9 +27,6 @@ const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How long that is.
 const FIRST: Duration = Duration::from_secs(8);
 
-/// The output of a wait that ends before its time.
-const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
-
 impl ServiceOffer {
     pub(super) async fn call_tool(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
         let entry = self.catalogue().entry(&call.name).filter(|entry| asked.view.shows(&entry.operation));
@@ -82,7 +79,7 @@ impl ServiceOffer {
         let asking = principal.request(&self.service, &entry.operation, &input);
         let outcome = tokio::select! {
             outcome = asking => outcome,
-            () = principal.deadline_passed(), if entry.waits() => return Ok(TIMED_OUT.to_vec()),
+            () = principal.deadline_passed(), if entry.waits() => return Ok(told::TIMED_OUT.to_vec()),
         };
         principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
         outcome?.body()
