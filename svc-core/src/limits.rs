@@ -304,7 +304,7 @@ pub const CONTEXT_TERMS: usize = 100;
 /// Bytes of a thread's context pack in which terms of the glossary are looked for.
 pub const CONTEXT_TERMS_BYTES: usize = 262_144;
 /// Messages in a thread's context pack.
-pub const CONTEXT_MESSAGES: i64 = 50;
+pub const CONTEXT_MESSAGES: i64 = 30;
 
 /// Shortest claim lease, in seconds.
 pub const LEASE_MIN_SECS: i64 = 1;

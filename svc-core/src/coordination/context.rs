@@ -50,7 +50,7 @@ pub(in crate::coordination) struct ThreadContext {
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
     memory_blocks: Vec<AttachedBlock>,
-    /// The last 50 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
+    /// The last 30 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
     /// review is one of them.
     messages: Vec<ContextMessage>,
     /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
