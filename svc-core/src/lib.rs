@@ -147,10 +147,12 @@
 //!    [`op::idempotent`], [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
 //!    [`op::looked`] (after a read that does what takes long), [`op::write_in_steps`] (adds something after
 //!    bounded steps), [`op::destructive_in_steps`], [`op::write_recording_refusals`] (adds something, and a
-//!    refusal may leave an event). It has a title, a path, the capability that [`capability`] says, an
-//!    example that succeeds, and the codes that it can fail with beside those of every operation
-//!    ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes, and some test has
-//!    to see each of them: a whole `tests/run` fails otherwise. [`op::Operation`] has the other settings.
+//!    refusal may leave an event). It has a title, when a model uses it, a path, the capability that
+//!    [`capability`] says, an example that succeeds, and the codes that it can fail with beside those of
+//!    every operation ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes,
+//!    and some test has to see each of them: a whole `tests/run` fails otherwise. A model is shown the second
+//!    paragraph of the doc comment, and the first one of each field's; later ones are for people.
+//!    [`op::Operation`] has the other settings.
 //! 4. A new column or table is a migration of the next number, in `migrations/sqlite` and
 //!    `migrations/postgres` under one name, and a line in `store/migrate.rs`; one that was released is never
 //!    changed. Times are `bigint`, in microseconds. The column is a field of its struct and a name in that

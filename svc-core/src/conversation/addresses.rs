@@ -22,6 +22,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("resolve_uri", resolve_uri)
                 .title("Find what an address names")
+                .when(
+                    "Use to see what an address or a citation names, and whether the cited text is still \
+                     what is said.",
+                )
                 .get("/resolve")
                 .needs(&[WorkspaceRead])
                 .example(|w| {

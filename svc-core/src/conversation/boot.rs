@@ -30,11 +30,16 @@ pub(crate) fn feature() -> Feature {
                 read("get_channel_boot", get_channel_boot)
                     .quick()
                     .title("Read what to know on arrival in a channel")
+                    .when(
+                        "Use when you arrive in a channel: returns what its members want you to know. \
+                         `get_thread_context` includes it.",
+                    )
                     .get("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"channel_id": w.id("channel")})),
                 idempotent("set_channel_boot", set_channel_boot)
                     .title("Set what to know on arrival in a channel")
+                    .when("Use to set what agents read when they arrive in a channel.")
                     .put("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])

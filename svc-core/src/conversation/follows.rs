@@ -38,6 +38,10 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("follow", follow)
             .title("Follow a thread, a channel or a member")
+            .when(
+                "Use to count what others post in a thread or channel, or a member posts, as unread for \
+                 you; `list_follows` has it.",
+            )
             .put("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
             .personal()
@@ -45,6 +49,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("channel")})),
         destructive("unfollow", unfollow)
             .title("Stop following")
+            .when("Use when what is posted somewhere is not to count as unread for you any more.")
             .reversible()
             .delete("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
@@ -53,6 +58,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("followed_channel")})),
         read("list_follows", list_follows)
             .title("List what you follow")
+            .when("Use to see what is new in what you follow; what is meant for you is in `list_inbox`.")
             .detailed()
             .get("/me/follows")
             .needs(&[WorkspaceRead])

@@ -35,12 +35,14 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_glossary", list_glossary)
                     .title("List the terms of a workspace")
+                    .when("Use to learn what the workspace's terms mean.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/glossary")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("set_glossary_term", set_glossary_term)
                     .title("Set the definition of a term")
+                    .when("Use to say what a term means in this workspace.")
                     .put("/workspaces/{workspace_id}/glossary/{term}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -50,6 +52,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("delete_glossary_term", delete_glossary_term)
                     .title("Delete a term")
+                    .when("Use to remove a term from the glossary.")
                     .delete("/workspaces/{workspace_id}/glossary/{term}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::NotFound, Code::LegalHold])

@@ -28,6 +28,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("send_heartbeat", send_heartbeat)
                     .title("Say that you are there")
+                    .when(
+                        "Use to say that you are there and what you do, when you call nothing else for \
+                         long.",
+                    )
                     .post("/me/presence")
                     .needs(&[WorkspaceRead])
                     .unaudited_if_unchanged()
@@ -36,6 +40,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_presence", list_presence)
                     .title("List who is online")
+                    .when("Use to see who is online now, and what they do.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/presence")
                     .needs(&[WorkspaceRead])

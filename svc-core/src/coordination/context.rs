@@ -67,10 +67,12 @@ pub(in crate::coordination) struct ThreadContext {
 
 /// Returns what you need to take up a thread.
 ///
-/// That is the thread itself, the transitions that you could make now, what would keep you from claiming it
-/// and anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's
-/// memory blocks, its last messages, what is pinned in its channel, and its notices. Once you have read it,
-/// `since` leaves out the messages and notices that you have; the rest is as it is now.
+/// Once you have read it, `since` leaves out the messages and notices that you have; the rest is as it is
+/// now.
+///
+/// It is the thread itself, the transitions that you could make now, what would keep you from claiming it and
+/// anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's memory
+/// blocks, its last messages, what is pinned in its channel, and its notices.
 ///
 /// Fails with 409 `must_refetch` if the log no longer has all that follows `since`: ask without it.
 #[derive(Deserialize, JsonSchema)]

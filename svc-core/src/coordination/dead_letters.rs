@@ -30,12 +30,17 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_dead_letters", list_dead_letters)
                     .title("List the dead letters of a workspace")
+                    .when(
+                        "Use to find the threads that are not given out any more because their budget is \
+                         spent, oldest first.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/dead-letters")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("requeue_dead_letter", requeue_dead_letter)
                     .title("Requeue a dead letter")
+                    .when("Use to give out a thread of `list_dead_letters` again: its attempts count anew.")
                     .post("/workspaces/{workspace_id}/dead-letters/{dead_letter_id}/requeue")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::BudgetExhausted])

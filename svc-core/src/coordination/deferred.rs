@@ -32,6 +32,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("list_deferred_threads", list_deferred_threads)
                 .title("List the threads that something is in the way of")
+                .when(
+                    "Use to see why open threads are not given out: returns those that something is in the \
+                     way of, and what.",
+                )
                 .detailed()
                 .get("/workspaces/{workspace_id}/deferred")
                 .needs(&[WorkspaceRead])

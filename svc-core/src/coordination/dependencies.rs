@@ -35,6 +35,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("add_thread_dependency", add_thread_dependency)
                     .title("Make a thread wait for another")
+                    .when(
+                        "Use when a thread must wait for another one; for new threads, `depends_on` of \
+                         `create_thread` does it at once.",
+                    )
                     .put("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState, Code::DependencyCycle, Code::NotVisibleToAll])
@@ -43,6 +47,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Make a thread no longer wait for another")
+                    .when("Use when a thread need not wait for another one any more.")
                     .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
@@ -52,6 +57,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_thread_dependencies", list_thread_dependencies)
                     .title("List what a thread waits for")
+                    .when("Use to see what a thread waits for, finished or not.")
                     .get("/threads/{thread_id}/dependencies")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("blocked_thread")})),
@@ -114,8 +120,9 @@ impl Event for ThreadReady {
 
 /// Makes a thread wait for another one, and returns the waiting thread.
 ///
-/// It cannot be claimed until the other one is closed or cancelled; a live claim goes on. The two may be in
-/// different channels of the workspace. Adding a dependency again changes nothing.
+/// It cannot be claimed until the other one is closed or cancelled; a live claim goes on.
+///
+/// The two may be in different channels of the workspace. Adding a dependency again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the waiting thread is finished, if it waits for 100 threads already, if
 /// 1000 threads wait for the other one, or if 5000 threads wait for the waiting one and the other one waits

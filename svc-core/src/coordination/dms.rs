@@ -38,24 +38,28 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("open_dm", open_dm)
             .title("Open a direct message")
+            .when("Use to talk to certain members alone: finds or makes the direct message of you and them.")
             .post("/workspaces/{workspace_id}/dms")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent")]})),
         read("list_dms", list_dms)
             .title("List your direct messages")
+            .when("Use to find your direct messages; `open_dm` finds the one with certain members.")
             .detailed()
             .get("/workspaces/{workspace_id}/dms")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
         idempotent("add_dm_participant", add_dm_participant)
             .title("Add a member to a direct message")
+            .when("Use to let one more member into a direct message of several; `open_dm` begins one.")
             .put("/dms/{channel_id}/participants/{member_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
         destructive("leave_dm", leave_dm)
             .title("Leave a direct message")
+            .when("Use to leave a direct message that was opened for more than two.")
             .reversible()
             .delete("/dms/{channel_id}/participants/me")
             .needs(&[MessagePost])

@@ -30,6 +30,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_thread_footprint", set_thread_footprint)
                     .title("Set a thread's footprint")
+                    .when(
+                        "Use before work on files or resources that others may touch too, to say what the \
+                         thread will touch.",
+                    )
                     .put("/threads/{thread_id}/footprint")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState, Code::FootprintConflict])
@@ -43,11 +47,16 @@ pub(crate) fn feature() -> Feature {
                 read("get_thread_footprint", get_thread_footprint)
                     .quick()
                     .title("Read a thread's footprint")
+                    .when("Use to see what a thread will touch; `check_footprint` says what is in its way.")
                     .get("/threads/{thread_id}/footprint")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 read("check_footprint", check_footprint)
                     .title("Check what a footprint conflicts with")
+                    .when(
+                        "Use before you claim a thread or set a footprint, to see what would be in its \
+                         way; nothing is changed.",
+                    )
                     .post("/workspaces/{workspace_id}/footprint-check")
                     .needs(&[WorkspaceRead])
                     .example(|w| {
@@ -85,9 +94,11 @@ impl Event for ThreadFootprintChanged<'_> {
 
 /// Sets what a thread will touch, and returns the footprint as it is stored.
 ///
-/// Paths are from the root of the repository and are normalised; an empty list of items clears the footprint.
-/// On a thread without a live claim it is stored whatever it overlaps; the thread is then given out once
-/// nothing is in the way.
+/// A path is from the root of the repository and stands for all below it, a glob for its text before the
+/// first of `*`, `?`, `[`, `{`. A slot is a resource of the workspace, whatever the repository.
+///
+/// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim it is
+/// stored whatever it overlaps; the thread is then given out once nothing is in the way.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
 /// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
@@ -147,10 +158,11 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 /// Returns what is in the way of a footprint, or of a thread because of its footprint; nothing is changed.
 ///
 /// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
-/// own claim does not count. Nothing is in the way of neither. At most 1000 conflicts are returned.
+/// own claim does not count.
 ///
-/// Claims on threads that you may not see are in the way like others. Of each you learn which of the items
-/// conflict with it, who holds it and when it lapses, but not its thread.
+/// Nothing is in the way of neither. At most 1000 conflicts are returned. Claims on threads that you may not
+/// see are in the way like others. Of each you learn which of the items conflict with it, who holds it and
+/// when it lapses, but not its thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
@@ -158,7 +170,7 @@ struct CheckFootprint {
     workspace_id: Here,
     /// The thread.
     thread_id: Option<ThreadId>,
-    /// The footprint. Default: that of the thread.
+    /// The footprint, as `set_thread_footprint` takes it. Default: that of the thread.
     footprint: Option<Footprint>,
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 destructive(FREEZE_MEMBER, freeze_member)
                     .title("Freeze a member")
+                    .when("Use to stop a member at once, so that it only reads.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .alias("/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -40,6 +41,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 idempotent(UNFREEZE_MEMBER, unfreeze_member)
                     .title("Unfreeze a member")
+                    .when("Use to let a frozen member work again.")
                     .delete("/members/{member_id}/freeze")
                     .alias("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -48,6 +50,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_frozen_members", list_frozen_members)
                     .title("List the frozen members of a workspace")
+                    .when("Use to see which members are frozen.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/frozen-members")
                     .needs(&[TokenAdmin])
@@ -101,8 +104,9 @@ impl Event for MemberUnfrozen {
 ///
 /// Its claims end at once, and the time worked under them is charged. From then on each of its changes fails
 /// with 403 `member-frozen`, also those that it makes for others as a delegate and those that delegates make
-/// for it, until it is unfrozen. Its tokens stay valid for reading. Freezing it again changes nothing, not
-/// even the reason.
+/// for it, until it is unfrozen.
+///
+/// Its tokens stay valid for reading. Freezing it again changes nothing, not even the reason.
 ///
 /// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds
 /// a token that reaches beyond the workspace and you do not reach as far.

@@ -29,6 +29,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("get_workspace_occupancy", get_workspace_occupancy)
                 .title("Read who works in a workspace and what waits")
+                .when(
+                    "Use to see who works and who is idle, which slots and repositories are taken, and how \
+                     many threads wait.",
+                )
                 .get("/workspaces/{workspace_id}/occupancy")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"workspace_id": w.id("workspace")})),

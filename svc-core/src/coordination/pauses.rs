@@ -30,6 +30,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("pause_repo", pause_repo)
                     .title("Pause a repository")
+                    .when(
+                        "Use to stop new claims on a repository, such as before a release; `resume_repo` \
+                         ends it.",
+                    )
                     .put("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::WrongState])
@@ -39,6 +43,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("resume_repo", resume_repo)
                     .title("Resume a paused repository")
+                    .when("Use to let threads on a paused repository be claimed again.")
                     .reversible()
                     .delete("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -46,6 +51,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
                 read("list_repo_pauses", list_repo_pauses)
                     .title("List the paused repositories of a workspace")
+                    .when("Use to see which repositories are paused, and why.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[WorkspaceRead])

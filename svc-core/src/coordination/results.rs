@@ -44,6 +44,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 prepared("set_thread_result", Effect::Write, stored_form, set_thread_result)
                     .title("Set a thread's result")
+                    .when(
+                        "Use to hand in what you did on the thread whose claim you hold; that ends the \
+                         claim. If you cannot finish use `release_claim`.",
+                    )
                     .put("/threads/{thread_id}/result")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState, Code::CloseRefused, Code::StaleClaim, Code::ClaimNotHeld])
@@ -56,12 +60,17 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("get_thread_result", get_thread_result)
                     .title("Read a thread's result")
+                    .when("Use to read what a thread came to; `wait_for_result` waits for it.")
                     .get("/threads/{thread_id}/result")
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::NotFound])
                     .example(|w| json!({"thread_id": w.id("done_thread")})),
                 read("list_thread_results", list_thread_results)
                     .title("List the results of a workspace")
+                    .when(
+                        "Use to see what the threads of the workspace came to; `get_thread_result` has \
+                         that of one.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/results")
                     .needs(&[WorkspaceRead])
@@ -71,6 +80,10 @@ pub(crate) fn feature() -> Feature {
                     }),
                 wait("wait_for_result", wait_for_result)
                     .title("Wait for a thread's result")
+                    .when(
+                        "Use to wait for what a thread comes to, such as a child; `get_thread_result` \
+                         returns at once.",
+                    )
                     .get("/threads/{thread_id}/wait/result")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("done_thread"), "timeout_secs": 1})),
@@ -213,8 +226,8 @@ impl Event for ThreadResultSet<'_> {
 
 /// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
 ///
-/// Your work on the thread is done. The thread stays open, and is not given out again unless it is reopened.
-/// With an `action` it moves on in the same step; if it may not, the result is not set either.
+/// The thread stays open, and is not given out again unless it is reopened. With an `action` it moves on in
+/// the same step; if it may not, the result is not set either.
 ///
 /// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused` with
 /// `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
@@ -228,7 +241,9 @@ struct SetThreadResult {
     ///
     /// Numbers from 2^53 on are rejected: send them as strings.
     result: Map<String, Value>,
-    /// The kind of the result, by which it can be found: `<namespace>.<name>/<n>`, such as `example.port/1`.
+    /// The kind of the result, such as `example.port/1`, by which it can be found.
+    ///
+    /// It is `<namespace>.<name>/<n>`.
     result_kind: Option<ResultKind>,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
@@ -434,8 +449,9 @@ const HORIZON: &str =
 
 /// Waits until a thread has a result that stands, and returns the result.
 ///
-/// If there is one, the call returns at once. A result from before the thread was reopened does not count.
-/// Returns `{"timed_out": true}` when the time is over.
+/// If there is one, the call returns at once. Returns `{"timed_out": true}` when the time is over.
+///
+/// A result from before the thread was reopened does not count.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForResult {

@@ -35,12 +35,20 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_slot_capacity", set_slot_capacity)
                     .title("Set the capacity of a slot")
+                    .when(
+                        "Use to limit how many claims use a shared resource at the same time; \
+                         `clear_slot_capacity` lifts that.",
+                    )
                     .put("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::WrongState])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "gpu", "capacity": 2})),
                 destructive("clear_slot_capacity", clear_slot_capacity)
                     .title("Remove the capacity of a slot")
+                    .when(
+                        "Use when any number of claims may use a slot again; `set_slot_capacity` limits \
+                         them.",
+                    )
                     .reversible()
                     .delete("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
@@ -48,6 +56,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "browser"})),
                 read("list_slots", list_slots)
                     .title("List the slots of a workspace")
+                    .when("Use to see which shared resources are in use, and by which claims.")
                     .get("/workspaces/{workspace_id}/slots")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),

@@ -27,12 +27,21 @@ pub(crate) fn feature() -> Feature {
         vec![
             write_in_steps("claim_next_thread", claim_next_thread)
                 .title("Claim a channel's next thread")
+                .when(
+                    "Use to get your next task from one channel, with its claim; \
+                     `claim_next_workspace_thread` takes it from all. Returns `{}` if there is nothing to \
+                     claim.",
+                )
                 .detailed()
                 .post("/channels/{channel_id}/claim-next")
                 .needs(&[ThreadTransition])
                 .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
             write_in_steps("claim_next_workspace_thread", claim_next_workspace_thread)
                 .title("Claim the workspace's next thread")
+                .when(
+                    "Use to get your next task, with its claim; `claim_thread` takes one that you have \
+                     chosen. Returns `{}` if there is nothing to claim: then use `wait_for_ready`.",
+                )
                 .detailed()
                 .post("/workspaces/{workspace_id}/claim-next")
                 .needs(&[ThreadTransition])
@@ -42,6 +51,10 @@ pub(crate) fn feature() -> Feature {
                 }),
             write("claim_thread", claim_thread)
                 .title("Claim a thread")
+                .when(
+                    "Use to take up a thread that you have chosen; `claim_next_workspace_thread` chooses \
+                     for you.",
+                )
                 .detailed()
                 .post("/threads/{thread_id}/claim")
                 .needs(&[ThreadTransition])
@@ -82,10 +95,11 @@ enum Next {
 
 /// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
 ///
-/// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
-/// that you lack and whose footprint conflicts with nothing. Name its `claim_lease_id` in what you do with
-/// the thread; `pin` refers to the event that made the claim. Acknowledge the claim soon, and renew it before
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
 /// `assignment_expires_at`, or it lapses.
+///
+/// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
+/// that you lack and whose footprint conflicts with nothing. `pin` refers to the event that made the claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
@@ -94,7 +108,7 @@ struct ClaimNextThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    /// Whether to acknowledge the claim, too. Default: false.
     #[serde(default)]
     acknowledge: bool,
     /// Whether to return what `get_thread_context` returns too. Default: false.
@@ -111,6 +125,9 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 
 /// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
 ///
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+///
 /// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
 /// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. It is
 /// returned as by `claim_next_thread`.
@@ -122,7 +139,7 @@ struct ClaimNextWorkspaceThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    /// Whether to acknowledge the claim, too. Default: false.
     #[serde(default)]
     acknowledge: bool,
     /// Whether to return what `get_thread_context` returns too. Default: false.
@@ -174,7 +191,10 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 
 /// Claims a thread and returns it with its claim.
 ///
-/// Name its `claim_lease_id` in what you do with the thread; `pin` refers to the event that made the claim.
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+///
+/// `pin` refers to the event that made the claim.
 ///
 /// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim, even your own (`claimed`),
 /// is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits for another
@@ -188,7 +208,7 @@ struct ClaimThread {
     /// The thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
-    /// Whether to acknowledge the claim too, as `acknowledge_claim` does. Default: false.
+    /// Whether to acknowledge the claim, too. Default: false.
     #[serde(default)]
     acknowledge: bool,
     /// Whether to return what `get_thread_context` returns too. Default: false.

@@ -30,23 +30,36 @@ pub(crate) fn feature() -> Feature {
             read("get_thread", get_thread)
                 .quick()
                 .title("Read a thread")
+                .when(
+                    "Use to look up a thread's state; to take it up, or to read what was said, use \
+                     `get_thread_context`.",
+                )
                 .get("/threads/{thread_id}")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("done_thread")})),
             read("list_threads", list_threads)
                 .title("List a channel's threads")
+                .when(
+                    "Use to look through the threads of one channel; `list_workspace_threads` has those of \
+                     all.",
+                )
                 .detailed()
                 .get("/channels/{channel_id}/threads")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
             read("list_child_threads", list_child_threads)
                 .title("List a thread's children")
+                .when("Use to see how the parts of a thread stand, oldest first.")
                 .detailed()
                 .get("/threads/{thread_id}/children")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
             read("list_workspace_threads", list_workspace_threads)
                 .title("List a workspace's threads")
+                .when(
+                    "Use to look through the threads of all channels, oldest first; to get work use \
+                     `claim_next_workspace_thread`.",
+                )
                 .detailed()
                 .get("/workspaces/{workspace_id}/threads")
                 .needs(&[WorkspaceRead])
@@ -58,6 +71,10 @@ pub(crate) fn feature() -> Feature {
                 }),
             read("get_thread_context", get_thread_context)
                 .title("Read what is needed to take up a thread")
+                .when(
+                    "Use before you work on, review or answer a thread: returns its brief and last \
+                     messages. `list_messages` has the messages before those.",
+                )
                 .detailed()
                 .get("/threads/{thread_id}/context")
                 .needs(&[WorkspaceRead])
@@ -65,6 +82,10 @@ pub(crate) fn feature() -> Feature {
                 .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
             read("list_thread_events", list_thread_events)
                 .title("List a thread's events")
+                .when(
+                    "Use to see what happened to one thread, oldest first; its words are in \
+                     `list_messages`.",
+                )
                 .detailed()
                 .get("/threads/{thread_id}/events")
                 .needs(&[WorkspaceRead])
@@ -270,9 +291,10 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
 
 /// Returns a thread's events, oldest first.
 ///
-/// They are the stored events with the hashes that chain them, as in the workspace's log. The payload of a
-/// message's event holds the content as it was hashed: sealed. `message` beside it holds the plaintext, which
-/// is blank once the message is withdrawn.
+/// They are the stored events with the hashes that chain them, as in the workspace's log.
+///
+/// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
+/// plaintext, which is blank once the message is withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadEvents {

@@ -37,6 +37,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             wait("wait_for_ready", wait_for_ready)
                 .title("Wait until there is a thread to claim")
+                .when(
+                    "Use when there is nothing to claim, to wait until there is: returns a thread that you \
+                     could claim.",
+                )
                 .get("/workspaces/{workspace_id}/wait/ready")
                 .needs(&[WorkspaceRead])
                 .example(|w| {
@@ -49,11 +53,12 @@ pub(crate) fn feature() -> Feature {
 
 /// Waits until there is a thread that you could claim, and returns which.
 ///
-/// The thread is in one channel, or in any that you may see. If there is one, the call returns at once. It is
-/// not reserved: claim next, and expect `{}` if others were faster, or if something turns out to be in its
-/// way. Of several waiting callers, the first to come is answered, and another one a second later if the
-/// thread is still there. Returns `{"timed_out": true}` when the time is over; while you are frozen there is
-/// nothing for you.
+/// It is not reserved: claim next, and expect `{}` if others were faster. Returns `{"timed_out": true}` when
+/// the time is over.
+///
+/// If there is one, the call returns at once; it may turn out that something is in its way. The thread is in
+/// one channel, or in any that you may see. Of several waiting callers, the first to come is answered, and
+/// another one a second later if the thread is still there. While you are frozen there is nothing for you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {

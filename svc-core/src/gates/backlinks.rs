@@ -27,6 +27,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("list_message_backlinks", list_message_backlinks)
                 .title("List what leads to a message")
+                .when(
+                    "Use to see all that leads to a message: relations, its pin, reactions, its vote. \
+                     `list_message_relations` has the relations both ways.",
+                )
                 .detailed()
                 .get("/messages/{message_id}/backlinks")
                 .needs(&[WorkspaceRead])

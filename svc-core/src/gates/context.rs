@@ -29,6 +29,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             read("get_workspace_context", get_workspace_context)
                 .title("Read what you have to do in a workspace")
+                .when(
+                    "Use first when you arrive: returns your claims, what you could claim, and what you \
+                     should judge.",
+                )
                 .get("/workspaces/{workspace_id}/context")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"workspace_id": w.id("workspace")})),

@@ -33,6 +33,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_land_gate", set_land_gate)
                     .title("Point a thread's land gate at what is to land")
+                    .when("Use to say what a thread is to land, or whether it may land, with a `verdict`.")
                     .put("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
@@ -42,17 +43,29 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("get_land_gate", get_land_gate)
                     .title("Read a thread's land gate")
+                    .when(
+                        "Use to see what a thread wants to land, and whether a pass of it counts; \
+                         `set_land_gate` gives one.",
+                    )
                     .get("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
                     .example(|w| json!({"thread_id": w.id("gated_thread")})),
                 idempotent("require_land_gate", require_land_gate)
                     .title("Require the land gate of a thread")
+                    .when(
+                        "Use when a thread must not close before a pass of its land gate; \
+                         `clear_land_gate` lifts that.",
+                    )
                     .put("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 destructive("clear_land_gate", clear_land_gate)
                     .title("Require the land gate of a thread no longer")
+                    .when(
+                        "Use when a thread may close without a pass of the land gate; `require_land_gate` \
+                         asks for one again.",
+                    )
                     .reversible()
                     .delete("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
@@ -242,9 +255,11 @@ impl LandGate {
 /// Points a thread's land gate at what is to land, with a verdict if you have one, and returns the gate.
 ///
 /// It replaces the pointer and the verdict of before, so that a pass is always about what is pointed at. A
-/// pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
+/// later result or reopening of the thread voids it.
+///
+/// A pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
 /// it, under delegation the delegate neither. That must hold when it is given and at the close, and neither
-/// may be frozen or deactivated then. A later result or reopening of the thread voids it.
+/// may be frozen or deactivated then.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
 #[derive(Deserialize, JsonSchema)]

@@ -18,9 +18,15 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "identity",
         vec![
-            read(WHOAMI, whoami).quick().title("Who am I").get("/me").example(|_| json!({})),
+            read(WHOAMI, whoami)
+                .title("Who am I")
+                .when("Use first, to learn who you are: your member, workspace and capabilities.")
+                .quick()
+                .get("/me")
+                .example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
                 .title("List the named sets of capabilities")
+                .when("Use before `mint_token`, to see which named sets of capabilities there are.")
                 .get("/capability-sets")
                 .example(|_| json!({})),
         ],

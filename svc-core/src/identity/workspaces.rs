@@ -71,6 +71,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_workspaces", list_workspaces)
                     .title("List workspaces")
+                    .when("Use to see which workspaces there are; `whoami` has yours.")
                     .detailed()
                     .get("/workspaces")
                     .needs(&[WorkspaceRead])
@@ -78,11 +79,16 @@ pub(crate) fn feature() -> Feature {
                 read("get_workspace", get_workspace)
                     .quick()
                     .title("Read a workspace")
+                    .when(
+                        "Use to get a workspace's name and handle; what is to be done there is in \
+                         `get_workspace_context`.",
+                    )
                     .get("/workspaces/{workspace_id}")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
                 idempotent("update_workspace", update_workspace)
                     .title("Rename a workspace")
+                    .when("Use to change the workspace's name; `set_workspace_handle` changes its handle.")
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
@@ -94,6 +100,10 @@ pub(crate) fn feature() -> Feature {
                     set_workspace_handle,
                 )
                 .title("Set the handle of a workspace")
+                .when(
+                    "Use to change the workspace's handle, an alias of its id; `update_workspace` changes \
+                     its name.",
+                )
                 .put("/workspaces/{workspace_id}/handle")
                 .needs(&[TokenAdmin])
                 .refuses(&[Code::HandleTaken])

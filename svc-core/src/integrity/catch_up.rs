@@ -30,6 +30,10 @@ const TYPE: &str = "svc.event-log.catch-up/1";
 pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
+        .when(
+            "Use to copy or verify the whole log as a chain, oldest first; to read what happened use \
+             `list_events`.",
+        )
         .detailed()
         .get("/workspaces/{workspace_id}/events/catch-up")
         .needs(&[Right::Has(TokenAdmin), Right::Peer])
@@ -39,11 +43,12 @@ pub(super) fn operation() -> Operation {
 
 /// Returns the events of the whole log, oldest first, as a chain that you can verify.
 ///
-/// Nothing is left out, also not what happened in private channels that you are not in. Each event's
-/// `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash` that of the
-/// event before it. The content of messages is sealed, with the key that opens it in `content_key` while the
-/// message lives, unless it is in a direct message that you are not in. Continue with `cursor`, or later with
-/// the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
+/// Nothing is left out, also not what happened in private channels that you are not in.
+///
+/// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash`
+/// that of the event before it. The content of messages is sealed, with the key that opens it in
+/// `content_key` while the message lives, unless it is in a direct message that you are not in. Continue with
+/// `cursor`, or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
 ///
 /// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
 /// it is an older log that was restored.

@@ -33,6 +33,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("get_kind_census", get_kind_census)
                     .title("Count the events of a log by kind")
+                    .when(
+                        "Use to see which kinds of events a log has, and how many, before you filter \
+                         `list_events`.",
+                    )
                     .get("/workspaces/{workspace_id}/kind-census")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -59,9 +63,10 @@ const LEASE: Duration = Duration::from_secs(10);
 
 /// Returns how many events of each kind the log has, most first.
 ///
-/// Events in private channels that you are not in are left out, and so are those that were pruned. At most
-/// 20,000 events that were not counted before are counted: if there are more, as in a long thread or where
-/// much has happened in the last seconds, `head_lsn` is how far it goes, and later events are left out.
+/// Events in private channels that you are not in are left out, and so are those that were pruned.
+///
+/// At most 20,000 events that were not counted before are counted: if there are more, as in a long thread or
+/// where much has happened in the last seconds, `head_lsn` is how far it goes, and later events are left out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {

@@ -46,6 +46,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_events", list_events)
                     .title("Read the event log")
+                    .when(
+                        "Use to see what happened in the workspace, oldest first; `wait_for_event` waits \
+                         for more, and `list_thread_events` has one thread's.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/events")
                     .needs(&[WorkspaceRead])
@@ -58,12 +62,20 @@ pub(crate) fn feature() -> Feature {
                     }),
                 long_read("verify_event_chain", begin_verification, verify_next_page)
                     .title("Verify the event log")
+                    .when(
+                        "Use to prove that nobody has changed the log: checks its whole hash chain and \
+                         returns its head.",
+                    )
                     .get("/workspaces/{workspace_id}/events/verify")
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::EventLogBroken])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
                 wait(WAIT_FOR_EVENT, wait_for_event)
                     .title("Wait for an event")
+                    .when(
+                        "Use to wait for what happens next, as `list_events` returns it; for a task use \
+                         `wait_for_ready`, for words to you `wait_for_mention`.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/wait/event")
                     .needs(&[EventSubscribe])
@@ -98,8 +110,10 @@ pub(crate) fn feature() -> Feature {
 /// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
 /// are not in are left out, as are those that do not match the filters. One page covers at most 2000 events
 /// and ends at 1 MiB, so it may be short or empty although there is more: you have caught up when
-/// `next_cursor` is null. The payload of a message's event holds the content as it was hashed: sealed.
-/// `message` beside it holds the plaintext, which is blank once the message is withdrawn.
+/// `next_cursor` is null.
+///
+/// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
+/// plaintext, which is blank once the message is withdrawn.
 ///
 /// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
 /// it is an older log that was restored.
@@ -232,9 +246,11 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
 /// Waits for events and returns them as `list_events` does.
 ///
 /// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one comes.
-/// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. If a part
-/// of a long log is still to be read at that time, the page is empty, and its `after_id` is where to
-/// continue. Every result of `list_events` has the id of the last event as `room_lsn`.
+/// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. Every
+/// result of `list_events` has the id of the last event as `room_lsn`.
+///
+/// If a part of a long log is still to be read at that time, the page is empty, and its `after_id` is where
+/// to continue.
 ///
 /// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
 /// it is an older log that was restored.
@@ -295,9 +311,11 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
 ///
 /// Every column, hash and link and the head are checked against the stored bytes. A log that was pruned is
 /// verified from its floor on, and begins where an event of its own says. Keep the head: pass it later as
-/// `expect_head` to prove that nothing before it was changed. One verification of a workspace runs
-/// at a time; another one is rejected with 429 `rate-limited` meanwhile. A verification of a big log may take
-/// long; after 60 s it gives up with 503 `overloaded`, and `svc verify` can be used instead.
+/// `expect_head` to prove that nothing before it was changed.
+///
+/// One verification of a workspace runs at a time; another one is rejected with 429 `rate-limited` meanwhile.
+/// A verification of a big log may take long; after 60 s it gives up with 503 `overloaded`, and `svc verify`
+/// can be used instead.
 ///
 /// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
 /// not contain `expect_head`.

@@ -91,18 +91,24 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("place_legal_hold", place_legal_hold)
                     .title("Place a legal hold")
+                    .when("Use when nothing may be deleted from the workspace; `release_legal_hold` ends it.")
                     .post("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
                     .created()
                     .example(hold),
                 read("list_legal_holds", list_legal_holds)
                     .title("List the legal holds of a workspace")
+                    .when(
+                        "Use to see why nothing can be deleted: the legal holds, those that were released \
+                         included.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("release_legal_hold", release_legal_hold)
                     .title("Release a legal hold")
+                    .when("Use when a legal hold is over. Releasing it again changes nothing.")
                     .delete("/workspaces/{workspace_id}/legal-holds/{hold_id}")
                     .needs(&[TokenAdmin])
                     .example(release),

@@ -45,6 +45,7 @@ pub(crate) fn feature() -> Feature {
 fn operation() -> Operation {
     read("get_room", get_room)
         .title("Read the card of a workspace's record")
+        .when("Use to get the address of the workspace's record, and how far its log goes.")
         .get("/workspaces/{workspace_id}/room")
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }

@@ -26,6 +26,10 @@ const DEFAULT: i64 = 100;
 pub(super) fn operation() -> Operation {
     read("list_tombstones", list_tombstones)
         .title("List withdrawn messages")
+        .when(
+            "Use to see which messages were withdrawn, in that order, so that a copy can withdraw them \
+             too.",
+        )
         .detailed()
         .get("/workspaces/{workspace_id}/tombstones")
         .needs(&[WorkspaceRead])
@@ -35,8 +39,10 @@ pub(super) fn operation() -> Operation {
 /// Returns the messages that were withdrawn, in the order in which they were.
 ///
 /// Those in channels that you may not see are left out, and those that were purged since unless you ask for
-/// them. What was withdrawn before the log's floor is not known any more. One page covers at most 2000
-/// withdrawals, so it may be short or empty although there is more: continue while `next_cursor` is not null.
+/// them.
+///
+/// What was withdrawn before the log's floor is not known any more. One page covers at most 2000 withdrawals,
+/// so it may be short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTombstones {

@@ -47,6 +47,10 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("set_delivery_address", set_delivery_address)
             .title("Set where you are mailed")
+            .when(
+                "Use to say where and when you are mailed; then send the code with \
+                 `confirm_delivery_address`.",
+            )
             .reaches_out()
             .put("/me/delivery-address")
             .needs(&[WorkspaceRead])
@@ -55,6 +59,7 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({"address": "ada@example.com", "mode": "immediate"})),
         idempotent_recording_refusals("confirm_delivery_address", confirm_delivery_address)
             .title("Confirm where you are mailed")
+            .when("Use with the code that was mailed after `set_delivery_address`.")
             .post("/me/delivery-address/confirm")
             .needs(&[WorkspaceRead])
             .personal()
@@ -258,8 +263,10 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 /// Sets the address that you are mailed at, and when, and returns that.
 ///
 /// A new address is sent a code of 8 digits, which `confirm_delivery_address` takes within 24 hours; until
-/// then you are mailed at the old one, which is told. Setting an address again whose code was sent sends
-/// another one; you get at most 3 codes an hour, and all members of the workspace 20.
+/// then you are mailed at the old one, which is told.
+///
+/// Setting an address again whose code was sent sends another one; you get at most 3 codes an hour, and all
+/// members of the workspace 20.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
 #[derive(Deserialize, JsonSchema)]

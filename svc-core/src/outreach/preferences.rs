@@ -37,6 +37,7 @@ fn operations() -> Vec<Operation> {
     vec![
         read("get_notification_preferences", get_notification_preferences)
             .title("Read your notification preferences")
+            .when("Use to see which notifications you want, when, and where they go.")
             .get("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -44,6 +45,10 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({})),
         idempotent("set_notification_preferences", set_notification_preferences)
             .title("Set your notification preferences")
+            .when(
+                "Use to say which notifications you want and when, as a whole; the address is set with \
+                 `set_delivery_address`.",
+            )
             .put("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()

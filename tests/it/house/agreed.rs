@@ -52,6 +52,7 @@ fn described(operation: &Operation, document: &Value) -> Value {
     let refuses: Vec<&str> = operation.docs().refuses.iter().map(|code| code.name()).collect();
     json!({
         "title": operation.docs().title,
+        "when": operation.docs().when,
         "description": description,
         "input": input,
         "success": {status: success},

@@ -28,6 +28,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_channel", update_channel)
             .title("Change a channel")
+            .when("Use to change a channel's name, topic or privacy; `archive_channel` closes it.")
             .patch("/channels/{channel_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
@@ -37,12 +38,14 @@ pub(super) fn operations() -> Vec<Operation> {
             }),
         idempotent("archive_channel", archive_channel)
             .title("Archive a channel")
+            .when("Use when nothing new is to happen in a channel.")
             .post("/channels/{channel_id}/archive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
+            .when("Use to bring an archived channel back.")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])

@@ -25,18 +25,21 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_channel_members", list_channel_members)
             .title("List a channel's members")
+            .when("Use to see who is in a channel; `list_members` has all of the workspace.")
             .detailed()
             .get("/channels/{channel_id}/members")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
         idempotent("add_channel_member", add_channel_member)
             .title("Add a member to a channel")
+            .when("Use to let a member of the workspace into a channel.")
             .put("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
+            .when("Use to take a member out of a channel, or to leave it yourself.")
             .reversible()
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])

@@ -177,6 +177,7 @@ fn operations() -> Vec<Operation> {
     vec![
         write("create_channel", create_channel)
             .title("Create a channel")
+            .when("Use to make a place for threads about a new subject.")
             .post("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceWrite])
             .created()
@@ -186,6 +187,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_channels", list_channels)
             .title("List channels")
+            .when("Use to find a channel, such as one for `create_thread`.")
             .detailed()
             .get("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceRead])
@@ -193,6 +195,7 @@ fn operations() -> Vec<Operation> {
         read("get_channel", get_channel)
             .quick()
             .title("Read a channel")
+            .when("Use to look up one channel by its id; `list_channels` finds it.")
             .get("/channels/{channel_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("private_channel")})),

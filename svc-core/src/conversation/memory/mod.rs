@@ -72,6 +72,10 @@ fn operations() -> Vec<Operation> {
     vec![
         write("create_memory_block", change::create_memory_block)
             .title("Create a memory block")
+            .when(
+                "Use to keep a text for all members of the workspace; `attach_memory_block` puts it before \
+                 the workers of a thread.",
+            )
             .post("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceWrite])
             .created()
@@ -82,6 +86,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_memory_blocks", list_memory_blocks)
             .title("List the memory blocks of a workspace")
+            .when("Use to find a memory block; `list_thread_memory_blocks` has those of one thread.")
             .detailed()
             .get("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceRead])
@@ -89,11 +94,13 @@ fn operations() -> Vec<Operation> {
         read("get_memory_block", get_memory_block)
             .quick()
             .title("Read a memory block")
+            .when("Use to read one memory block; `list_memory_blocks` finds it.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("set_memory_block", change::set_memory_block)
             .title("Rewrite a memory block")
+            .when("Use to change a memory block; `create_memory_block` makes one.")
             .put("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::VersionConflict])
@@ -103,18 +110,24 @@ fn operations() -> Vec<Operation> {
             }),
         destructive("delete_memory_block", change::delete_memory_block)
             .title("Delete a memory block")
+            .when(
+                "Use to remove a memory block for good, from every thread; `detach_memory_block` takes it \
+                 from one.",
+            )
             .delete("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("attach_memory_block", attached::attach_memory_block)
             .title("Attach a memory block to a thread")
+            .when("Use to put a memory block before whoever works on a thread.")
             .put("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         destructive("detach_memory_block", attached::detach_memory_block)
             .title("Detach a memory block from a thread")
+            .when("Use to take a memory block off one thread. The block stays.")
             .reversible()
             .delete("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
@@ -122,12 +135,14 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         read("list_thread_memory_blocks", attached::list_thread_memory_blocks)
             .title("List the memory blocks of a thread")
+            .when("Use to read the memory blocks of a thread; `get_thread_context` includes them.")
             .detailed()
             .get("/threads/{thread_id}/memory-blocks")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         wait_for("wait_for_memory_block", wait::wait_for_memory_block)
             .title("Wait for another version of a memory block")
+            .when("Use to wait until a memory block is newer than the version that you have.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
             .needs(&[WorkspaceRead])
             .example(|w| {

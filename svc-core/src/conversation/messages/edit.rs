@@ -78,9 +78,11 @@ impl Event for MessageEdited {
 /// Changes a message of your own and returns it.
 ///
 /// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
-/// readable with `list_message_edits`. Members that the new text mentions and the old one did not are told,
-/// and what members were told whom only the old one mentions is taken back. If another edit of a text of more
-/// than 16 KiB comes first, this one may have to be sent again (503 `overloaded`).
+/// readable with `list_message_edits`.
+///
+/// Members that the new text mentions and the old one did not are told, and what members were told whom only
+/// the old one mentions is taken back. If another edit of a text of more than 16 KiB comes first, this one
+/// may have to be sent again (503 `overloaded`).
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
 /// unreadable, if it has the words of a review, of an approval gate or of a vote, or if its channel is

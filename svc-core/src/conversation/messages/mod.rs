@@ -180,6 +180,10 @@ fn operations() -> Vec<Operation> {
     vec![
         prepared("post_message", Effect::Write, post::seal_input, post::post_message)
             .title("Post a message")
+            .when(
+                "Use to say something in a thread, such as what you are doing or have found; the outcome \
+                 goes in `set_thread_result`.",
+            )
             .post("/threads/{thread_id}/messages")
             .needs(&[MessagePost])
             .created()
@@ -191,6 +195,10 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
+            .when(
+                "Use to read all that was said in a thread, oldest first; `get_thread_context` has the \
+                 last messages.",
+            )
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
@@ -198,11 +206,13 @@ fn operations() -> Vec<Operation> {
         read("get_message", get_message)
             .quick()
             .title("Read a message")
+            .when("Use to read one message by its id; `list_messages` has those of a thread.")
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
         looked("edit_message", Effect::Idempotent, edit::draft, edit::edit_message)
             .title("Edit a message")
+            .when("Use to correct a message of your own; `delete_message` withdraws it.")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::Forbidden, Code::WrongState])
@@ -212,18 +222,21 @@ fn operations() -> Vec<Operation> {
             }),
         destructive("delete_message", withdraw::delete_message)
             .title("Withdraw a message")
+            .when("Use to withdraw a message for good; to correct your own use `edit_message`.")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
+            .when("Use to remove the row of a message that `delete_message` has withdrawn.")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
             .refuses(&[Code::WrongState, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
             .title("List a message's earlier texts")
+            .when("Use to read the earlier texts of an edited message, oldest first.")
             .detailed()
             .get("/messages/{message_id}/edits")
             .needs(&[WorkspaceRead])

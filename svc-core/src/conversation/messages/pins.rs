@@ -53,12 +53,14 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("pin_message", pin_message)
             .title("Pin a message")
+            .when("Use to keep a message at hand in its channel, where `list_pins` returns it.")
             .put("/messages/{message_id}/pin")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("unpin_message", unpin_message)
             .title("Unpin a message")
+            .when("Use to take a message off the pins of its channel, whoever pinned it.")
             .reversible()
             .delete("/messages/{message_id}/pin")
             .needs(&[MessagePost])
@@ -66,6 +68,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("pinned_message")})),
         read("list_pins", list_pins)
             .title("List a channel's pinned messages")
+            .when("Use to read the messages that a channel keeps at hand.")
             .detailed()
             .get("/channels/{channel_id}/pins")
             .needs(&[WorkspaceRead])

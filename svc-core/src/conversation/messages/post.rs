@@ -71,10 +71,12 @@ impl Event for MessagePosted {
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
 /// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
-/// which mentions reach nobody. `@channel` mentions those who are in the channel, `@here` those of them who
-/// are online; for more than 15 that needs `channel:admin`. What stands in code, in quotes or in HTML
-/// mentions nobody; blocks of text mention as the body does. Of each message the first 50 mentions count. In
-/// a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
+/// which mentions reach nobody.
+///
+/// `@channel` mentions those who are in the channel, `@here` those of them who are online; for more than 15
+/// that needs `channel:admin`. What stands in code, in quotes or in HTML mentions nobody; blocks of text
+/// mention as the body does. Of each message the first 50 mentions count. In a direct message all others hear
+/// it. Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -92,7 +94,7 @@ pub(super) struct PostMessage {
     /// rejected too: send them as strings.
     #[serde(default)]
     metadata: Option<GivenMetadata>,
-    /// At most 64 blocks beside the body, by `type`: text, code, resource_link, data or artifact.
+    /// At most 64 blocks beside the body, each with what its `type` takes.
     ///
     /// They and the metadata have at most 256 KiB together.
     #[serde(default)]

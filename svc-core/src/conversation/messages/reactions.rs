@@ -49,12 +49,17 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("add_reaction", add_reaction)
             .title("React to a message")
+            .when(
+                "Use to react to a message with an emoji, as yourself, where no words are needed; \
+                 otherwise use `post_message`.",
+            )
             .put("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"message_id": w.id("message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
             .title("Take a reaction back")
+            .when("Use to take back a reaction of your own.")
             .reversible()
             .delete("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
@@ -62,6 +67,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "eyes"})),
         read("list_reactions", list_reactions)
             .title("List the reactions to a message")
+            .when("Use to see who reacted to a message, and how.")
             .get("/messages/{message_id}/reactions")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("reacted_message")})),
@@ -169,8 +175,9 @@ impl Event for ReactionRemoved<'_> {
 
 /// Reacts to a message with an emoji, as yourself, and returns the reaction.
 ///
-/// Reacting with the same again changes nothing. Reactions are removed when the message is withdrawn; the
-/// log keeps their events.
+/// Reacting with the same again changes nothing.
+///
+/// Reactions are removed when the message is withdrawn; the log keeps their events.
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if it has
 /// reactions with 50 other emoji.

@@ -56,10 +56,12 @@ impl Event for MessagePurged {
 
 /// Withdraws a message for good and returns it, with a blank body.
 ///
-/// Its key is destroyed, so its content cannot be read again. Its reactions, its pin and its relations to
-/// others are removed, and the vote that it asks for is closed. Withdrawing it again changes nothing. If the
-/// message gives the reason of a cancel, the reason disappears from the thread's notices too, but the event
-/// ThreadCancelled keeps it. Your own message needs `message:post` or `channel:admin`.
+/// Its key is destroyed, so its content cannot be read again.
+///
+/// Its reactions, its pin and its relations to others are removed, and the vote that it asks for is closed.
+/// Withdrawing it again changes nothing. If the message gives the reason of a cancel, the reason disappears
+/// from the thread's notices too, but the event ThreadCancelled keeps it. Your own message needs
+/// `message:post` or `channel:admin`.
 ///
 /// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`. Fails with 409
 /// `legal-hold` while the workspace is under a legal hold.

@@ -14,6 +14,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 ///
 /// Each event is one item, and so is each message, for the strongest reason: `mention`, `reply`, `dm`,
 /// `group_mention`, and others. What you do yourself is none, and what you do not see any more is left out.
+///
 /// Items go 30 days after you have read them, and after 90 days unread. One page covers at most 2000 items,
 /// so with a filter it may be short or empty although there is more: continue while `next_cursor` is not
 /// null.

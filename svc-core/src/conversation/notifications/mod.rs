@@ -30,6 +30,10 @@ fn of_mentions() -> Vec<Operation> {
     vec![
         read("list_mentions", list::list_mentions)
             .title("List what you were told in words")
+            .when(
+                "Use to see the messages in which somebody spoke to you, oldest first; `wait_for_mention` \
+                 waits for one.",
+            )
             .detailed()
             .get("/me/mentions")
             .needs(&[WorkspaceRead])
@@ -38,6 +42,10 @@ fn of_mentions() -> Vec<Operation> {
             .example(|_| json!({"unread": true, "limit": 10})),
         idempotent("mark_mentions_read", mark::mark_mentions_read)
             .title("Mark mentions read")
+            .when(
+                "Use after you have read messages of `list_mentions` or `wait_for_mention`, which \
+                 otherwise return them again.",
+            )
             .post("/me/mentions/read")
             .needs(&[WorkspaceRead])
             .personal()
@@ -45,6 +53,7 @@ fn of_mentions() -> Vec<Operation> {
             .example(|_| json!({"up_to_lsn": 1})),
         wait("wait_for_mention", wait::wait_for_mention)
             .title("Wait until somebody speaks to you")
+            .when("Use to wait until somebody speaks to you; `list_mentions` returns at once.")
             .get("/me/wait/mention")
             .needs(&[WorkspaceRead])
             .personal()
@@ -57,6 +66,10 @@ fn of_the_inbox() -> Vec<Operation> {
     vec![
         read("list_inbox", list::list_inbox)
             .title("List your inbox")
+            .when(
+                "Use to see what concerns you, oldest first: who spoke to you, what you were given, what \
+                 is asked of you. `list_mentions` has only messages to you.",
+            )
             .detailed()
             .get("/me/inbox")
             .needs(&[WorkspaceRead])
@@ -65,6 +78,10 @@ fn of_the_inbox() -> Vec<Operation> {
             .example(|_| json!({"unread": true, "newest_first": true, "limit": 10})),
         idempotent("mark_inbox_read", mark::mark_inbox_read)
             .title("Mark your inbox read")
+            .when(
+                "Use after you have dealt with items of `list_inbox`; `mark_mentions_read` marks only \
+                 messages to you.",
+            )
             .post("/me/inbox/read")
             .needs(&[WorkspaceRead])
             .personal()

@@ -15,9 +15,11 @@ use crate::page::{Page, rows_to_read};
 
 /// Waits until somebody speaks to you, and returns what you have not read of that, oldest first.
 ///
-/// If there is something unread, the call returns at once, and the first 50 items of it. It marks nothing as
-/// read: do that with `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}`
-/// when the time is over.
+/// If there is something unread, the call returns at once. It marks nothing as read: do that with
+/// `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}` when the time is
+/// over.
+///
+/// At most the first 50 items are returned.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]

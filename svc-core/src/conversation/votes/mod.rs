@@ -63,6 +63,7 @@ fn operations() -> Vec<Operation> {
     vec![
         prepared("create_vote", Effect::Write, seal_question, create_vote)
             .title("Open a vote")
+            .when("Use to let members choose between options in a thread.")
             .post("/threads/{thread_id}/votes")
             .needs(&[WorkspaceWrite])
             .created()
@@ -73,23 +74,27 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_votes", list_votes)
             .title("List the votes of a thread")
+            .when("Use to find the votes of a thread.")
             .detailed()
             .get("/threads/{thread_id}/votes")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         read("get_vote", get_vote)
             .title("Read a vote")
+            .when("Use to see how a vote stands, and who has chosen what.")
             .get("/votes/{vote_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"vote_id": w.id("vote")})),
         idempotent("cast_vote", ballot::cast_vote)
             .title("Cast your ballot")
+            .when("Use to cast your ballot in a vote, in place of the one that you had.")
             .put("/votes/{vote_id}/ballot")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"vote_id": w.id("vote"), "options": [0]})),
         idempotent("close_vote", close::close_vote)
             .title("Close a vote")
+            .when("Use to end a vote. A closed one stays as it is.")
             .post("/votes/{vote_id}/close")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden])

@@ -26,6 +26,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_spawn_budget", set_spawn_budget)
                     .title("Set the spawn budget of a workspace")
+                    .when("Use to limit how far threads are divided into children.")
                     .put("/workspaces/{workspace_id}/spawn-budget")
                     .needs(&[TokenAdmin])
                     .example(
@@ -33,6 +34,10 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("get_spawn_budget", get_spawn_budget)
                     .title("Read the spawn budget of a workspace")
+                    .when(
+                        "Use to see how far threads may be divided into children, before many calls of \
+                         `create_child_thread`.",
+                    )
                     .get("/workspaces/{workspace_id}/spawn-budget")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),

@@ -25,6 +25,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_thread_budget", set_thread_budget)
                     .title("Set a thread's budget")
+                    .when(
+                        "Use to limit what the claims of a thread may use, as a whole; \
+                         `update_thread_budget` changes single limits.",
+                    )
                     .put("/threads/{thread_id}/budget")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
@@ -34,6 +38,10 @@ pub(crate) fn feature() -> Feature {
                     }),
                 idempotent("update_thread_budget", update_thread_budget)
                     .title("Change a thread's budget")
+                    .when(
+                        "Use to change single limits of a thread's budget; `set_thread_budget` sets it as \
+                         a whole.",
+                    )
                     .patch("/threads/{thread_id}/budget")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
@@ -42,6 +50,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("get_thread_budget", get_thread_budget)
                     .title("Read a thread's budget")
+                    .when("Use to see what a thread may use, and what is left of it.")
                     .get("/threads/{thread_id}/budget")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
@@ -92,8 +101,9 @@ impl ThreadBudget {
 /// Sets what the claims of a thread may use, and returns the budget.
 ///
 /// What is used already counts. Once nothing is left of a limit, the thread can neither be claimed nor its
-/// claim renewed or handed off; if a claim ends without a result then, the thread gets a dead letter. A
-/// lapsed claim is ended first, under the limits until now. No lease reaches beyond the wall time that is
+/// claim renewed or handed off; if a claim ends without a result then, the thread gets a dead letter.
+///
+/// A lapsed claim is ended first, under the limits until now. No lease reaches beyond the wall time that is
 /// left; that of the live claim is shortened.
 ///
 /// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is looked at when a claim

@@ -36,6 +36,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("report_usage", report_usage)
                     .title("Report what the work on a thread has used")
+                    .when(
+                        "Use while you hold a claim, and before you hand in, to report what the work has \
+                         cost.",
+                    )
                     .post("/threads/{thread_id}/usage")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::ReportTaken])
@@ -48,12 +52,20 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_thread_usage", list_thread_usage)
                     .title("List the usage reports of a thread")
+                    .when(
+                        "Use to read a thread's usage reports, oldest first; `get_workspace_usage` has \
+                         sums.",
+                    )
                     .detailed()
                     .get("/threads/{thread_id}/usage")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
                 read("get_workspace_usage", get_workspace_usage)
                     .title("Sum up the usage of a workspace")
+                    .when(
+                        "Use to see what work has cost, by member and model; `list_thread_usage` has the \
+                         reports of one thread.",
+                    )
                     .get("/workspaces/{workspace_id}/usage")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "since": "2026-01-31T00:00:00Z"})),
@@ -108,9 +120,10 @@ impl Event for UsageReported<'_> {
 
 /// Reports what your work under a claim has used, and returns what is left of the thread's budget.
 ///
-/// The report is stored even if nothing is left then. Repeating it returns the first response, also after
-/// the claim has ended, and counts nothing twice: choose an id for each report, and send it again until
-/// there is a response.
+/// Choose an id for each report: repeating it counts nothing twice.
+///
+/// Send it again until there is a response: repeating it returns the first one, also after the claim has
+/// ended. The report is stored even if nothing is left then.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
@@ -130,8 +143,10 @@ struct ReportUsage {
     usd_micros: Option<Reported>,
     /// Turns since the report before. Default: 0.
     turns: Option<Reported>,
-    /// The model that was used. Of one member and day, 50 models have sums of their own in the workspace's
-    /// usage; further ones are added to one sum named `other`.
+    /// The model that was used.
+    ///
+    /// Of one member and day, 50 models have sums of their own in the workspace's usage; further ones are
+    /// added to one sum named `other`.
     model: Option<Name>,
 }
 
@@ -344,10 +359,11 @@ const REPORTS: &str = concat!(
 /// Returns what was reported in a workspace, by member and model.
 ///
 /// What was reported in channels that you may not see is part of the sums. They are of whole days in UTC, up
-/// to now; `since` of the response says from when on. It is later than what you asked for only if those days
-/// have more than 100,000 daily sums of a member and model, of which the last are added up. The 1000 largest
-/// sums are returned, by tokens. Models beyond the first 50 of a member and day are in the sum of a model
-/// named `other`.
+/// to now; `since` of the response says from when on.
+///
+/// It is later than what you asked for only if those days have more than 100,000 daily sums of a member and
+/// model, of which the last are added up. The 1000 largest sums are returned, by tokens. Models beyond the
+/// first 50 of a member and day are in the sum of a model named `other`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceUsage {

@@ -27,18 +27,30 @@ pub(super) fn operations() -> Vec<Operation> {
         read("get_claim", get_claim)
             .quick()
             .title("Read a thread's claim")
+            .when(
+                "Use to see who works on a thread, under which lease and until when; `list_active_claims` \
+                 has all.",
+            )
             .get("/threads/{thread_id}/claim")
             .needs(&[WorkspaceRead])
             .refuses(&[Code::NotFound])
             .example(|w| json!({"thread_id": w.id("claimed_thread")})),
         idempotent("acknowledge_claim", acknowledge_claim)
             .title("Acknowledge a claim")
+            .when(
+                "Use right after a claim that you did not make with `acknowledge`, to say that you work on \
+                 the thread.",
+            )
             .post("/threads/{thread_id}/claim/acknowledge")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         idempotent("renew_claim", renew_claim)
             .title("Renew a claim")
+            .when(
+                "Use before `assignment_expires_at` while you work, or the thread goes to somebody else: \
+                 your claim then ends `lease_secs` from now.",
+            )
             .post("/threads/{thread_id}/claim/renew")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld, Code::BudgetExhausted])
@@ -48,6 +60,10 @@ pub(super) fn operations() -> Vec<Operation> {
             }),
         destructive("release_claim", release_claim)
             .title("Release a claim")
+            .when(
+                "Use when you cannot finish: gives the thread back for anybody to claim. `hand_off_claim` \
+                 gives it to one member, `set_thread_result` hands work in.",
+            )
             .reversible()
             .post("/threads/{thread_id}/claim/release")
             .needs(&[ThreadTransition])
@@ -55,6 +71,10 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         write("hand_off_claim", hand_off_claim)
             .title("Hand a claim to another member")
+            .when(
+                "Use when a certain member is to go on with your claimed thread; `release_claim` leaves it \
+                 to anybody.",
+            )
             .post("/threads/{thread_id}/claim/hand-off")
             .needs(&[ThreadTransition])
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable, Code::BudgetExhausted])
@@ -162,8 +182,9 @@ impl Event for ClaimAcknowledged {
 
 /// Acknowledges the claim that you hold, and returns it.
 ///
-/// That confirms that you work on the thread, so that the claim is not reported as unacknowledged.
 /// Acknowledging it again changes nothing.
+///
+/// That confirms that you work on the thread, so that the claim is not reported as unacknowledged.
 ///
 /// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
 /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
@@ -235,7 +256,8 @@ impl Event for ClaimRenewed {
 /// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
 ///
 /// A `checkpoint` left with it is returned to whoever claims the thread next, also if your lease lapses.
-/// It ends earlier if the thread's budget leaves less wall time.
+///
+/// The claim ends earlier if the thread's budget leaves less wall time.
 ///
 /// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
 /// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
@@ -338,9 +360,10 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
 
 /// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
 ///
-/// The member must have the required skills and see the channel. It gets a claim of its own with a fresh
-/// lease id, which it has to acknowledge; your lease id is no longer valid. `pin` refers to the event that
-/// made the new claim.
+/// The member must have the required skills and see the channel.
+///
+/// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
+/// valid. `pin` refers to the event that made the new claim.
 ///
 /// Fails with 409 `stale-claim` if your claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `not-claimable` with a `reason` if the

@@ -18,6 +18,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_active_claims", list_active_claims)
             .title("List the live claims of a workspace")
+            .when("Use to see who works on what, and until when; `get_claim` has the claim of one thread.")
             .detailed()
             .get("/workspaces/{workspace_id}/claims")
             .needs(&[WorkspaceRead])

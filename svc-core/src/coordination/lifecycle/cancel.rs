@@ -30,6 +30,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 prepared("cancel_thread", Effect::Destructive, seal_reason, cancel_thread)
                     .title("Cancel a thread")
+                    .when(
+                        "Use when a thread is not to be done at all; if its work is done, close it with \
+                         `transition_thread`.",
+                    )
                     .post("/threads/{thread_id}/cancel")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::Forbidden, Code::WrongState])
@@ -61,8 +65,10 @@ impl Event for ThreadCancelled<'_> {
 ///
 /// It closes whatever its reviews, children or results; a live claim ends, and the reason is posted as a
 /// message. Threads that wait for it can be claimed unless something else blocks them. Cancelling it again
-/// changes nothing. Withdrawing the message with the reason removes the reason from the thread's notices
-/// too; the event ThreadCancelled keeps it for good.
+/// changes nothing.
+///
+/// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
+/// ThreadCancelled keeps it for good.
 ///
 /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
 /// `wrong-state` if the thread is closed or archived without having been cancelled.

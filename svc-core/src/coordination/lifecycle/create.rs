@@ -69,14 +69,13 @@ macro_rules! creates_thread {
             /// The skills that a member must have to claim it. Default: none.
             #[serde(default)]
             required_skills: Items<Skill, SKILLS_MAX>,
-            /// The threads of the same workspace that must be finished before it can be claimed. Default:
-            /// none.
+            /// The threads that must be finished before it can be claimed. Default: none.
             #[serde(default)]
             depends_on: DependsOn,
             /// The tools that you advise its worker to use. Default: none in particular.
             #[serde(default)]
             tools: Items<Tool, TOOLS_MAX>,
-            /// What it will touch. Default: nothing.
+            /// What it will touch, as `set_thread_footprint` takes it. Default: nothing.
             footprint: Option<Footprint>,
             /// The first message: what its worker has to know. It is posted as yourself, as by
             /// `post_message`, and needs `message:post` too. Default: none.
@@ -134,15 +133,17 @@ type Tool = Text<1, TOOL_MAX>;
 creates_thread! {
     /// Creates a thread, which is a task, in a channel and returns it.
     ///
-    /// It is given to the next claimer with the required skills once every thread in `depends_on` is
-    /// finished and nothing is in the way of its footprint; of several threads, the oldest of those with the
-    /// highest priority is given out first. With a `body` nobody is given it before it is described.
+    /// With a `body` nobody is given it before it is described.
+    ///
+    /// It is given to the next claimer with the required skills once every thread in `depends_on` is finished
+    /// and nothing is in the way of its footprint; of several threads, the oldest of those with the highest
+    /// priority is given out first.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
     /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
     /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
     CreateThread {
-        /// The channel of the thread.
+        /// The channel.
         channel_id: ChannelId
     }
 }
@@ -166,8 +167,8 @@ pub(super) fn create_thread(
 creates_thread! {
     /// Creates a thread below another one, in the same channel, and returns it.
     ///
-    /// A parent waits for its children: it cannot close while one is open or in review, but a child may close
-    /// before its parent. With a `body` nobody is given it before it is described.
+    /// With a `body` nobody is given it before it is described. A parent waits for its children: it cannot
+    /// close while one is open or in review, but a child may close before its parent.
     ///
     /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
     /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,

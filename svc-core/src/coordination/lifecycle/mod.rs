@@ -35,6 +35,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 prepared("create_thread", Effect::Write, seal_first, create_thread)
                     .title("Create a thread")
+                    .when(
+                        "Use to give out a new task in a channel; `create_child_thread` splits one up that \
+                         exists, and `post_message` only talks.",
+                    )
                     .post("/channels/{channel_id}/threads")
                     .needs(&[WorkspaceWrite])
                     .created()
@@ -48,6 +52,10 @@ pub(crate) fn feature() -> Feature {
                     }),
                 write_recording_refusals("create_child_thread", seal_first_of_child, create_child_thread)
                     .title("Create a child thread")
+                    .when(
+                        "Use to split work up: creates a task below another thread. `create_thread` \
+                         creates one that stands for itself.",
+                    )
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
                     .created()
@@ -61,6 +69,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 idempotent("update_thread", update_thread)
                     .title("Change a thread's title")
+                    .when("Use to change a thread's title; its state is changed with `transition_thread`.")
                     .patch("/threads/{thread_id}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -69,18 +78,24 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_thread_priority", set_thread_priority)
                     .title("Set a thread's priority")
+                    .when("Use to make a thread more or less urgent.")
                     .put("/threads/{thread_id}/priority")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread"), "priority": 50})),
                 idempotent("set_thread_owner", set_thread_owner)
                     .title("Set a thread's owner")
+                    .when(
+                        "Use to make a member responsible for a thread, or nobody; who works on it is \
+                         decided by claims.",
+                    )
                     .put("/threads/{thread_id}/owner")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread"), "owner_id": w.id("agent")})),
                 idempotent("set_required_skills", set_required_skills)
                     .title("Set the skills that a thread requires")
+                    .when("Use to say who can claim a thread: replaces the skills that it requires.")
                     .put("/threads/{thread_id}/required-skills")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])

@@ -80,6 +80,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("transition_thread", transition_thread)
                     .title("Move a thread to another state")
+                    .when(
+                        "Use to move a thread to another state, such as to close it; to hand in work use \
+                         `set_thread_result`, to give it up `cancel_thread`.",
+                    )
                     .post("/threads/{thread_id}")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState, Code::CloseRefused, Code::StaleClaim, Code::ClaimNotHeld])
@@ -113,11 +117,13 @@ impl Event for ThreadStateChanged {
 
 /// Moves a thread to another state and returns the state, with the holder of the live claim.
 ///
-/// The actions are `start_review` (open to in_review; a live claim goes on, and lapses unless it is
-/// renewed), `return_to_open` (in_review to open), `close` (open or in_review to closed; ends a live claim
-/// and settles a dead letter), `reopen` (closed to open, also after a cancel) and `archive` (closed to
-/// archived, for good). A thread that is open again is given out again, unless nothing is left of its
-/// budget: what it has used and its attempts stay.
+/// The actions are `start_review` (open to in_review), `return_to_open` (in_review to open), `close` (open or
+/// in_review to closed, which ends a live claim), `reopen` (closed to open, also after a cancel) and
+/// `archive` (closed to archived, for good).
+///
+/// A live claim goes on under review, and lapses unless it is renewed. Closing settles a dead letter. A
+/// thread that is open again is given out again, unless nothing is left of its budget: what it has used and
+/// its attempts stay.
 ///
 /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
 /// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
@@ -128,7 +134,9 @@ impl Event for ThreadStateChanged {
 struct TransitionThread {
     /// The thread.
     thread_id: ThreadId,
-    /// What to do with the thread; `state` of the response says where that leads.
+    /// What to do with the thread.
+    ///
+    /// `state` of the response says where that leads.
     action: Action,
     /// The lease id of the claim under which you act.
     ///

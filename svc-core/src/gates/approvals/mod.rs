@@ -72,6 +72,10 @@ fn operations() -> Vec<Operation> {
     vec![
         prepared("request_approval", Effect::Write, seal_question, request_approval)
             .title("Ask for an approval")
+            .when(
+                "Use before a step that a person should allow: asks, and returns a gate. \
+                     `get_approval_gate` says whether it was given.",
+            )
             .post("/threads/{thread_id}/approval-gates")
             .needs(&[ThreadTransition])
             .created()
@@ -82,11 +86,19 @@ fn operations() -> Vec<Operation> {
             }),
         read("get_approval_gate", get_approval_gate)
             .title("Read an approval gate")
+            .when(
+                "Use to see whether an approval was given, and what it asked; `list_approval_gates` finds \
+                 gates.",
+            )
             .get("/approval-gates/{gate_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"gate_id": w.id("approval_gate")})),
         read("list_approval_gates", list_approval_gates)
             .title("List the approval gates of a workspace")
+            .when(
+                "Use to find the approvals that were asked for, oldest first; with `state` \"pending\", \
+                 those to decide.",
+            )
             .detailed()
             .get("/workspaces/{workspace_id}/approval-gates")
             .needs(&[WorkspaceRead])
@@ -96,6 +108,7 @@ fn operations() -> Vec<Operation> {
             }),
         write("approval_decide", decide::approval_decide)
             .title("Decide an approval gate")
+            .when("Use to accept, decline or cancel an approval gate, which `request_approval` opened.")
             .post("/approval-gates/{gate_id}/decision")
             .needs(decide::DECIDERS)
             .refuses(&[Code::Forbidden, Code::NeedsPerson, Code::WrongState])
@@ -221,7 +234,9 @@ impl Stored {
 /// Asks the people of the workspace for an approval, and returns the gate.
 ///
 /// Whoever has `approval:grant` can accept it, but not you, nor by a delegate; if you say that it needs a
-/// person, no agent can. The question is posted as one message of yours, which cannot be edited.
+/// person, no agent can.
+///
+/// The question is posted as one message of yours, which cannot be edited.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or has 1000 gates, or if its channel is archived.
 #[derive(Deserialize, JsonSchema)]
@@ -237,7 +252,9 @@ struct RequestApproval {
     blocks_close: Option<bool>,
     /// Whether only a person may accept it, and no agent. Default: false.
     needs_person: Option<bool>,
-    /// In how many seconds the gate expires unless it is decided, from 60 to 2592000. Default: never.
+    /// In how many seconds it expires, at least 60. Default: never.
+    ///
+    /// At most 2592000. A gate that is decided does not expire.
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
 

@@ -75,6 +75,7 @@ fn operations() -> Vec<Operation> {
     vec![
         write("relate_message", relate_message)
             .title("Relate a message to another")
+            .when("Use to say what a message of yours is to another one, such as an answer or a refutation.")
             .post("/messages/{message_id}/relations")
             .needs(&[MessagePost])
             .created()
@@ -85,18 +86,21 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_message_relations", list::list_message_relations)
             .title("List the relations of a message")
+            .when("Use to see what a message supports, refutes or answers, and what does so to it.")
             .detailed()
             .get("/messages/{message_id}/relations")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
         idempotent("resolve_relation", resolve::resolve_relation)
             .title("Resolve a refutation")
+            .when("Use to settle a refutation, which keeps the thread of its target from closing.")
             .post("/relations/{relation_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove_relation)
             .title("Remove a relation")
+            .when("Use to take back a relation; `resolve_relation` settles a refutation.")
             .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
@@ -258,8 +262,10 @@ use is_kept;
 /// Relates a message of your own to another one that you see, and returns the relation.
 ///
 /// The same relation again is the one that is there. A refutation keeps the thread of its target from closing
-/// until `resolve_relation` has resolved it. The author of the target is told of what refutes it or replies
-/// to it. A relation goes when your message is withdrawn, and has no force once the other one is.
+/// until `resolve_relation` has resolved it.
+///
+/// The author of the target is told of what refutes it or replies to it. A relation goes when your message is
+/// withdrawn, and has no force once the other one is.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
 /// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;

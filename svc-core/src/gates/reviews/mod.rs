@@ -78,23 +78,27 @@ fn requirements() -> Vec<Operation> {
     vec![
         idempotent("set_review_requirement", requirement::set_review_requirement)
             .title("Set how many approvals a thread requires")
+            .when("Use to say how many approvals a thread needs before it may close. 0 requires none.")
             .put("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "approvals": 2})),
         read("get_review_requirement", requirement::get_review_requirement)
             .title("Read how many approvals a thread requires")
+            .when("Use to see how many approvals a thread requires; `get_review_status` says which it has.")
             .get("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("add_reviewer", requirement::add_reviewer)
             .title("List a member as a reviewer of a thread")
+            .when("Use to ask a member to review a thread.")
             .put("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
             .title("Take a member off a thread's reviewers")
+            .when("Use when a member is not to review a thread any more.")
             .reversible()
             .delete("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
@@ -102,6 +106,7 @@ fn requirements() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("reviewed_thread"), "member_id": w.id("agent")})),
         read("list_reviewers", requirement::list_reviewers)
             .title("List a thread's reviewers")
+            .when("Use to see who was asked to review a thread; `list_reviews` has what they said.")
             .get("/threads/{thread_id}/reviewers")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
@@ -112,6 +117,10 @@ fn reviews() -> Vec<Operation> {
     vec![
         prepared("submit_review", Effect::Write, submit::seal_review, submit::submit_review)
             .title("Review a thread")
+            .when(
+                "Use after you have read a thread and its result, to give a verdict with findings; to only \
+                 talk use `post_message`.",
+            )
             .post("/threads/{thread_id}/reviews")
             .needs(&[ThreadTransition])
             .created()
@@ -126,17 +135,26 @@ fn reviews() -> Vec<Operation> {
             }),
         read("list_reviews", status::list_reviews)
             .title("List a thread's reviews")
+            .when(
+                "Use to read a thread's reviews and findings, oldest first; `get_review_status` says which \
+                 count.",
+            )
             .detailed()
             .get("/threads/{thread_id}/reviews")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread"), "limit": 10})),
         read("get_review_status", status::get_review_status)
             .title("Read which reviews of a thread count")
+            .when(
+                "Use to see what reviews are still missing before a thread can close, and which of those \
+                 given count.",
+            )
             .get("/threads/{thread_id}/review-status")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("resolve_finding", findings::resolve_finding)
             .title("Resolve a finding of a review")
+            .when("Use when a finding of a review was dealt with, or does not hold.")
             .post("/threads/{thread_id}/findings/{finding_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

@@ -100,9 +100,10 @@ pub(super) struct ReviewStatus {
 ///
 /// An approval counts if it is the last verdict of its author, newer than the thread's last result and
 /// reopening, by a listed reviewer or a member with the skill `review` who neither owns the thread nor has
-/// ever worked on it. That must hold when it is given and when it is counted, under delegation of the
-/// delegate too; of ownership only these two moments count. It does not count while its author is frozen, or
-/// if it is deactivated.
+/// ever worked on it.
+///
+/// That must hold when it is given and when it is counted, under delegation of the delegate too; of ownership
+/// only these two moments count. It does not count while its author is frozen, or if it is deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {

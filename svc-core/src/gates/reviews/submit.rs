@@ -114,11 +114,12 @@ struct NewFinding {
 
 /// Reviews a thread and returns the review with its findings.
 ///
-/// Anybody who sees the thread may review it; `get_review_status` says which approvals count. The words are
-/// posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and the findings
-/// stay. An approval of yours counts while it is your last verdict: `request_changes` takes it back, and so
-/// does a `comment`. Neither prevents anything by itself; an unresolved finding that is `critical` prevents
-/// the close, whatever the verdict.
+/// Anybody who sees the thread may review it; `get_review_status` says which approvals count. An unresolved
+/// finding that is `critical` prevents the close, whatever the verdict.
+///
+/// The words are posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and
+/// the findings stay. An approval of yours counts while it is your last verdict: `request_changes` takes it
+/// back, and so does a `comment`. Neither prevents anything by itself.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews of yours, or if its channel is
 /// archived.

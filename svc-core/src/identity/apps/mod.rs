@@ -109,6 +109,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_app", create_app)
                     .title("Create an app")
+                    .when(
+                        "Use to register an app with the workspace; it can do nothing until it is \
+                         installed.",
+                    )
                     .post("/workspaces/{workspace_id}/apps")
                     .needs(&[TokenAdmin])
                     .created()
@@ -119,6 +123,10 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_apps", list_apps)
                     .title("List the apps of a workspace")
+                    .when(
+                        "Use to see which apps the workspace has; `list_app_installations` says which are \
+                         installed.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/apps")
                     .needs(&[WorkspaceRead])
@@ -136,12 +144,17 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_app_installations", list_app_installations)
                     .title("List the app installations of a workspace")
+                    .when(
+                        "Use to see which apps are installed, and which were; `list_apps` has those that \
+                         could be.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/app-installations")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 write("mint_app_token", mint_app_token)
                     .title("Mint a token for an installed app")
+                    .when("Use to give an installed app a token; `mint_token` is for members.")
                     .post("/workspaces/{workspace_id}/app-installations/{installation_id}/tokens")
                     .needs(&[TokenAdmin])
                     .created()
@@ -152,6 +165,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("revoke_app_installation", revoke_app_installation)
                     .title("Revoke an app installation")
+                    .when("Use to end an app's access with all of its tokens, at once.")
                     .delete("/workspaces/{workspace_id}/app-installations/{installation_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| {

@@ -22,7 +22,9 @@ use crate::time::Time;
 /// The delegate exchanges it for tokens with `delegate_token`. It can lend `workspace:read`,
 /// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
 /// `event:subscribe`, as far as your own token carries them. It lasts no longer than the workspace's policy
-/// says (see `get_delegation_policy`). The delegate's work is recorded as that of both.
+/// says (see `get_delegation_policy`).
+///
+/// The delegate's work is recorded as that of both.
 ///
 /// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
 /// of the members is deactivated, if they are the same, or if the subject is an app.

@@ -27,8 +27,9 @@ use crate::time::Time;
 /// Exchanges a delegation grant of which you are the delegate for a token that acts as its subject.
 ///
 /// Its `secret` is shown only once. It lasts 15 minutes unless you say otherwise, never more than an hour,
-/// and ends with the grant and with the token that you call with. Each request with it is recorded in the
-/// audit trail. It cannot be rotated: exchange the grant again.
+/// and ends with the grant and with the token that you call with.
+///
+/// Each request with it is recorded in the audit trail. It cannot be rotated: exchange the grant again.
 ///
 /// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you ask for a
 /// capability that the grant or your token lacks, for an expiry later than theirs or quotas higher than

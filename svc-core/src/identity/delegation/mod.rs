@@ -123,6 +123,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_delegation_grant", create_delegation_grant)
                     .title("Lend a member to another")
+                    .when("Use to let one member act for another; the delegate then calls `delegate_token`.")
                     .post("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .created()
@@ -130,12 +131,17 @@ pub(crate) fn feature() -> Feature {
                     .example(grant),
                 read("list_delegation_grants", list_delegation_grants)
                     .title("List the delegation grants of a workspace")
+                    .when("Use to see who may act for whom.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_delegation_grant", revoke_delegation_grant)
                     .title("Revoke a delegation grant")
+                    .when(
+                        "Use to end what `create_delegation_grant` allowed, with all tokens of it, at \
+                         once.",
+                    )
                     .delete("/workspaces/{workspace_id}/delegation-grants/{grant_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -143,11 +149,16 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_delegation_policy", set_delegation_policy)
                     .title("Set how long a delegation grant may last")
+                    .when("Use to limit how long delegation grants last.")
                     .put("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
                 read("get_delegation_policy", get_delegation_policy)
                     .title("Read how long a delegation grant may last")
+                    .when(
+                        "Use before `create_delegation_grant`, to see how long a grant may last: 90 days \
+                         unless that was set.",
+                    )
                     .get("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -158,6 +169,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("delegate_token", delegate_token)
                     .title("Exchange a delegation grant for a token")
+                    .when(
+                        "Use as the delegate of a grant of `create_delegation_grant`, to get a token that \
+                         acts for its subject.",
+                    )
                     .post("/tokens/delegate")
                     .created()
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

@@ -19,12 +19,17 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("confer_skill", confer_skill)
             .title("Confer a governance skill")
+            .when(
+                "Use to let another member judge: to give it the skill `review` or `land_gate`. \
+                 `set_skills` sets your own routing skills.",
+            )
             .put("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::Forbidden])
             .example(|w| json!({"member_id": w.id("agent"), "skill": "review"})),
         destructive("revoke_skill", revoke_skill)
             .title("Revoke a governance skill")
+            .when("Use when a member is not to judge any more: takes a skill of `confer_skill` away.")
             .delete("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::NotFound])

@@ -161,6 +161,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read(LIST_MEMBERS, list_members)
                     .title("List members")
+                    .when(
+                        "Use to find a member, such as one for `hand_off_claim`; `list_presence` says who \
+                         is online.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/members")
                     .needs(&[WorkspaceRead])
@@ -168,11 +172,16 @@ pub(crate) fn feature() -> Feature {
                 read("get_member", get_member)
                     .quick()
                     .title("Read a member")
+                    .when(
+                        "Use to look up one member with its skills; `list_members` finds it, and `whoami` \
+                         is you.",
+                    )
                     .get("/members/{member_id}")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"member_id": w.id("agent")})),
                 idempotent("set_skills", set_skills)
                     .title("Set your skills")
+                    .when("Use to say what work you take: replaces your routing skills.")
                     .put("/me/skills")
                     .needs(&[ThreadTransition])
                     .personal()
@@ -180,6 +189,10 @@ pub(crate) fn feature() -> Feature {
                     .example(|_| json!({"skills": ["python", "rust"]})),
                 read("list_skills", list_skills)
                     .title("List the skills of a workspace")
+                    .when(
+                        "Use before you set `required_skills`, to see which skills members have, and how \
+                         many have each.",
+                    )
                     .get("/workspaces/{workspace_id}/skills")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),

@@ -19,6 +19,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_me", update_me)
             .title("Change your display name")
+            .when("Use to change how your name is shown; `set_skills` says what work you take.")
             .patch("/me")
             .needs(&[MessagePost])
             .personal()

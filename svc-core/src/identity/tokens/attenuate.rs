@@ -21,8 +21,10 @@ use crate::time::Time;
 
 /// Derives a narrower token from the one that you call with, and returns it.
 ///
-/// Its `secret` is shown only once. Use it for a helper that needs less than you: it can do no more than you
-/// name, never administers tokens, expires no later than yours, and ends when yours is revoked.
+/// Its `secret` is shown only once. It can do no more than you name, never administers tokens, expires no
+/// later than yours, and ends when yours is revoked.
+///
+/// Use it for a helper that needs less than you.
 ///
 /// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
 /// expiry later or quotas higher than yours; 409 `wrong-state` if 16 derivations lie between yours and the

@@ -172,6 +172,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write(MINT_TOKEN, mint_token)
                     .title("Mint a token")
+                    .when(
+                        "Use to give a member of the workspace a token; `attenuate_token` narrows your \
+                         own.",
+                    )
                     .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
                     .created()
@@ -185,6 +189,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
+                    .when("Use to see which tokens a member has, such as one for `revoke_token`.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
@@ -193,17 +198,29 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("revoke_token", revoke_token)
                     .title("Revoke a token")
+                    .when(
+                        "Use to end a token for good, with all derived from it, at once; `rotate_token` \
+                         only changes its secret.",
+                    )
                     .delete("/tokens/{token_id}")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::Forbidden])
                     .example(|w| json!({"token_id": w.id("agent_token")})),
                 destructive("rotate_token", rotate_token)
                     .title("Give a token a new secret")
+                    .when(
+                        "Use when a secret may have leaked: returns the token with a new `secret`, which \
+                         is shown only once.",
+                    )
                     .post("/tokens/{token_id}/rotate")
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
                     .example(|w| json!({"token_id": w.id("agent_token")})),
                 write("attenuate_token", attenuate_token)
                     .title("Derive a narrower token")
+                    .when(
+                        "Use to give a helper a narrower token of your own; `mint_token` makes one of \
+                         another member.",
+                    )
                     .post("/tokens/attenuate")
                     .created()
                     .refuses(&[Code::Forbidden, Code::WrongState])

@@ -18,9 +18,11 @@ use crate::time::Time;
 
 /// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
 ///
-/// They stop working at once. Revoking a token again changes nothing. You can revoke every token, whatever it
-/// carries, with one exception: a token with `operator:global` or `audit:read-global` is revoked only with a
-/// token that carries the same, or with itself. Either needs `token:admin`.
+/// They stop working at once. Revoking a token again changes nothing.
+///
+/// You can revoke every token, whatever it carries, with one exception: a token with `operator:global` or
+/// `audit:read-global` is revoked only with a token that carries the same, or with itself. Either needs
+/// `token:admin`.
 ///
 /// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
 /// and it is not the one you call with.

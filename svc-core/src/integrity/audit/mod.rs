@@ -28,6 +28,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_audit", list_audit)
                     .title("List audit rows")
+                    .when(
+                        "Use to see who changed what, newest first, also what was rejected with delegated \
+                         tokens; `list_events` has what came of it.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/audit")
                     .needs(&[WorkspaceRead])
@@ -53,8 +57,10 @@ pub(crate) fn feature() -> Feature {
 /// They record who changed what, and what was requested or rejected with delegated tokens. A change without a
 /// name of its own has the action `mutation`, with the surface, operation, path and status in `metadata`. One
 /// page covers at most 2000 rows, so with a filter it may be short or empty although there is more: continue
-/// while `next_cursor` is not null. For a change in a private channel that you are not in you see when it was
-/// made and by whom, and no more: its `metadata` is `{"withheld": true}`.
+/// while `next_cursor` is not null.
+///
+/// For a change in a private channel that you are not in you see when it was made and by whom, and no more:
+/// its `metadata` is `{"withheld": true}`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {

@@ -69,6 +69,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 download::<_, _, Envelope>(EXPORT_WORKSPACE, begin, export_page)
                     .title("Export a workspace")
+                    .when("Use to take a whole workspace with you as a signed file, for `import_workspace`.")
                     .get("/workspaces/{workspace_id}/export")
                     .needs(&[TokenAdmin])
                     .audited("workspace.export")
@@ -77,12 +78,17 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
                 check_file("verify_workspace_export", verify_workspace_export)
                     .title("Verify an export")
+                    .when(
+                        "Use before `import_workspace`, to check that a file is whole, signed and \
+                         consistent. Nothing is stored.",
+                    )
                     .post("/workspaces/export/verify")
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::ExportInvalid])
                     .example(|_| json!({"envelope": example()})),
                 write_file(IMPORT_WORKSPACE, import::prepare, import::wants, import::step)
                     .title("Import a workspace")
+                    .when("Use to restore or copy a workspace from the file of `export_workspace`.")
                     .post("/workspaces/import")
                     .needs(&[TokenAdmin])
                     .created()
@@ -104,10 +110,12 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 ///
 /// Everything that members may see is in it, also what happened in private channels. Each record is one line
 /// of the file. The content of messages is sealed as it is in the log; `content_key` beside a message opens
-/// it while the message lives. Of direct messages that you are not in it is left out, so that they can be
-/// read nowhere else: only an export by the administrator of the machine has it. Tokens, other secrets, their
-/// hashes and the keys that wrap keys are not in it. Over MCP a file of at most 4 MiB is returned; over HTTP
-/// there is no limit. A server makes one export at a time, and leaves an audit row `workspace.export`.
+/// it while the message lives.
+///
+/// Of direct messages that you are not in it is left out, so that they can be read nowhere else: only an
+/// export by the administrator of the machine has it. Tokens, other secrets, their hashes and the keys that
+/// wrap keys are not in it. Over MCP a file of at most 4 MiB is returned; over HTTP there is no limit. A
+/// server makes one export at a time, and leaves an audit row `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
 /// does not verify.
@@ -135,9 +143,10 @@ fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) 
 /// verifies. Nothing is stored.
 ///
 /// Over HTTP the file is the body, of any size up to a limit of the service; over MCP it is `envelope`, as
-/// large as a request may be. A server reads one file at a time. `reason` of a refusal is one of
-/// not-an-export, truncated, order, hash, signature, unknown-key, credential-field, unknown-field and chain,
-/// and `record` the number of the record, from 1.
+/// large as a request may be. A server reads one file at a time.
+///
+/// `reason` of a refusal is one of not-an-export, truncated, order, hash, signature, unknown-key,
+/// credential-field, unknown-field and chain, and `record` the number of the record, from 1.
 ///
 /// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify.
 #[derive(Deserialize, JsonSchema)]

@@ -33,11 +33,13 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_retention_policy", set_retention_policy)
                     .title("Set how long a workspace keeps things")
+                    .when("Use to set how long the workspace keeps things, as a whole.")
                     .put("/workspaces/{workspace_id}/retention")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "messages_days": 365})),
                 read("get_retention_policy", get_retention_policy)
                     .title("Read how long a workspace keeps things")
+                    .when("Use to see how long the workspace keeps things, and what is due to go.")
                     .get("/workspaces/{workspace_id}/retention")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -94,8 +96,9 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 /// A value that is null or left out is the instance's, so an input without values clears the policy. What is
 /// older than that is removed by the next round of pruning, for good: messages with everything that hangs on
 /// them, and events up to a floor, from which the log can still be verified. Nothing is removed while the
-/// workspace is under a legal hold. Setting the same again changes nothing. A value that is longer or larger
-/// than the instance's is invalid.
+/// workspace is under a legal hold. Setting the same again changes nothing.
+///
+/// A value that is longer or larger than the instance's is invalid.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {

@@ -30,9 +30,10 @@ const SECRET_PREFIX: &str = "svc_share_";
 ///
 /// Its `secret` is shown only once; it is sent as `Authorization: ShareTicket <secret>` to the routes under
 /// `/share`, and works nowhere else. Whoever has it reads the live threads of the channel, their messages and
-/// results, and the artifacts that you name. The ticket belongs to you: it ends when you are deactivated,
-/// that of an app also with its installation, and it shows nothing while you do not see the channel. It lasts
-/// 48 hours at most.
+/// results, and the artifacts that you name.
+///
+/// The ticket belongs to you: it ends when you are deactivated, that of an app also with its installation,
+/// and it shows nothing while you do not see the channel. It lasts 48 hours at most.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Deserialize, JsonSchema)]

@@ -110,6 +110,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_share_ticket", create::create_share_ticket)
                     .title("Share a channel with somebody outside")
+                    .when("Use to let somebody who is no member read one channel.")
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .created()
@@ -117,12 +118,14 @@ pub(crate) fn feature() -> Feature {
                     .example(ticket),
                 read("list_share_tickets", list_share_tickets)
                     .title("List the share tickets of a workspace")
+                    .when("Use to see who else reads channels by ticket; `revoke_share_ticket` ends one.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_share_ticket", revoke::revoke_share_ticket)
                     .title("Revoke a share ticket")
+                    .when("Use to end a share ticket at once.")
                     .delete("/workspaces/{workspace_id}/share-tickets/{ticket_id}")
                     .needs(&[TokenAdmin])
                     .example(

@@ -37,6 +37,10 @@ pub(crate) fn feature() -> Feature {
         vec![
             scan("get_log_snapshot", |_| Ok(Walk::default()), next_page)
                 .title("Read what a log comes to now")
+                .when(
+                    "Use to begin again after `must_refetch`, or to compare two copies of a log by the \
+                     hash of their graph.",
+                )
                 .get("/workspaces/{workspace_id}/snapshot")
                 .needs(&[Right::Has(WorkspaceRead), Right::Peer])
                 .refuses(&[Code::WrongState, Code::EventLogBroken])

@@ -83,6 +83,10 @@ pub(crate) struct Run {
 pub struct Docs {
     /// A short name for people.
     pub title: &'static str,
+    /// When a model uses it, and which other tool it uses instead elsewhere.
+    ///
+    /// Its tool says this in place of the first sentence of the documentation.
+    pub when: &'static str,
     /// The part of the service that it belongs to.
     pub area: &'static str,
     /// The codes with which it can fail, besides those of every operation.
@@ -149,6 +153,7 @@ impl Operation {
             },
             docs: Docs {
                 title: "",
+                when: "",
                 area: "",
                 refuses: &[],
                 example: None,
@@ -192,6 +197,13 @@ impl Operation {
     #[must_use]
     pub fn title(mut self, title: &'static str) -> Self {
         self.docs.title = title;
+        self
+    }
+
+    /// Says when a model uses it, and which other tool it uses in a case that is near.
+    #[must_use]
+    pub fn when(mut self, when: &'static str) -> Self {
+        self.docs.when = when;
         self
     }
 

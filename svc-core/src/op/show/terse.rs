@@ -1,25 +1,62 @@
 //! What a model is told of a tool: no more than it needs to call it.
 //!
-//! A model pays for every tool that it is offered, with each request. So rules are left to the errors, which
-//! say all that is wrong with a call and what to do; what many fields say in the same words is said shortly;
-//! and a tool that is still long says less of what is deep within it, then of its fields, then of itself.
+//! A model pays for every tool that it is offered, with each request. It is told when to use the tool, and
+//! the second paragraph of its documentation; of a field, the first one. What follows is for people. Rules
+//! are left to the errors, which say all that is wrong with a call and what to do. What many fields say in
+//! the same words is said shortly, what is deep within a field is hardly more than named, and what follows
+//! from the token, or is told by another tool, is left out. A tool that is still long says less of its
+//! fields, then of what is within them, then of itself.
 
 use serde_json::{Map, Value, json};
 
-/// Most bytes of the description and the input of a tool: nearly 400 tokens of a model, with the name.
-const TOOL_BYTES_MAX: usize = 1_670;
+/// Most bytes of the description and the input of a tool: about 300 tokens of a model.
+const TOOL_BYTES_MAX: usize = 1_300;
 
 /// What is said of fields that many tools have, by how their own description begins.
 const REPEATED: &[(&str, &str)] = &[
-    ("Where to continue: the `next_cursor`", "`next_cursor` of the previous page."),
+    ("Where to continue: the `next_cursor`", "`next_cursor` of the page before."),
     ("Maximum number of items to return", "Default: 20."),
-    ("`lean` leaves out what", "Default: `lean`."),
-    ("The workspace. It must be yours.", ""),
+    ("`lean` leaves out what", ""),
+    ("The lease id of your claim. If given", "That of your claim: always send it."),
+    ("How long the claim lasts without", "Seconds until the claim lapses unless it is renewed."),
+    (
+        "How far the work has come, for",
+        "How far the work has come, for whoever goes on: any JSON up to 8 KiB.",
+    ),
+    (
+        "How long to wait, in seconds",
+        "Seconds, below your client's timeout, often 60: waiting again loses nothing. Default: 30.",
+    ),
 ];
 
+/// What is said of an optional field that can only be the caller's own: its workspace, itself.
+const OF_CALLER: &[&str] = &["ust be yours.", ": yours."];
+
+/// What is said of a field whose members are those of the input of another tool.
+const OF_ANOTHER: &str = "` takes it";
+
+/// What the end of a field's description says of the value that it has if it is left out, where that goes
+/// without saying.
+const NEEDLESS_DEFAULTS: &[&str] =
+    &[" Default: false.", " Default: 0.", " Default: none.", " Default: nothing."];
+
 /// Keywords of an input that errors say as well, or that the description says.
-const IS_LEFT_TO_ERRORS: &[&str] =
-    &["not", "allOf", "pattern", "title", "default", "minLength", "maxLength", "minItems", "maxItems"];
+const IS_LEFT_TO_ERRORS: &[&str] = &[
+    "not",
+    "allOf",
+    "pattern",
+    "title",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+];
+
+/// The kinds that a value of JSON has, besides null and numbers that are whole.
+const KINDS: usize = 5;
 
 /// Keywords of the schema of an output that help nobody who reads the output.
 const IS_NOT_OF_OUTPUTS: &[&str] = &[
@@ -37,17 +74,23 @@ const IS_NOT_OF_OUTPUTS: &[&str] = &[
     "maxItems",
 ];
 
-/// Returns the description of a tool and the schema of its input, from the schema of the operation's.
-pub(super) fn input(mut schema: Value) -> (String, Value) {
-    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-    let mut description = without_refusals(description.as_ref().and_then(Value::as_str).unwrap_or_default());
+/// Returns the description of a tool and the schema of its input.
+///
+/// They are made of when to use the operation, if that is said, and of the schema of its input.
+pub(super) fn input(when: &str, mut schema: Value) -> (String, Value) {
+    let docs = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    let docs = docs.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let has_pages = members_of(&schema).is_some_and(|fields| fields.contains_key("cursor"));
+    let mut description = description(when, docs, has_pages);
+    without_callers(&mut schema);
     without_null(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, Place<'_>)| walk(&mut schema, Place::ROOT, &change);
     each(without_rules);
     each(in_one_form);
     each(in_few_words);
+    each(briefly_within);
     let length = |description: &str, schema: &Value| description.len() + schema.to_string().len();
-    for cut in [briefly_within, briefly, silently_within] {
+    for cut in [briefly, silently_within] {
         if length(&description, &schema) > TOOL_BYTES_MAX {
             walk(&mut schema, Place::ROOT, &cut);
         }
@@ -104,6 +147,15 @@ fn walk(schema: &mut Value, place: Place<'_>, change: &dyn Fn(&mut Map<String, V
     }
 }
 
+/// Takes out the fields that can only have the value that the caller's token says.
+fn without_callers(schema: &mut Value) {
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    fields.retain(|_, field| {
+        let text = field.get("description").and_then(Value::as_str).unwrap_or_default();
+        !OF_CALLER.iter().any(|words| text.contains(words))
+    });
+}
+
 /// Takes null out of an input's schema: a field is left out instead, and null is read as that.
 fn without_null(schema: &mut Value) {
     walk(schema, Place::ROOT, &|keywords, _| {
@@ -123,12 +175,12 @@ fn without_null(schema: &mut Value) {
 
 /// Takes out the rules that a model need not know: an error says which it has broken.
 fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
-    let told = keywords.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let takes_nothing = place.depth == 0 && keywords.get("properties").is_none();
+    let is_any = keywords.get("type").and_then(Value::as_array).is_some_and(|kinds| kinds.len() >= KINDS);
     keywords.retain(|name, rule| match name.as_str() {
-        "minimum" => *rule != 0 && *rule != 1 && !told.contains(&rule.to_string()),
-        "maximum" => !told.contains(&rule.to_string()),
+        "type" | "items" => !is_any,
         "format" => *rule != "uuid" && !is_width(name, rule),
-        "additionalProperties" => place.depth == 0 || rule.as_object().is_some_and(|rule| !rule.is_empty()),
+        "additionalProperties" => takes_nothing || rule.as_object().is_some_and(|rule| !rule.is_empty()),
         name => !IS_LEFT_TO_ERRORS.contains(&name),
     });
 }
@@ -215,7 +267,11 @@ fn join(known: &mut Value, other: &Value) {
 
 /// Says shortly what many fields say, and nothing where a description says no more than the name.
 fn in_few_words(keywords: &mut Map<String, Value>, place: Place<'_>) {
-    let Some(text) = keywords.get("description").and_then(Value::as_str) else { return };
+    let Some(Value::String(text)) = keywords.get_mut("description") else { return };
+    text.truncate(text.find("\n\n").unwrap_or(text.len()));
+    for needless in NEEDLESS_DEFAULTS {
+        text.truncate(text.strip_suffix(needless).unwrap_or(text).len());
+    }
     let repeated = REPEATED.iter().find(|(beginning, _)| text.starts_with(beginning));
     let is_the_name = |name: &str| {
         let name = name.strip_suffix("_id").unwrap_or(name).replace('_', " ");
@@ -239,15 +295,24 @@ fn in_few_words(keywords: &mut Map<String, Value>, place: Place<'_>) {
     }
 }
 
-/// Leaves the first sentence of what is said of members of members, and nothing of what is deeper.
+/// Leaves the first sentence of what is said of members of members, and the names of what is deeper.
 fn briefly_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
-    match place.depth {
-        0 | 1 => {}
-        2 => first_sentence(keywords),
-        _ => {
-            keywords.remove("description");
-        }
+    if place.depth == 2 {
+        first_sentence(keywords);
     }
+    let text = keywords.get("description").and_then(Value::as_str);
+    if text.is_some_and(|text| text.contains(OF_ANOTHER))
+        && let Some(Value::Object(members)) = keywords.get_mut("properties")
+    {
+        members.values_mut().filter_map(Value::as_object_mut).for_each(|member| {
+            member.remove("description");
+        });
+    }
+    keywords.retain(|name, _| match name.as_str() {
+        "description" | "required" => place.depth <= 2,
+        "enum" => place.depth <= 3,
+        _ => true,
+    });
 }
 
 /// Leaves the first sentence of what is said of each field.
@@ -274,9 +339,22 @@ fn without_last_sentence(text: &str) -> Option<usize> {
     [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
 }
 
-/// Returns a description without what the operation fails with, which errors say, and without statuses.
-fn without_refusals(text: &str) -> String {
-    let text = text.split("Fails with ").next().unwrap_or(text).trim_end();
+/// Returns what a model is told of an operation, as one paragraph.
+///
+/// That is when to use it, else the first paragraph of its documentation, and the second one. What it fails
+/// with is left out, since errors say it, as are statuses; and where to continue, which the field of that
+/// says.
+fn description(when: &str, docs: &str, has_pages: bool) -> String {
+    let mut paragraphs = docs.split("\n\n");
+    let first = paragraphs.next().unwrap_or_default();
+    let second = paragraphs.next().filter(|text| !text.starts_with("Fails with ")).unwrap_or_default();
+    let sentences = second.split_inclusive(". ");
+    let kept = sentences.filter(|sentence| !(has_pages && sentence.contains("`next_cursor`")));
+    let text = format!("{} {}", if when.is_empty() { first } else { when }, kept.collect::<String>());
+    without_statuses(text.trim_end())
+}
+
+fn without_statuses(text: &str) -> String {
     let is_status =
         |word: &str| word.len() == 3 && word.starts_with(['4', '5']) && word.parse::<u16>().is_ok();
     let mut words = text.split(' ').peekable();
@@ -295,9 +373,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_says_nothing_of_refusals_and_statuses() {
-        let text = "Lists 400 as. After 409 `must-refetch` read all.\n\nFails with 409 `wrong-state` if not.";
-        assert_eq!(without_refusals(text), "Lists 400 as. After `must-refetch` read all.");
+    fn a_model_is_told_when_to_use_a_tool_and_what_to_know_then() {
+        let fails = "Fails with 409 `wrong-state` if not.";
+        for (when, docs, told) in [
+            ("", "Lists 400 as.", "Lists 400 as."),
+            ("Use to list.", "Lists as.", "Use to list."),
+            ("Use to list.", &format!("Lists as.\n\n{fails}"), "Use to list."),
+            (
+                "Use to list.",
+                &format!("Lists as.\n\nAfter 409 `must-refetch` read 400.\n\nFor people.\n\n{fails}"),
+                "Use to list. After `must-refetch` read 400.",
+            ),
+            (
+                "Use to list.",
+                "Lists as.\n\nOld ones too. One page is short: continue with `next_cursor`.",
+                "Use to list. Old ones too.",
+            ),
+        ] {
+            assert_eq!(description(when, docs, true), told);
+        }
+        let caught_up = "Lists as.\n\nThere is no more when `next_cursor` is null.";
+        assert!(description("Use to list.", caught_up, false).ends_with("null."));
     }
 
     #[test]
@@ -310,22 +406,26 @@ mod tests {
                 "all": {"type": ["array", "null"], "items": true},
                 "free": {"type": "object", "additionalProperties": true},
                 "thing_id": {"type": "string", "format": "uuid", "description": "The thing."},
+                "workspace_id": {"type": "string", "description": "The workspace. It must be yours."},
                 "count": {
                     "type": "integer", "format": "uint64", "minimum": 1, "maximum": 9,
                     "description": "At most 9.",
                 },
+                "any": {"type": ["object", "array", "string", "number", "boolean", "null"], "items": true,
+                    "description": "Any. Default: none.\n\nFor people."},
         }});
         let mut of_output = schema.clone();
-        let (description, told) = input(schema);
+        let (description, told) = input("", schema);
         assert_eq!(description, "Does it.");
         assert_eq!(
             told,
-            json!({"type": "object", "additionalProperties": false, "properties": {
+            json!({"type": "object", "properties": {
                 "pattern": {"type": "string", "description": "Which."},
                 "all": {"type": "array", "items": {}},
                 "free": {"type": "object"},
                 "thing_id": {"type": "string"},
                 "count": {"type": "integer", "description": "At most 9."},
+                "any": {"description": "Any."},
             }})
         );
         output(&mut of_output);
@@ -357,7 +457,7 @@ mod tests {
     fn a_long_tool_says_the_most_important_first() {
         let schema = json!({"type": "object", "description": format!("Does it. {}.", "Long".repeat(500)),
             "properties": {"a": {"type": "string", "description": "What. And why."}}});
-        let (description, told) = input(schema);
+        let (description, told) = input("", schema);
         assert_eq!((&*description, &told["properties"]["a"]["description"]), ("Does it.", &json!("What.")));
     }
 }
