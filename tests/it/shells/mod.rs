@@ -16,6 +16,7 @@ mod sign_in;
 mod status;
 mod story;
 mod subscriptions;
+mod texts;
 mod scim;
 pub mod transports;
 mod watching;

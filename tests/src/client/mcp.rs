@@ -22,11 +22,18 @@ pub struct Mcp {
 impl Mcp {
     /// Calls a method and returns the whole JSON-RPC response.
     pub fn request(&self, token: Option<&str>, method: &str, params: Value) -> Answer {
-        self.request_by(token, &[], method, params)
+        self.request_at("/mcp", token, &[], method, params)
     }
 
-    /// The same with more headers.
-    fn request_by(&self, token: Option<&str>, more: &[(&str, &str)], method: &str, params: Value) -> Answer {
+    /// The same at another path, with more headers.
+    pub fn request_at(
+        &self,
+        path: &str,
+        token: Option<&str>,
+        more: &[(&str, &str)],
+        method: &str,
+        params: Value,
+    ) -> Answer {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         let mut headers = vec![
             ("accept", "application/json, text/event-stream"),
@@ -37,7 +44,7 @@ impl Mcp {
             headers.push(("mcp-name", &name));
         }
         headers.extend(more);
-        self.http.send(token, "POST", "/mcp", &headers, Some(&message(method, params)))
+        self.http.send(token, "POST", path, &headers, Some(&message(method, params)))
     }
 
     /// Calls a tool.
@@ -54,7 +61,7 @@ impl Mcp {
         arguments: &Value,
     ) -> Answer {
         let params = json!({"name": operation.name(), "arguments": arguments});
-        let Answer { status, headers, body } = self.request_by(token, headers, "tools/call", params);
+        let Answer { status, headers, body } = self.request_at("/mcp", token, headers, "tools/call", params);
         let (status, body) = outcome(&body, status, operation);
         refusals::check(operation, Answer { status, headers, body })
     }
