@@ -217,47 +217,6 @@ mod tests {
         assert_eq!(with_card.len(), CARD_TOOLS.len());
     }
 
-    /// Most tokens of a model, 4.3 bytes each as a rule, of all tools on average.
-    const AVERAGE_TOKENS: usize = 170;
-    /// The same of any one.
-    const MOST_TOKENS: usize = 400;
-    /// The same of a profile.
-    const PROFILE_TOKENS: usize = 5_500;
-
-    /// A model pays for each tool that it is offered, with every request.
-    #[test]
-    fn tools_cost_a_model_little() {
-        let catalogue = Catalogue::of(&operation_table().unwrap());
-        let tokens = |view: View| -> Vec<(usize, String)> {
-            let audience = Audience { view, ..everybody(Shape::Full) };
-            let cost = |tool: Value| {
-                let said = ["name", "description", "inputSchema"].map(|member| match &tool[member] {
-                    Value::String(text) => text.len(),
-                    other => other.to_string().len(),
-                });
-                let bytes: usize = said.iter().sum();
-                (bytes * 10 / 43, tool["name"].to_string())
-            };
-            let mut tools: Vec<_> = listed(&catalogue, audience).into_iter().map(cost).collect();
-            tools.sort_unstable();
-            tools
-        };
-        let all = tokens(View::default());
-        let (sum, most) = (all.iter().map(|(cost, _)| cost).sum::<usize>(), all.last().unwrap());
-        let average = sum / all.len();
-        println!(
-            "{} tools: {average} tokens on average, {most:?} at most; {:?}",
-            all.len(),
-            &all[all.len() - 12..]
-        );
-        assert!(average <= AVERAGE_TOKENS && most.0 <= MOST_TOKENS, "{average}, {most:?}");
-        for profile in [Profile::Worker, Profile::Reviewer] {
-            let sum: usize = tokens(View::of(profile)).iter().map(|(cost, _)| cost).sum();
-            eprintln!("{profile:?}: {sum} tokens");
-            assert!(sum <= PROFILE_TOKENS, "{profile:?}: {sum}");
-        }
-    }
-
     #[test]
     fn no_more_than_a_number_of_lists_is_kept() {
         let table = operation_table().unwrap();

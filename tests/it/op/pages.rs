@@ -12,6 +12,7 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
 use crate::op::chores::copy_claim;
+use crate::shells::costs::tokens;
 
 const WRITERS: usize = 8;
 const EACH: usize = 40;
@@ -367,12 +368,10 @@ fn threads_are_listed_from_either_end() {
     });
 }
 
-/// Bytes of an answer that are a token of a model, as a rule.
-const BYTES_OF_A_TOKEN: f64 = 4.3;
 /// Most tokens that a page costs a model which asks for nothing else.
-const PAGE_TOKENS: f64 = 3000.0;
-/// The same of what a thread comes to, which has its last 50 messages.
-const PACK_TOKENS: f64 = 4_000.0;
+const PAGE_TOKENS: usize = 3_000;
+/// The same of what a thread comes to, which has its last messages.
+const PACK_TOKENS: usize = 4_000;
 
 #[test]
 fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
@@ -404,9 +403,8 @@ fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
             input["after_id"] = json!(0);
         }
         let answer = mcp.call(Some(&world.people.admin), operation, &input).output();
-        let bytes = answer.to_string().len();
-        let tokens = f64::from(u32::try_from(bytes).unwrap()) / BYTES_OF_A_TOKEN;
+        let cost = tokens(&answer.to_string());
         let most = if fields.contains_key("limit") { PAGE_TOKENS } else { PACK_TOKENS };
-        assert!(tokens <= most, "{operation:?}: {tokens} tokens, {answer}");
+        assert!(cost <= most, "{operation:?}: {cost} tokens, {answer}");
     }
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod arena;
 mod cli;
+pub mod costs;
 mod directories;
 mod file_sizes;
 mod hostile_wire;
