@@ -386,6 +386,7 @@ fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
     }
     let about = json!({"workspace_id": world.id("workspace"), "channel_id": channel, "thread_id": thread});
     let is_read = |row: &Operation| row.is_detailed() && row.effect().changes_nothing();
+    let mut dear = Vec::new();
     let tools = world.service.table().shared_operations().filter(|row| is_read(row) && !row.http().rest_only);
     for operation in tools {
         let schema = operation.input_schema();
@@ -405,6 +406,9 @@ fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
         let answer = mcp.call(Some(&world.people.admin), operation, &input).output();
         let cost = tokens(&answer.to_string());
         let most = if fields.contains_key("limit") { PAGE_TOKENS } else { PACK_TOKENS };
-        assert!(cost <= most, "{operation:?}: {cost} tokens, {answer}");
+        if cost > most {
+            dear.push(format!("{operation:?}: {cost} tokens, {answer}"));
+        }
     }
+    assert!(dear.is_empty(), "{dear:#?}");
 }

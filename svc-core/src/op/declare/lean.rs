@@ -29,6 +29,10 @@ const SUBJECT: &str = "subject_id";
 /// The member of a payload that says who wrote what it is about.
 const AUTHOR: &str = "author_id";
 
+/// The member of what is in a thread that follows from the other one.
+const CHANNEL: &str = "channel_id";
+const THREAD: &str = "thread_id";
+
 /// The member of a list that it always has.
 const ITEMS: &str = "items";
 
@@ -75,15 +79,15 @@ impl Lean {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         match self {
-            Self::Object(members) if full.get().starts_with('{') => object(full, out, |name, value, out| {
-                // An id has no character that JSON escapes.
-                let is = |id: &str| value.get().trim_matches('"') == id;
-                let is_named = || named.get(name).and_then(Value::as_str).is_some_and(is);
-                if says_nothing(name, value) || (!is_root && is_named()) {
-                    return Ok(());
-                }
-                members.get(name).unwrap_or(&Self::Verbatim).write(value, named, false, out)
-            }),
+            Self::Object(known) if full.get().starts_with('{') => {
+                object(full, out, |of, name, value, out| {
+                    let is_fixed = || is_named(named, name, value) || follows(named, of, name);
+                    if says_nothing(name, value) || (!is_root && is_fixed()) {
+                        return Ok(());
+                    }
+                    known.get(name).unwrap_or(&Self::Verbatim).write(value, named, false, out)
+                })
+            }
             Self::Payload if full.get().starts_with('{') => payload(full, out),
             Self::List(items) if full.get().starts_with('[') => {
                 let values: Vec<&RawValue> = parse(full)?;
@@ -127,13 +131,21 @@ fn says_nothing(name: &str, value: &RawValue) -> bool {
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
 
+/// Whether the request has named this id, which has no character that JSON escapes.
+fn is_named(named: &Map<String, Value>, name: &str, value: &RawValue) -> bool {
+    named.get(name).and_then(Value::as_str).is_some_and(|id| value.get().trim_matches('"') == id)
+}
+
+/// Whether a member follows from what the request has named: the channel of what is in its thread.
+fn follows(named: &Map<String, Value>, of: &[Member<'_>], name: &str) -> bool {
+    name == CHANNEL && of.iter().any(|(name, value)| name == THREAD && is_named(named, name, value))
+}
+
 /// Writes a payload without who acted for itself, if that is the author whom it names.
 fn payload(full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
-    let Members(members) = parse(full)?;
-    let author = member(&members, AUTHOR);
-    object(full, out, |name, value, out| {
+    object(full, out, |of, name, value, out| {
         if name == ATTRIBUTION {
-            return attribution(value, author, out);
+            return attribution(value, member(of, AUTHOR), out);
         }
         if !OF_PAYLOAD.contains(&name) && value.get() != "null" {
             out.extend_from_slice(value.get().as_bytes());
@@ -144,42 +156,40 @@ fn payload(full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
 
 /// Writes who acted, unless that is the author, and for whom, if that is somebody else.
 fn attribution(full: &RawValue, author: Option<&str>, out: &mut Vec<u8>) -> Result<()> {
-    let Members(members) = parse(full)?;
-    let (actor, subject) = (member(&members, ACTOR), member(&members, SUBJECT));
-    if author.is_some() && [actor, subject] == [author; 2] {
-        return Ok(());
-    }
-    object(full, out, |name, value, out| {
+    object(full, out, |of, name, value, out| {
+        let (actor, subject) = (member(of, ACTOR), member(of, SUBJECT));
+        let is_author = author.is_some() && [actor, subject] == [author; 2];
         let is_repeated = name == SUBJECT && subject == actor;
-        if value.get() != "null" && !is_repeated {
+        if value.get() != "null" && !is_author && !is_repeated {
             out.extend_from_slice(value.get().as_bytes());
         }
         Ok(())
     })
 }
 
-fn member<'a>(members: &[(String, &'a RawValue)], name: &str) -> Option<&'a str> {
+fn member<'a>(members: &[Member<'a>], name: &str) -> Option<&'a str> {
     members.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
-/// Writes the members of an object for which `write` writes a value that is not empty.
+/// Writes the members of an object for which `write`, which is shown all of them, writes a value that is not
+/// empty.
 fn object(
     full: &RawValue,
     out: &mut Vec<u8>,
-    mut write: impl FnMut(&str, &RawValue, &mut Vec<u8>) -> Result<()>,
+    mut write: impl FnMut(&[Member<'_>], &str, &RawValue, &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     let Members(members) = parse(full)?;
     let mut value = Vec::new();
     let mut before = b'{';
-    for (name, member) in members {
+    for (name, member) in &members {
         value.clear();
-        write(&name, member, &mut value)?;
+        write(&members, name, member, &mut value)?;
         let is_empty = matches!(value.as_slice(), b"" | b"[]" | b"{}");
         if is_empty && name != ITEMS {
             continue;
         }
         out.push(before);
-        serde_json::to_writer(&mut *out, &name).map_err(Error::internal)?;
+        serde_json::to_writer(&mut *out, name).map_err(Error::internal)?;
         out.push(b':');
         out.extend_from_slice(&value);
         before = b',';
@@ -196,7 +206,9 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
 }
 
 /// The members of an object, in their order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a>(Vec<Member<'a>>);
+
+type Member<'a> = (String, &'a RawValue);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
@@ -269,6 +281,15 @@ mod tests {
         let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &Map::new()).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
     }
+    #[test]
+    fn the_channel_of_a_named_thread_is_not_said() {
+        let lean = Lean::of(&json!({"items": {"properties": {"thread_id": {}, "channel_id": {}}}}));
+        let named = json!({"thread_id": "t"});
+        let full = r#"[{"thread_id":"t","channel_id":"c","n":1},{"thread_id":"u","channel_id":"c"}]"#;
+        let answer = lean.answer(full.as_bytes(), named.as_object().unwrap()).unwrap();
+        assert_eq!(String::from_utf8(answer).unwrap(), r#"[{"n":1},{"thread_id":"u","channel_id":"c"}]"#);
+    }
+
     #[test]
     fn who_acted_is_said_once() {
         let lean = Lean::of(&schema::inlined_output(schema::of::<Row>));
