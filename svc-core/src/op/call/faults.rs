@@ -83,6 +83,9 @@ fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut V
     }
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     for (name, value) in given {
+        if faults.len() >= FAULTS_MAX {
+            return;
+        }
         match members.get(name) {
             Some(schema) => check(schema, value, &at(name), faults),
             None if is_closed => faults.push(Fault::new(&at(name), unknown(name, members))),
@@ -435,6 +438,35 @@ mod tests {
         );
         let fits = json!({"channel_id": ours, "title": "x", "limit": 24.0, "result": {"a": [1]}});
         assert_eq!(told(&schema, fits), [""; 0]);
+    }
+
+    #[test]
+    fn no_more_faults_are_searched_for_than_are_told() {
+        let form = |kind: &str| {
+            json!({"type": "object", "additionalProperties": false,
+                   "properties": {"kind": {"const": kind}, "name": {"type": "string"}}})
+        };
+        let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+            "one": form("a"),
+            "list": {"type": "array", "items": form("a")},
+            "either": {"anyOf": [form("a"), form("b"), {"type": "null"}]},
+            "each": {"type": "array", "items": {"anyOf": [form("a"), form("b")]}},
+        }});
+        let many: Map<String, Value> =
+            (0..50_000).map(|number| (format!("naem_{number}"), 1.into())).collect();
+        let rows: Vec<Value> = (0..50_000).map(|_| json!({"kind": "b", "name": 1, "naem": 1})).collect();
+        let one = |name: &str, value: Value| Map::from_iter([(name.to_owned(), value)]);
+        for given in [
+            many.clone(),
+            one("one", many.clone().into()),
+            one("list", rows.clone().into()),
+            one("list", vec![Value::from(many.clone())].into()),
+            one("either", many.into()),
+            one("each", rows.into()),
+        ] {
+            let found = of_object(&schema, &given).len();
+            assert!((FAULTS_MAX..2 * FAULTS_MAX).contains(&found), "{found}");
+        }
     }
 
     #[test]

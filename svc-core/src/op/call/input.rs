@@ -6,13 +6,16 @@
 //!
 //! The decoder stops at the first fault. Of an input that it rejects, all faults are told: those that the
 //! schema finds, and those that only the decoder knows, which is asked again without the fields that are
-//! known to be wrong.
+//! known to be wrong. Of the fields that are unknown only so many are kept as can be told, so that what a
+//! rejected input costs grows with its length and no faster.
 
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
-use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
@@ -130,11 +133,12 @@ fn rejected(
     schema: &Value,
     again: fn(Vec<Entry<'_>>) -> Option<DecodeError>,
 ) -> Error {
+    let none = Map::new();
+    let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     // A body that is not one object, or has a name twice, has no fields to speak of.
-    let Ok(mut entries) = entries(input, None) else { return first.into() };
-    let mut faults = faults::of_object(schema, &values(schema, &entries));
-    let is_known = |name: &str| schema.get("properties").is_none_or(|known| known.get(name).is_some());
-    let is_read = |name: &str| is_known(name) && name != DETAIL;
+    let Ok(mut entries) = entries(input, Wanted::Of(members)) else { return first.into() };
+    let mut faults = faults::of_object(schema, &values(members, &entries));
+    let is_read = |name: &str| members.contains_key(name) && name != DETAIL;
     entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
     while faults.len() < FAULTS_MAX {
         let Some(DecodeError { field: Some(field), detail }) = again(entries.clone()) else { break };
@@ -152,13 +156,12 @@ fn rejected(
 /// The member of a problem that has each fault by itself.
 pub(in crate::op) const ERRORS: &str = "errors";
 
-/// Returns the values of all entries that have one, as the schema expects them.
-fn values(schema: &Value, entries: &[Entry<'_>]) -> Map<String, Value> {
-    let member = |name: &str| schema.get("properties").and_then(|members| members.get(name));
+/// Returns the values of all entries, as the schemas of the `members` expect them.
+fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
     let value = |(name, node): &Entry<'_>| {
         let value = match node {
             Node::Json(value) => value.clone(),
-            Node::Text(texts) => faults::of_texts(member(name).unwrap_or(&Value::Null), texts),
+            Node::Text(texts) => faults::of_texts(members.get(&**name).unwrap_or(&Value::Null), texts),
         };
         (name.clone().into_owned(), value)
     };
@@ -192,11 +195,10 @@ impl Source<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
-            Self::Request(input) => Fields::of(entries(input, Some(known))?),
+            Self::Request(input) => Fields::of(entries(input, Wanted::Only { known, besides: None })?),
             Self::Listing(input, listing) => {
-                let mut entries = entries(input, None)?;
+                let mut entries = entries(input, Wanted::Only { known, besides: Some(DETAIL) })?;
                 listing.take(&mut entries, known)?;
-                entries.iter().try_for_each(|(name, _)| check_known(name, known))?;
                 Fields::of(entries)
             }
             Self::Object(members) => Fields::of_object(members, known)?,
@@ -245,20 +247,55 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// The names of the fields that a type has; none where they are not looked at.
-type Known = Option<&'static [&'static str]>;
+/// Which fields of a request are read.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// Those of a type and one besides, up to the first other one.
+    Only { known: &'static [&'static str], besides: Option<&'static str> },
+    /// Those of a schema, and without their values so many others as faults are told.
+    Of(&'a Map<String, Value>),
+}
 
-/// Reads the fields of a request, up to the first that is not `known`.
-fn entries<'r>(input: &'r Input, known: Known) -> Result<Vec<Entry<'r>>, DecodeError> {
-    let mut entries: Vec<Entry<'r>> = Vec::with_capacity(known.map_or(0, <[_]>::len));
+/// What becomes of a field.
+enum Use {
+    Value,
+    Name,
+    Nothing,
+}
+
+impl Wanted<'_> {
+    /// Returns what becomes of the field `name` after the fields that have been read.
+    ///
+    /// Fails if the request is rejected for it.
+    fn used(self, name: &str, read: &[Entry<'_>]) -> Result<Use, DecodeError> {
+        match self {
+            Self::Only { besides, .. } if besides == Some(name) => Ok(Use::Value),
+            Self::Only { known, .. } => check_known(name, known).map(|()| Use::Value),
+            Self::Of(members) if members.contains_key(name) => Ok(Use::Value),
+            Self::Of(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => Ok(Use::Name),
+            Self::Of(_) => Ok(Use::Nothing),
+        }
+    }
+}
+
+/// Reads the fields of a request.
+///
+/// There are never many: each is compared with those before it.
+fn entries<'r>(input: &'r Input, wanted: Wanted<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
+    let mut entries: Vec<Entry<'r>> = Vec::with_capacity(match wanted {
+        Wanted::Only { known, .. } => known.len(),
+        Wanted::Of(_) => 0,
+    });
     for (name, text) in &input.text {
-        known.map_or(Ok(()), |known| check_known(name, known))?;
+        if let Use::Nothing = wanted.used(name, &entries)? {
+            continue;
+        }
         match entries.iter_mut().find(|(given, _)| given == name) {
             Some((_, Node::Text(texts))) => texts.push(text),
             _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
         }
     }
-    read_body(&input.body, known, &mut entries)?;
+    read_body(&input.body, wanted, &mut entries)?;
     Ok(entries)
 }
 
@@ -277,14 +314,14 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
 /// Adds the body's members.
 ///
 /// Rejects a body that is not one object without repeated names, or that is nested deeper than the limit.
-fn read_body(body: &[u8], known: Known, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
+fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
     let given = entries.len();
     let mut refusal = None;
     let mut json = serde_json::Deserializer::from_slice(body);
-    let members = Members { known, entries, refusal: &mut refusal };
+    let members = Members { wanted, entries, refusal: &mut refusal };
     let read = json.deserialize_map(members).and_then(|()| json.end());
     if let Some(refusal) = refusal {
         return Err(refusal);
@@ -299,17 +336,18 @@ fn read_body(body: &[u8], known: Known, entries: &mut Vec<Entry<'_>>) -> Result<
 
 /// Reads the members of a JSON object, up to the first that is rejected.
 struct Members<'a, 'r> {
-    known: Known,
+    wanted: Wanted<'a>,
     entries: &'a mut Vec<Entry<'r>>,
     /// Why one was rejected.
     refusal: &'a mut Option<DecodeError>,
 }
 
 impl Members<'_, '_> {
-    fn check(&self, name: &str) -> Result<(), DecodeError> {
-        self.known.map_or(Ok(()), |known| check_known(name, known))?;
+    /// Returns what becomes of the next member.
+    fn used(&self, name: &str) -> Result<Use, DecodeError> {
+        let used = self.wanted.used(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
-            None => Ok(()),
+            None => Ok(used),
             Some((_, Node::Json(_))) => Err(DecodeError::new(json::twice(name))),
             Some((_, Node::Text(_))) => {
                 Err(DecodeError::new(format!("the field `{name}` is given in the address and in the body")))
@@ -327,11 +365,18 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
-            if let Err(refusal) = self.check(&name) {
-                *self.refusal = Some(refusal);
-                return Err(serde::de::Error::custom("a field was rejected"));
-            }
-            let Strict(value) = access.next_value()?;
+            let value = match self.used(&name) {
+                Ok(Use::Value) => access.next_value::<Strict>()?.0,
+                Ok(Use::Name) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
+                Ok(Use::Nothing) => {
+                    access.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+                Err(refusal) => {
+                    *self.refusal = Some(refusal);
+                    return Err(serde::de::Error::custom("a field was rejected"));
+                }
+            };
             self.entries.push((Cow::Owned(name), Node::Json(value)));
         }
         Ok(())
@@ -452,5 +497,37 @@ mod tests {
         }
         let deep = format!(r#"{{"note":{}{}}}"#, "[".repeat(80), "]".repeat(80));
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
+    }
+
+    /// Fields by names that no operation has.
+    fn unknown(count: usize) -> Vec<(String, String)> {
+        (0..count).map(|number| (format!("titel_of_number_{number:06}"), "[1]".to_owned())).collect()
+    }
+
+    #[test]
+    fn of_unknown_fields_only_those_are_kept_that_can_be_told_of() {
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+
+        let fields = unknown(60_000);
+        let members: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        let body = Input::json(format!("{{{}}}", members.join(",")));
+        let query = Input { text: fields, ..Input::default() };
+        for input in [&body, &query] {
+            let schema = schema::walked_input(schema::of::<Probe>);
+            let members = schema["properties"].as_object().unwrap();
+            let kept = entries(input, Wanted::Of(members)).unwrap();
+            assert_eq!(kept.len(), members.len() + FAULTS_MAX, "each is compared with those before it");
+            let listing = &mut Listing::of(Surface::Mcp);
+            for refused in [
+                decode::<Probe>(input).unwrap_err(),
+                decode::<Nothing>(input).unwrap_err(),
+                decode_listing::<Probe>(input, Some(listing)).unwrap_err(),
+            ] {
+                let problem = serde_json::to_value(refused.problem()).unwrap();
+                assert_eq!(problem[ERRORS].as_array().unwrap().len(), FAULTS_MAX, "{problem}");
+            }
+        }
     }
 }
