@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Strict {
 }
 
 /// Returns the error message for a member that appears twice.
-pub(crate) fn twice(name: &str) -> String {
+fn twice(name: &str) -> String {
     format!("the field `{}` appears twice", echo(name))
 }
 

@@ -18,6 +18,9 @@ pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 /// The keyword of an id that names the operation which lists such ids; it is in no published schema.
 pub(crate) const LISTED_BY: &str = "x-listed-by";
 
+/// The keyword of an object that has a small one which is accepted; it is in no published schema.
+pub(crate) const SAMPLE: &str = "x-sample";
+
 /// The schema of what is read, without references.
 pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
     let mut schema = walked_input(schema);
@@ -181,6 +184,7 @@ fn publish(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.remove(LISTED_BY);
+            members.remove(SAMPLE);
             for (name, member) in members.iter_mut() {
                 match member {
                     Value::String(text) if name == "description" => *text = unwrapped(text),

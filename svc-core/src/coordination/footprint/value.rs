@@ -156,6 +156,7 @@ impl JsonSchema for Item {
 /// While the thread has a live claim, no thread whose footprint conflicts with this one can be claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-sample" = {"repo": "acme/app", "items": [{"kind": "path", "value": "src"}]}))]
 pub(crate) struct Footprint {
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
     pub repo: Option<Repo>,

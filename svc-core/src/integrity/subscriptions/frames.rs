@@ -242,7 +242,7 @@ mod tests {
             ("{", "first frame"),
             ("[]", "first frame"),
             (&format!(r#"{{"token":"svc_1",{filter},"aftr_id":1}}"#), "aftr_id"),
-            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token` appears twice"),
+            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token`: appears twice"),
             (
                 &format!(
                     r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","workspace_id":"w"}}}}"#

@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::schema::{LISTED_BY, one_of_options};
+use crate::error::Error;
+use crate::schema::{LISTED_BY, SAMPLE, one_of_options};
 use crate::text::{echo, nearest, shortened, without_secrets};
 use crate::time::Time;
 
@@ -51,6 +52,15 @@ impl std::fmt::Display for Fault {
     }
 }
 
+/// The member of a problem that has each fault by itself.
+pub(in crate::op) const ERRORS: &str = "errors";
+
+/// Returns the error that tells these faults.
+pub(super) fn error(faults: &[Fault]) -> Error {
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Error::malformed(told.join("; ")).with(ERRORS, faults)
+}
+
 /// Returns the faults of an object, by the schema of what is expected.
 pub(super) fn of_object(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -88,16 +98,18 @@ fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut V
         }
         match members.get(name) {
             Some(schema) => check(schema, value, &at(name), faults),
-            None if is_closed => faults.push(Fault::new(&at(name), unknown(name, members))),
+            None if is_closed => {
+                let known: Vec<&str> = members.keys().map(String::as_str).collect();
+                faults.push(Fault::new(&at(name), unknown(name, &known)));
+            }
             None => {}
         }
     }
 }
 
-/// Returns what is said of a field that is unknown.
-fn unknown(name: &str, members: &Map<String, Value>) -> String {
-    let known: Vec<&str> = members.keys().map(String::as_str).collect();
-    match nearest(name, &known) {
+/// Returns what is said of a field that is not among those that are known.
+pub(super) fn unknown(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
         Some(near) => format!("unknown field, did you mean `{near}`?"),
         None if known.is_empty() => "unknown field: there are none here".to_owned(),
         None => format!("unknown field, expected {}", known.join(", ")),
@@ -300,6 +312,9 @@ fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
 
 /// Returns a small value that a schema allows, with what it requires.
 fn sample(schema: &Value) -> Value {
+    if let Some(stated) = schema.get(SAMPLE) {
+        return stated.clone();
+    }
     if let Some(options) = one_of_options(schema) {
         return options.first().map_or(Value::Null, |option| (*option).clone());
     }

@@ -20,7 +20,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::json::{self, Strict};
+use crate::json::Strict;
 use crate::limits::{JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
@@ -28,7 +28,6 @@ use crate::op::call::request::Input;
 use crate::op::call::texts::{DecodeError, TextValue, Texts};
 use crate::page::Detail;
 use crate::schema;
-use crate::text::{echo, nearest};
 
 /// Decodes a request into an operation's input.
 ///
@@ -149,12 +148,8 @@ fn rejected(
     if faults.is_empty() {
         return first.into();
     }
-    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    Error::malformed(told.join("; ")).with(ERRORS, faults)
+    faults::error(&faults)
 }
-
-/// The member of a problem that has each fault by itself.
-pub(in crate::op) const ERRORS: &str = "errors";
 
 /// Returns the values of all entries, as the schemas of the `members` expect them.
 fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
@@ -303,12 +298,7 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
     if known.contains(&name) {
         return Ok(());
     }
-    let sent = echo(name);
-    Err(DecodeError::new(match nearest(name, known) {
-        Some(near) => format!("unknown field `{sent}`, did you mean `{near}`?"),
-        None if known.is_empty() => format!("unknown field `{sent}`: the operation takes no input"),
-        None => format!("unknown field `{sent}`, expected {}", known.join(", ")),
-    }))
+    Err(DecodeError::of(name, faults::unknown(name, known)))
 }
 
 /// Adds the body's members.
@@ -319,19 +309,23 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
         return Ok(());
     }
     let given = entries.len();
-    let mut refusal = None;
+    let (mut refusal, mut reading) = (None, None);
     let mut json = serde_json::Deserializer::from_slice(body);
-    let members = Members { wanted, entries, refusal: &mut refusal };
+    let members = Members { wanted, entries, refusal: &mut refusal, reading: &mut reading };
     let read = json.deserialize_map(members).and_then(|()| json.end());
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    read.map_err(|error| DecodeError::new(format!("the body cannot be decoded: {error}")))?;
+    read.map_err(|error| match reading {
+        // JSON, so the value is at fault: it has a member twice.
+        Some(name) if error.is_data() => DecodeError::of(&name, error),
+        _ => DecodeError::new(format!("the body cannot be decoded: {error}")),
+    })?;
     let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
-    if entries.iter().skip(given).any(|(_, node)| is_too_deep(node)) {
-        return Err(DecodeError::new(format!("the body is nested deeper than {JSON_MAX_DEPTH} levels")));
+    match entries.iter().skip(given).find(|(_, node)| is_too_deep(node)) {
+        Some((name, _)) => Err(DecodeError::of(name, format!("nested deeper than {JSON_MAX_DEPTH} levels"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Reads the members of a JSON object, up to the first that is rejected.
@@ -340,6 +334,8 @@ struct Members<'a, 'r> {
     entries: &'a mut Vec<Entry<'r>>,
     /// Why one was rejected.
     refusal: &'a mut Option<DecodeError>,
+    /// The one whose value could not be read.
+    reading: &'a mut Option<String>,
 }
 
 impl Members<'_, '_> {
@@ -348,10 +344,8 @@ impl Members<'_, '_> {
         let used = self.wanted.used(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(used),
-            Some((_, Node::Json(_))) => Err(DecodeError::new(json::twice(name))),
-            Some((_, Node::Text(_))) => {
-                Err(DecodeError::new(format!("the field `{name}` is given in the address and in the body")))
-            }
+            Some((_, Node::Json(_))) => Err(DecodeError::of(name, "appears twice")),
+            Some((_, Node::Text(_))) => Err(DecodeError::of(name, "given in the address and in the body")),
         }
     }
 }
@@ -366,7 +360,13 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
             let value = match self.used(&name) {
-                Ok(Use::Value) => access.next_value::<Strict>()?.0,
+                Ok(Use::Value) => match access.next_value() {
+                    Ok(Strict(value)) => value,
+                    Err(error) => {
+                        *self.reading = Some(name);
+                        return Err(error);
+                    }
+                },
                 Ok(Use::Name) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
                 Ok(Use::Nothing) => {
                     access.next_value::<IgnoredAny>()?;
@@ -420,6 +420,7 @@ mod tests {
 
     use super::*;
     use crate::id::ThreadId;
+    use crate::op::call::faults::ERRORS;
     use crate::text::{Count, Patch};
 
     #[derive(Debug, Deserialize, JsonSchema)]
@@ -484,6 +485,9 @@ mod tests {
         for (text, body, wanted) in cases {
             let error = probe(text, body).unwrap_err();
             assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
+            let problem = serde_json::to_value(error.problem()).unwrap();
+            let is_told = problem.get(ERRORS).is_some_and(|faults| faults[0]["field"].is_string());
+            assert_eq!(is_told, body != "[1]", "a fault of a field is told with it: {problem}");
         }
         let long = "n".repeat(100_000);
         for (text, body) in [
@@ -495,6 +499,9 @@ mod tests {
             let refused = probe(&text, &body).unwrap_err();
             assert!(refused.detail().len() < 600, "{}", refused.detail());
         }
+        let both = probe(&[], r#"{"x":1,"x":2}"#).unwrap_err();
+        let problem = serde_json::to_value(both.problem()).unwrap();
+        assert_eq!(problem[ERRORS][0]["field"], "x", "unknown, and there twice: {problem}");
         let deep = format!(r#"{{"note":{}{}}}"#, "[".repeat(80), "]".repeat(80));
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
     }

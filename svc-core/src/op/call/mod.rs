@@ -8,6 +8,6 @@ pub(super) mod caller;
 mod lookup;
 mod payer;
 pub(super) mod request;
-mod faults;
+pub(super) mod faults;
 mod texts;
 pub(super) mod input;

@@ -4,6 +4,7 @@ use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visi
 use serde::forward_to_deserialize_any;
 
 use crate::error::Error;
+use crate::op::call::faults::{self, Fault};
 use crate::text::echo;
 
 /// Why an input was rejected, in words for the caller.
@@ -27,7 +28,7 @@ impl DecodeError {
 impl std::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.field {
-            Some(field) => write!(f, "`{field}`: {}", self.detail),
+            Some(field) => write!(f, "`{}`: {}", echo(field), self.detail),
             None => f.write_str(&self.detail),
         }
     }
@@ -43,7 +44,10 @@ impl serde::de::Error for DecodeError {
 
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
-        Self::malformed(error.to_string())
+        match error.field {
+            Some(field) => faults::error(&[Fault::new(&field, error.detail)]),
+            None => Self::malformed(error.detail),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
-use crate::op::call::input::ERRORS;
+use crate::op::call::faults::ERRORS;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
