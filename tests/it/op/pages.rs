@@ -380,8 +380,8 @@ fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
     let thread = world.new_thread(&channel, "Sweep the hall");
     for number in 0..60 {
         world.new_thread(&channel, &format!("Sweep room {number} before the others come"));
-        let body =
-            "The floor is swept, the windows are open, and the tables stand where they should. ".repeat(2);
+        let body = "I looked at the hall again: one window of it does not close, so I stay and mend it today \
+                    before it rains.";
         world.agent("post_message", json!({"thread_id": thread, "body": body}));
     }
     let about = json!({"workspace_id": world.id("workspace"), "channel_id": channel, "thread_id": thread});

@@ -1,8 +1,9 @@
 //! Lean answers: what an answer is without what says nothing.
 //!
-//! A lean answer leaves out members that are null, false or empty, those that only a full one has, and ids
-//! that the request has named. It is made of the encoded full answer, by the schema of the output, so that no
-//! output has a second type. What callers have stored as JSON of their own is returned as it is.
+//! A lean answer leaves out members that are null, false or empty, those that only a full one has or that
+//! repeat another of the same object, and ids that follow from what the request has named. It is made of the
+//! encoded full answer, by the schema of the output and of each event's kind, so that no output has a second
+//! type. What callers have stored as JSON of their own is returned as it is.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,20 +19,16 @@ use crate::schema;
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
-/// The member of an event whose content was hashed, and what a lean one lacks of it, besides what is null.
+/// Members that are left out if they are equal to another of the same object.
+const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
+
+/// The member of an event whose content was hashed, that which says of which kind it is, and what a lean
+/// payload lacks.
 const PAYLOAD: &str = "payload";
+const KIND: &str = "kind";
 const OF_PAYLOAD: &[&str] = &["$chain", "$type", "sealed"];
-
-/// The member of a payload that says who acted, and for whom.
+/// Who did it, which every payload has besides the fields of its kind.
 const ATTRIBUTION: &str = "attribution";
-const ACTOR: &str = "actor_id";
-const SUBJECT: &str = "subject_id";
-/// The member of a payload that says who wrote what it is about.
-const AUTHOR: &str = "author_id";
-
-/// The member of what is in a thread that follows from the other one.
-const CHANNEL: &str = "channel_id";
-const THREAD: &str = "thread_id";
 
 /// The member of a list that it always has.
 const ITEMS: &str = "items";
@@ -40,7 +37,7 @@ const ITEMS: &str = "items";
 pub(crate) enum Lean {
     /// They do not: the JSON is a caller's own.
     Verbatim,
-    /// As the payload of an event.
+    /// As the payload of an event, which its kind determines.
     Payload,
     Object(BTreeMap<String, Lean>),
     List(Box<Lean>),
@@ -63,32 +60,37 @@ impl Lean {
         }
     }
 
-    /// Returns a lean answer, without the ids that the request has `named`.
-    pub fn answer(&self, full: &[u8], named: &Map<String, Value>) -> Result<Vec<u8>> {
+    /// Reads the same for the payloads of a kind of event, from the schema of the kind's own fields.
+    pub fn of_payload(schema: &Value) -> Self {
+        let mut members = match Self::of(schema) {
+            Self::Object(members) => members,
+            _ => BTreeMap::new(),
+        };
+        members.insert(ATTRIBUTION.to_owned(), Self::Object(BTreeMap::new()));
+        Self::Object(members)
+    }
+
+    /// Returns a lean answer to what was asked.
+    pub fn answer(&self, full: &[u8], asked: &Asked<'_>) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         let mut out = Vec::with_capacity(full.get().len());
-        self.write(full, named, true, &mut out)?;
+        self.write(full, asked, true, &mut out)?;
         Ok(out)
     }
 
-    fn write(
-        &self,
-        full: &RawValue,
-        named: &Map<String, Value>,
-        is_root: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    fn write(&self, full: &RawValue, asked: &Asked<'_>, is_root: bool, out: &mut Vec<u8>) -> Result<()> {
         match self {
-            Self::Object(known) if full.get().starts_with('{') => {
-                object(full, out, |of, name, value, out| {
-                    let is_fixed = || is_named(named, name, value) || follows(named, of, name);
-                    if says_nothing(name, value) || (!is_root && is_fixed()) {
-                        return Ok(());
-                    }
-                    known.get(name).unwrap_or(&Self::Verbatim).write(value, named, false, out)
-                })
-            }
-            Self::Payload if full.get().starts_with('{') => payload(full, out),
+            Self::Object(members) if full.get().starts_with('{') => object(full, out, |all, name, out| {
+                let Some(value) = all.get(name) else { return Ok(()) };
+                if says_nothing(name, value) || all.repeats(name) || (!is_root && asked.implies(all, name)) {
+                    return Ok(());
+                }
+                match members.get(name) {
+                    Some(Self::Payload) => asked.payload(all, value, out),
+                    Some(member) => member.write(value, asked, false, out),
+                    None => Self::Verbatim.write(value, asked, false, out),
+                }
+            }),
             Self::List(items) if full.get().starts_with('[') => {
                 let values: Vec<&RawValue> = parse(full)?;
                 out.push(b'[');
@@ -96,7 +98,7 @@ impl Lean {
                     if place > 0 {
                         out.push(b',');
                     }
-                    items.write(value, named, false, out)?;
+                    items.write(value, asked, false, out)?;
                 }
                 out.push(b']');
                 Ok(())
@@ -126,64 +128,59 @@ impl Lean {
     }
 }
 
+/// What was asked, as far as a lean answer depends on it.
+pub(crate) struct Asked<'a> {
+    /// The ids that the request has named.
+    pub named: &'a Map<String, Value>,
+    /// Returns how the payloads of a kind of event become lean.
+    pub payload_of: &'a dyn Fn(&str) -> Option<&'a Lean>,
+}
+
+impl Asked<'_> {
+    /// Whether the request determines the id that is the member `name`.
+    ///
+    /// It has named the id, or the thread that all these things are in, and a thread has one channel.
+    fn implies(&self, all: &Members<'_>, name: &str) -> bool {
+        let is_named = |name: &str| {
+            let named = self.named.get(name).and_then(Value::as_str);
+            named.is_some_and(|named| all.word(name) == Some(named))
+        };
+        is_named(name) || (name == "channel_id" && is_named("thread_id"))
+    }
+
+    /// Writes the payload of an event with these members; of a kind that is not known, as it is.
+    fn payload(&self, event: &Members<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
+        let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&Lean::Verbatim);
+        let mut left = Vec::new();
+        object(full, &mut left, |all, name, out| {
+            if !OF_PAYLOAD.contains(&name)
+                && let Some(value) = all.get(name)
+            {
+                out.extend_from_slice(value.get().as_bytes());
+            }
+            Ok(())
+        })?;
+        lean.write(serde_json::from_slice(&left).map_err(Error::internal)?, self, false, out)
+    }
+}
+
 fn says_nothing(name: &str, value: &RawValue) -> bool {
     let is_empty = matches!(value.get(), "null" | "false" | "\"\"" | "[]" | "{}");
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
 
-/// Whether the request has named this id, which has no character that JSON escapes.
-fn is_named(named: &Map<String, Value>, name: &str, value: &RawValue) -> bool {
-    named.get(name).and_then(Value::as_str).is_some_and(|id| value.get().trim_matches('"') == id)
-}
-
-/// Whether a member follows from what the request has named: the channel of what is in its thread.
-fn follows(named: &Map<String, Value>, of: &[Member<'_>], name: &str) -> bool {
-    name == CHANNEL && of.iter().any(|(name, value)| name == THREAD && is_named(named, name, value))
-}
-
-/// Writes a payload without who acted for itself, if that is the author whom it names.
-fn payload(full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
-    object(full, out, |of, name, value, out| {
-        if name == ATTRIBUTION {
-            return attribution(value, member(of, AUTHOR), out);
-        }
-        if !OF_PAYLOAD.contains(&name) && value.get() != "null" {
-            out.extend_from_slice(value.get().as_bytes());
-        }
-        Ok(())
-    })
-}
-
-/// Writes who acted, unless that is the author, and for whom, if that is somebody else.
-fn attribution(full: &RawValue, author: Option<&str>, out: &mut Vec<u8>) -> Result<()> {
-    object(full, out, |of, name, value, out| {
-        let (actor, subject) = (member(of, ACTOR), member(of, SUBJECT));
-        let is_author = author.is_some() && [actor, subject] == [author; 2];
-        let is_repeated = name == SUBJECT && subject == actor;
-        if value.get() != "null" && !is_author && !is_repeated {
-            out.extend_from_slice(value.get().as_bytes());
-        }
-        Ok(())
-    })
-}
-
-fn member<'a>(members: &[Member<'a>], name: &str) -> Option<&'a str> {
-    members.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
-}
-
-/// Writes the members of an object for which `write`, which is shown all of them, writes a value that is not
-/// empty.
+/// Writes the members of an object for which `write` writes a value that is not empty.
 fn object(
     full: &RawValue,
     out: &mut Vec<u8>,
-    mut write: impl FnMut(&[Member<'_>], &str, &RawValue, &mut Vec<u8>) -> Result<()>,
+    mut write: impl FnMut(&Members<'_>, &str, &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
-    let Members(members) = parse(full)?;
+    let members: Members<'_> = parse(full)?;
     let mut value = Vec::new();
     let mut before = b'{';
-    for (name, member) in &members {
+    for (name, _) in &members.0 {
         value.clear();
-        write(&members, name, member, &mut value)?;
+        write(&members, name, &mut value)?;
         let is_empty = matches!(value.as_slice(), b"" | b"[]" | b"{}");
         if is_empty && name != ITEMS {
             continue;
@@ -206,9 +203,24 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
 }
 
 /// The members of an object, in their order.
-struct Members<'a>(Vec<Member<'a>>);
+struct Members<'a>(Vec<(String, &'a RawValue)>);
 
-type Member<'a> = (String, &'a RawValue);
+impl Members<'_> {
+    fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| *value)
+    }
+
+    /// Returns a member that is a name or an id, which has no character that JSON escapes.
+    fn word(&self, name: &str) -> Option<&str> {
+        self.get(name)?.get().strip_prefix('"')?.strip_suffix('"')
+    }
+
+    fn repeats(&self, name: &str) -> bool {
+        let other = REPEATED.iter().find(|(repeated, _)| *repeated == name).map(|(_, other)| *other);
+        let values = other.and_then(|other| self.get(other)).zip(self.get(name));
+        values.is_some_and(|(other, value)| other.get() == value.get())
+    }
+}
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
@@ -268,41 +280,66 @@ mod tests {
         let row = json!({
             "id": "a", "channel_id": "c", "workspace_id": "w", "owner": null, "closed": false, "tags": [],
             "result": own, "holder": {"member_id": null},
-            "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false, "owner": null,
-                        "attribution": {"actor_id": null, "subject_id": null}},
+            "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false},
         });
         let full = json!({"items": [row], "next_cursor": null}).to_string();
         let lean = Lean::of(&schema::inlined_output(schema::of::<Page<Row>>));
         let named = json!({"channel_id": "c"});
-        let answer = lean.answer(full.as_bytes(), named.as_object().unwrap()).unwrap();
+        let asked = Asked { named: named.as_object().unwrap(), payload_of: &|_| None };
+        let answer = lean.answer(full.as_bytes(), &asked).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let wanted = json!({"items": [{"id": "a", "result": own, "payload": {"private": false}}]});
         assert_eq!(answer, wanted);
-        let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &Map::new()).unwrap();
+        let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &asked).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
-    }
-    #[test]
-    fn the_channel_of_a_named_thread_is_not_said() {
-        let lean = Lean::of(&json!({"items": {"properties": {"thread_id": {}, "channel_id": {}}}}));
-        let named = json!({"thread_id": "t"});
-        let full = r#"[{"thread_id":"t","channel_id":"c","n":1},{"thread_id":"u","channel_id":"c"}]"#;
-        let answer = lean.answer(full.as_bytes(), named.as_object().unwrap()).unwrap();
-        assert_eq!(String::from_utf8(answer).unwrap(), r#"[{"n":1},{"thread_id":"u","channel_id":"c"}]"#);
     }
 
     #[test]
-    fn who_acted_is_said_once() {
-        let lean = Lean::of(&schema::inlined_output(schema::of::<Row>));
-        let of = |author: Value, actor: &str, subject: &str| {
-            let attribution = json!({"actor_id": actor, "subject_id": subject});
-            let full = json!({"payload": {"author_id": author, "attribution": attribution}}).to_string();
-            let answer: Value =
-                serde_json::from_slice(&lean.answer(full.as_bytes(), &Map::new()).unwrap()).unwrap();
-            answer["payload"]["attribution"].clone()
+    fn a_payload_is_lean_by_its_kind_and_an_unknown_one_is_kept() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code)]
+        struct Event {
+            id: i64,
+            lsn: i64,
+            kind: String,
+            payload: Map<String, Value>,
+        }
+        #[derive(JsonSchema)]
+        #[expect(dead_code)]
+        struct Set {
+            thread_id: String,
+            channel_id: String,
+            holder: Option<Holder>,
+            result: Map<String, Value>,
+        }
+
+        let kind = Lean::of_payload(&schema::inlined_output(schema::of::<Set>));
+        let event = Lean::of(&schema::inlined_output(schema::of::<Event>));
+        let own = json!({"done": false, "next": null, "thread_id": "t"});
+        let payload = |fields: Value| {
+            let mut all = json!({"$chain": {"lsn": 7}, "$type": "x", "sealed": "",
+                                 "attribution": {"actor_id": "m", "subject_id": "m"}});
+            all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            all
         };
-        assert_eq!(of(json!("a"), "a", "a"), Value::Null);
-        assert_eq!(of(Value::Null, "a", "a"), json!({"actor_id": "a"}));
-        assert_eq!(of(json!("b"), "a", "a"), json!({"actor_id": "a"}));
-        assert_eq!(of(json!("b"), "a", "b"), json!({"actor_id": "a", "subject_id": "b"}));
+        let fields =
+            json!({"thread_id": "t", "channel_id": "c", "holder": {"member_id": null}, "result": own});
+        let named = json!({"thread_id": "t"});
+        let asked =
+            Asked { named: named.as_object().unwrap(), payload_of: &|name| (name == "Set").then_some(&kind) };
+        for (name, fields, wanted) in [
+            ("Set", fields.clone(), json!({"attribution": {"actor_id": "m"}, "result": own})),
+            (
+                "Later",
+                json!({"holder": {"member_id": null}, "is": false}),
+                json!({"attribution": {"actor_id": "m", "subject_id": "m"}, "holder": {"member_id": null},
+                       "is": false}),
+            ),
+        ] {
+            let full = json!({"id": 7, "lsn": 7, "kind": name, "payload": payload(fields)}).to_string();
+            let answer = event.answer(full.as_bytes(), &asked).unwrap();
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert_eq!(answer, json!({"lsn": 7, "kind": name, "payload": wanted}));
+        }
     }
 }

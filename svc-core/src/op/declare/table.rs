@@ -4,13 +4,14 @@
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
 use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, KeepOnline, Project, Projector};
+use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
 use crate::op::declare::records::{self, Records};
@@ -150,6 +151,8 @@ pub struct Table {
     /// The operations that are called by type, by that type.
     by_type: HashMap<TypeId, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
+    /// How the payloads of each kind of event become lean, once one did.
+    lean_payloads: BTreeMap<&'static str, OnceLock<Lean>>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
@@ -170,6 +173,7 @@ impl Table {
             operations: BTreeMap::new(),
             by_type: HashMap::new(),
             events: BTreeMap::new(),
+            lean_payloads: BTreeMap::new(),
             guards: Vec::new(),
             projectors: Vec::new(),
             conditions: Vec::new(),
@@ -210,6 +214,7 @@ impl Table {
             }
             for event in feature.events {
                 let kind = event.kind;
+                table.lean_payloads.insert(kind, OnceLock::new());
                 if table.events.insert(kind, event).is_some() {
                     return Err(Error::internal(format!("two kinds of events are named {kind}")));
                 }
@@ -333,6 +338,12 @@ impl Table {
     /// Returns the kind of event named `kind`.
     pub(crate) fn event(&self, kind: &str) -> Option<&EventKind> {
         self.events.get(kind)
+    }
+
+    /// Returns how the payloads of a kind of event become lean.
+    pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&Lean> {
+        let (event, lean) = self.events.get(kind).zip(self.lean_payloads.get(kind))?;
+        Some(lean.get_or_init(|| Lean::of_payload(&event.schema())))
     }
 
     pub(in crate::op) fn guards(&self) -> &[Guard] {

@@ -41,6 +41,7 @@ use crate::op::call::input::Listing;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Job, Progress};
+use crate::op::declare::lean::Asked;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
@@ -80,8 +81,19 @@ pub struct Reply {
 /// What makes the body of a reply lean.
 struct LeanBy {
     operation: Arc<Operation>,
+    table: Arc<Table>,
     /// The ids that the request has named.
     named: Map<String, Value>,
+}
+
+impl LeanBy {
+    fn answer(&self, full: Vec<u8>) -> Result<Vec<u8>> {
+        let payload_of = |kind: &str| self.table.lean_payload(kind);
+        match self.operation.lean() {
+            Some(lean) => lean.answer(&full, &Asked { named: &self.named, payload_of: &payload_of }),
+            None => Ok(full),
+        }
+    }
 }
 
 impl Reply {
@@ -97,8 +109,8 @@ impl Reply {
             Some(content) => content.read(),
             None => {
                 let full = self.output.encode()?;
-                match self.lean.as_ref().and_then(|by| Some((by.operation.lean()?, &by.named))) {
-                    Some((lean, named)) => lean.answer(&full, named),
+                match &self.lean {
+                    Some(by) => by.answer(full),
                     None => Ok(full),
                 }
             }
@@ -316,7 +328,11 @@ impl Dispatch {
         let call = self.call(Some(operation), admission, input);
         let job = (operation.run.prepare_call)(input, listing.as_mut(), &self.shared, self.clock.now());
         let is_lean = listing.is_some_and(|listing| listing.detail == Detail::Lean);
-        let lean = is_lean.then(|| LeanBy { operation: Arc::clone(operation), named: input.ids() });
+        let lean = is_lean.then(|| LeanBy {
+            operation: Arc::clone(operation),
+            table: Arc::clone(&self.table),
+            named: input.ids(),
+        });
         let done: Done = match lean {
             None => done,
             lean => Box::new(move |outcome| done(outcome.map(|reply| Reply { lean, ..reply }))),
