@@ -58,8 +58,9 @@ pub fn layer(service: &Service) -> Layer {
 
 /// Returns the notifications for these addresses, and for what the caller's token has subscribed to.
 ///
-/// The stream begins after a position of the log, or now, and its first part says where. It ends when the
-/// credential does. Fails as reading one of the addresses would.
+/// The stream begins after a position of the log, or now, and its first part says where; if the log no longer
+/// has what follows the position, it begins with what may have changed. It ends when the credential does.
+/// Fails as reading one of the addresses would.
 pub async fn notifications(
     service: &Service,
     caller: &Principal,

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use rmcp::model::{Resource, ResourceTemplate};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use svc_core::id::ChannelId;
+use svc_core::id::{ChannelId, WorkspaceId};
 use svc_core::{Code, Error, Result};
 
 use super::ServiceOffer;
@@ -132,8 +133,7 @@ impl ServiceOffer {
         let input = json!({"workspace_id": workspace});
         let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
         let mut resources = vec![resource(Address::Workspace(workspace), name)];
-        let live = json!({"workspace_id": workspace, "archived": false});
-        let channels = self.list_of::<Named>(caller, "list_channels", live, CHANNEL_PAGES).await?.items;
+        let channels: Vec<Named> = self.listed_channels(caller, workspace).await?;
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
         let boots: Vec<Boot> =
             stream::iter(ids).map(|id| self.boot(caller, id)).buffered(BOOTS_AT_ONCE).try_collect().await?;
@@ -151,6 +151,16 @@ impl ServiceOffer {
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
         resources.extend(asked.shows_cards().then(|| card::approval().item));
         Ok(Answered::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
+    }
+
+    /// Returns the channels of the list.
+    pub(super) async fn listed_channels<T: DeserializeOwned>(
+        &self,
+        caller: &Principal,
+        workspace: WorkspaceId,
+    ) -> Result<Vec<T>> {
+        let live = json!({"workspace_id": workspace, "archived": false});
+        Ok(self.list_of(caller, "list_channels", live, CHANNEL_PAGES).await?.items)
     }
 
     /// Reads a resource.

@@ -49,7 +49,8 @@ impl ServiceOffer {
         let wants_list = filter.resources_list_changed == Some(true);
         let wants_resources = filter.resource_subscriptions.is_some();
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
-        let interest = Interest { addresses: Arc::clone(&addresses), with_stored: false };
+        let interest =
+            Interest { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
         // It begins before it is looked what the caller sees, so that nothing is missed between.
         let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
         let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
@@ -109,7 +110,8 @@ impl ServiceOffer {
 
     /// Has a connection told of what changes from now on, if that is not so already.
     pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
-        let interest = Interest { addresses: Arc::clone(connection.addresses()), with_stored: false };
+        let interest =
+            Interest { addresses: Arc::clone(connection.addresses()), with_stored: false, with_list: true };
         let start = async {
             let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
             let outlet = connection.outlet().clone();
@@ -130,8 +132,9 @@ impl ServiceOffer {
 
     /// Returns the notifications for the addresses and for what the caller's token has subscribed to.
     ///
-    /// They begin after a position, or now. The stream ends when the credential does. Fails as reading an
-    /// address would.
+    /// They begin after a position, or now, and first say where; if the log no longer has what follows the
+    /// position, they first tell of all that may have changed. The stream ends when the credential does.
+    /// Fails as reading an address would.
     pub(crate) async fn notifications(
         &self,
         caller: &Principal,
@@ -150,14 +153,17 @@ impl ServiceOffer {
                 return Err(Refusal::params(format!("there are more than {SUBSCRIBED_MAX} addresses")));
             }
         }
-        let interest = Interest { addresses: Arc::new(Mutex::new(addresses)), with_stored: true };
+        let interest =
+            Interest { addresses: Arc::new(Mutex::new(addresses)), with_stored: true, with_list: true };
         let after = match after {
             Some(after) => Some((self.workspace_of(&caller).await?, after)),
             None => None,
         };
         let watch = Watch::begin(&self.service, &caller, interest, after).await?;
         let begins = Told { position: Some(watch.position()), message: Bytes::new() };
-        let told = stream::unfold((watch, VecDeque::from([begins])), |(mut watch, mut left)| async move {
+        // Who has missed something is told of it at once, and of no position before.
+        let first: VecDeque<Told> = (!watch.has_missed()).then_some(begins).into_iter().collect();
+        let told = stream::unfold((watch, first), |(mut watch, mut left)| async move {
             if left.is_empty() {
                 left = watch.next().await.ok()?.told();
             }

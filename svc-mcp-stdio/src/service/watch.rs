@@ -1,7 +1,8 @@
 //! Watching the log for what changes resources.
 //!
 //! The core delivers the events that the caller may see at that moment, so that nobody learns that something
-//! changes which it does not see. What an event changes is decided by its kind and by where it happened.
+//! changes which it does not see. What an event changes is decided by its kind and by where it happened. Who
+//! is shown less or more than before is not shown why, so the list is compared once that may be so.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -9,10 +10,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
-use svc_core::ops::{BatchBounds, Begin, FeedState, FrameForm, Subscriber, Subscription, WantedEvents};
+use svc_core::ops::{
+    BatchBounds, Begin, FeedState, FrameForm, Subscribed, Subscriber, Subscription, WantedEvents,
+};
 use svc_core::{Code, Error, Result, Service};
 use tokio::time::{Instant, sleep_until};
 
+use super::ServiceOffer;
 use crate::address::Address;
 use crate::connection::Addresses;
 use crate::principal::Principal;
@@ -44,6 +48,8 @@ pub(super) struct Interest {
     pub addresses: Addresses,
     /// Whether what the token has subscribed to counts, too.
     pub with_stored: bool,
+    /// Whether the list of resources is watched, too.
+    pub with_list: bool,
 }
 
 /// What has changed.
@@ -64,15 +70,24 @@ struct Happened {
     thread_id: Option<ThreadId>,
 }
 
+/// A channel of the list.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Listed {
+    id: ChannelId,
+}
+
 /// A caller's watch. Dropping it ends it.
 pub(super) struct Watch {
-    service: Service,
+    offer: ServiceOffer,
     caller: Principal,
     interest: Interest,
     subscriber: Subscriber,
     workspace: WorkspaceId,
     /// Whether the log no longer has all that follows the position where it was to begin.
     has_missed: bool,
+    /// The channels that the caller sees, and the epoch of that.
+    listed: Vec<Listed>,
+    epoch: i64,
     free_at: Instant,
 }
 
@@ -84,34 +99,32 @@ impl Watch {
         interest: Interest,
         after: Option<(WorkspaceId, i64)>,
     ) -> Result<Self> {
-        let from = |begin: Begin, workspace: Option<WorkspaceId>| {
-            let mut wanted = WantedEvents::default();
-            wanted.workspace_id = workspace;
-            caller.subscribe(
-                service,
-                Subscription { wanted: Some(wanted), begin, form: FrameForm::Lean, consumer: None },
-            )
-        };
         let resumed = match after {
-            Some((workspace, position)) => Some(from(Begin::After(position), Some(workspace)).await),
+            Some((workspace, position)) => {
+                Some(subscribe(service, caller, Begin::After(position), Some(workspace)).await)
+            }
             None => None,
         };
         let (begun, has_missed) = match resumed {
             Some(Err(error)) if error.code() == Code::MustRefetch => {
-                (from(Begin::Default, None).await?, true)
+                (subscribe(service, caller, Begin::Default, None).await?, true)
             }
             Some(resumed) => (resumed?, false),
-            None => (from(Begin::Default, None).await?, false),
+            None => (subscribe(service, caller, Begin::Default, None).await?, false),
         };
-        Ok(Self {
-            service: service.clone(),
+        let mut watch = Self {
+            offer: ServiceOffer::new(service.clone()),
             caller: caller.clone(),
             interest,
             workspace: begun.workspace_id,
+            epoch: begun.subscriber.epoch(),
             subscriber: begun.subscriber,
             has_missed,
+            listed: Vec::new(),
             free_at: Instant::now(),
-        })
+        };
+        watch.listed = watch.listed().await?;
+        Ok(watch)
     }
 
     /// Returns up to where the log was read.
@@ -119,21 +132,38 @@ impl Watch {
         self.subscriber.position()
     }
 
+    /// Returns whether something is missing of what has changed, so that all of it is told next.
+    pub fn has_missed(&self) -> bool {
+        self.has_missed
+    }
+
     /// Waits until something of interest has changed.
     ///
-    /// Fails with what is wrong with the credential by now.
+    /// It begins again if the log no longer has what follows. Fails with what is wrong with the credential by
+    /// now.
     pub async fn next(&mut self) -> Result<Changes> {
         sleep_until(self.free_at).await;
-        let mut changes = Changes { position: self.position(), ..Changes::default() };
-        if std::mem::take(&mut self.has_missed) {
-            // It is not known what has changed, so it may be anything.
-            changes.addresses = self.wanted().await?;
-            changes.list = true;
-            return Ok(self.pausing(changes));
-        }
+        let mut changes = Changes::default();
         let begun = Instant::now();
         loop {
-            let batch = self.subscriber.next(BATCH, WAIT).await?;
+            if self.has_missed {
+                // It is not known what has changed, so it may be anything.
+                changes.addresses = self.wanted().await?;
+                (changes.list, changes.position) = (true, self.position());
+                self.has_missed = false;
+                return Ok(self.pausing(changes));
+            }
+            // What is to be told waits for no more than is there.
+            let wait = if changes.are_none() { WAIT } else { Duration::ZERO };
+            let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
+                Err(error) if error.code() == Code::MustRefetch => {
+                    let service = &self.offer.service;
+                    let begun = subscribe(service, &self.caller, Begin::Default, None).await?;
+                    (self.subscriber, self.has_missed) = (begun.subscriber, true);
+                    continue;
+                }
+                batch => batch?,
+            };
             if !batch.frames.is_empty() {
                 let wanted = self.wanted().await?;
                 for (_, frame) in &batch.frames {
@@ -145,8 +175,14 @@ impl Watch {
             if batch.state == FeedState::Truncated {
                 self.subscriber.go_on(batch.after_id)?;
             }
-            let is_enough = batch.state == FeedState::Live || begun.elapsed() >= PAUSE;
-            if is_enough && (changes.list || !changes.addresses.is_empty()) {
+            if self.subscriber.epoch() > self.epoch {
+                self.epoch = self.subscriber.epoch();
+                let listed = self.listed().await?;
+                changes.list |= listed != self.listed;
+                self.listed = listed;
+            }
+            let has_all = batch.state == FeedState::Live || batch.frames.is_empty();
+            if (has_all || begun.elapsed() >= PAUSE) && !changes.are_none() {
                 return Ok(self.pausing(changes));
             }
         }
@@ -161,14 +197,41 @@ impl Watch {
     async fn wanted(&self) -> Result<BTreeSet<Address>> {
         let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.interest.with_stored {
-            let stored = self.caller.resource_subscriptions(&self.service).await?;
+            let stored = self.caller.resource_subscriptions(&self.offer.service).await?;
             wanted.extend(stored.iter().filter_map(|uri| Address::of(uri)));
         }
         Ok(wanted)
     }
+
+    /// Returns the channels that the caller sees; none if they are not watched, or not for it to read.
+    async fn listed(&self) -> Result<Vec<Listed>> {
+        if !self.interest.with_list {
+            return Ok(Vec::new());
+        }
+        match self.offer.listed_channels(&self.caller, self.workspace).await {
+            Err(error) if error.code() == Code::MissingCapability => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+}
+
+async fn subscribe(
+    service: &Service,
+    caller: &Principal,
+    begin: Begin,
+    workspace: Option<WorkspaceId>,
+) -> Result<Subscribed> {
+    let mut wanted = WantedEvents::default();
+    wanted.workspace_id = workspace;
+    let wanted = Subscription { wanted: Some(wanted), begin, form: FrameForm::Lean, consumer: None };
+    caller.subscribe(service, wanted).await
 }
 
 impl Changes {
+    fn are_none(&self) -> bool {
+        !self.list && self.addresses.is_empty()
+    }
+
     fn add(&mut self, wanted: &BTreeSet<Address>, workspace: WorkspaceId, happened: &Happened) {
         self.list |= LIST_KINDS.contains(&&*happened.kind);
         let changed = |address: &&Address| happened.changes(**address, workspace);

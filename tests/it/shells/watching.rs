@@ -218,8 +218,10 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         // Where the log no longer has what follows, anything may have changed.
         let ahead = world.lsn() + 1_000_000;
         let mut lost = Notified::begin(&world.service, agent, &[], Some(ahead)).unwrap();
-        assert_eq!(lost.begins(), world.lsn());
-        assert_eq!(lost.updated(), uri(&first));
+        let [updated, last] = [lost.next().unwrap(), lost.next().unwrap()];
+        assert!(String::from_utf8_lossy(&updated.message).contains(&uri(&first)), "{updated:?}");
+        let positions = (updated.position, last.position);
+        assert_eq!(positions, (None, Some(world.lsn())), "there is no position before what was missed");
 
         assert_eq!(legacy(world, agent, "resources/unsubscribe", &uri(&first)).body["result"], json!({}));
         assert_eq!(world.database.number("select count(*) from resource_subscriptions"), 0);
@@ -257,5 +259,30 @@ fn subscriptions_of_a_token_are_limited_to_what_it_sees_and_to_a_day() {
         assert_eq!(world.database.number("select count(*) from resource_subscriptions"), 100);
         world.pass(DAY);
         assert_eq!(world.database.number("select count(*) from resource_subscriptions"), 0);
+    });
+}
+
+#[test]
+fn who_no_longer_sees_a_channel_is_told_that_the_list_has_changed() {
+    on_both_engines(|world| {
+        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed"));
+        let mut events = Events::listen(world, &world.people.agent, &json!({"resourcesListChanged": true}));
+        events.acknowledged();
+        let member = json!({"channel_id": closed, "member_id": world.id("agent")});
+        world.admin("add_channel_member", member.clone());
+        let mut is_told = |why: &str| {
+            let told = events.next().unwrap();
+            assert_eq!(told["method"], "notifications/resources/list_changed", "{why}: {told:#}");
+        };
+        is_told("added");
+        world.admin("remove_channel_member", member);
+        is_told("removed");
+        // What is not seen before and after changes nothing, and a token is no channel.
+        world.new_private_channel("hidden");
+        world.new_token(vec!["workspace:read"]);
+        world.admin("update_channel", json!({"channel_id": open, "private": true}));
+        is_told("private");
+        world.new_channel("other");
+        is_told("created");
     });
 }

@@ -125,11 +125,22 @@ impl Subscriber {
     /// what follows any more, with 409 `event-log-broken` if it does not verify, and with 409 `wrong-state`
     /// if a newer connection holds the consumer.
     pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
+        self.next_within(bounds, wait, i64::MAX).await
+    }
+
+    /// Returns the same, or none as soon as the subscriber's epoch is later than `epoch`.
+    pub async fn next_within(
+        &mut self,
+        bounds: BatchBounds,
+        wait: Duration,
+        epoch: i64,
+    ) -> Result<EventBatch> {
         self.take_offered();
         let until = self.dispatch.clock.deadline(wait);
         loop {
             let idle_until = match self.step(bounds).await {
                 Ok(Step::Batch(frames, led_to)) => return Ok(self.batch(frames, led_to)),
+                Ok(_) if self.epoch() > epoch => return Ok(self.batch(Vec::new(), self.after)),
                 Ok(Step::Again) => continue,
                 Ok(Step::Idle(_)) if self.has_passed(until) => return Ok(self.batch(Vec::new(), self.after)),
                 Ok(Step::Idle(due)) => due,
@@ -161,6 +172,13 @@ impl Subscriber {
         if let Some(consumer) = &mut self.consumer {
             consumer.sent(positions.into_iter());
         }
+    }
+
+    /// Returns the epoch of what decides who sees what, as the subscriber has found its caller.
+    ///
+    /// While it stands, the caller sees what it saw.
+    pub fn epoch(&self) -> i64 {
+        self.pass.epoch
     }
 
     /// Returns the position up to which events were taken, the last batch included.
