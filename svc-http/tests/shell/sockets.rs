@@ -291,7 +291,7 @@ async fn a_dead_token_is_reported_whatever_else_is_wrong_with_the_frame() {
         ),
         (
             json!({"token": token, "filter": filter, "aftr_id": 1}),
-            "malformed-request: the first frame: unknown",
+            "malformed-request: the first frame: `aftr_id`: unknown",
         ),
     ];
     for (frame, reason) in cases {

@@ -182,6 +182,8 @@ pub(in crate::coordination) fn check_free(
     let claims: HashSet<ThreadId> = found.iter().filter_map(|blocked| blocked.thread).collect();
     let others = claims.len().saturating_add(found.iter().filter(|found| found.thread.is_none()).count());
     let conflicts: Vec<Conflict> = found.into_iter().map(|blocked| blocked.conflict).collect();
-    let detail = format!("the footprint conflicts with {others} other(s)");
+    let seen = conflicts.iter().find_map(|conflict| conflict.thread_id);
+    let first = seen.map(|thread| format!(", among them the claim of thread {thread}"));
+    let detail = format!("the footprint conflicts with {others} other(s){}", first.unwrap_or_default());
     Err(Error::new(Code::FootprintConflict, detail).with("conflicts", conflicts))
 }

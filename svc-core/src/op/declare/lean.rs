@@ -26,7 +26,9 @@ const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), (
 /// payload lacks.
 const PAYLOAD: &str = "payload";
 const KIND: &str = "kind";
-const OF_PAYLOAD: &[&str] = &["$chain", "$type", "sealed"];
+const OF_PAYLOAD: &[&str] = &[CHAIN, "$type", "sealed"];
+/// The member of a payload that repeats the columns of the event.
+const CHAIN: &str = "$chain";
 /// Who did it, which every payload has besides the fields of its kind.
 const ATTRIBUTION: &str = "attribution";
 
@@ -149,6 +151,8 @@ impl Asked<'_> {
     }
 
     /// Writes the payload of an event with these members; of a kind that is not known, as it is.
+    ///
+    /// It says which thread or channel the event is about, which a full one does in what is left out here.
     fn payload(&self, event: &Members<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
         let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&Lean::Verbatim);
         let mut left = Vec::new();
@@ -160,7 +164,26 @@ impl Asked<'_> {
             }
             Ok(())
         })?;
-        lean.write(serde_json::from_slice(&left).map_err(Error::internal)?, self, false, out)
+        let mut own = Vec::new();
+        lean.write(serde_json::from_slice(&left).map_err(Error::internal)?, self, false, &mut own)?;
+        let (Some((place, id)), Some(rest)) = (self.place(full)?, own.strip_prefix(b"{")) else {
+            out.extend_from_slice(&own);
+            return Ok(());
+        };
+        let comma = if rest == b"}" { "" } else { "," };
+        out.extend_from_slice(format!("{{\"{place}\":\"{id}\"{comma}").as_bytes());
+        out.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Returns what the event of a payload is about, unless the request or the payload itself says so.
+    fn place(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
+        let payload: Members<'_> = parse(payload)?;
+        let Some(chain) = payload.get(CHAIN) else { return Ok(None) };
+        let chain: Members<'_> = parse(chain)?;
+        let found = ["thread_id", "channel_id"].into_iter().find_map(|name| Some((name, chain.word(name)?)));
+        let unsaid = |(name, _): &(&str, &str)| payload.get(name).is_none() && !self.implies(&chain, name);
+        Ok(found.filter(unsaid).map(|(name, id)| (name, id.to_owned())))
     }
 }
 
@@ -317,7 +340,8 @@ mod tests {
         let event = Lean::of(&schema::inlined_output(schema::of::<Event>));
         let own = json!({"done": false, "next": null, "thread_id": "t"});
         let payload = |fields: Value| {
-            let mut all = json!({"$chain": {"lsn": 7}, "$type": "x", "sealed": "",
+            let chain = json!({"lsn": 7, "thread_id": "u", "channel_id": "c"});
+            let mut all = json!({"$chain": chain, "$type": "x", "sealed": "",
                                  "attribution": {"actor_id": "m", "subject_id": "m"}});
             all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
             all
@@ -333,7 +357,7 @@ mod tests {
                 "Later",
                 json!({"holder": {"member_id": null}, "is": false}),
                 json!({"attribution": {"actor_id": "m", "subject_id": "m"}, "holder": {"member_id": null},
-                       "is": false}),
+                       "is": false, "thread_id": "u"}),
             ),
         ] {
             let full = json!({"id": 7, "lsn": 7, "kind": name, "payload": payload(fields)}).to_string();
