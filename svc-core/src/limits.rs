@@ -333,7 +333,7 @@ pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 /// Largest request body, in bytes (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;
 /// Most fields of a query string.
-pub const QUERY_FIELDS_MAX: usize = 64;
+pub const QUERY_FIELDS_MAX: usize = 128;
 /// Requests of one client per window (`SVC_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const RATE_LIMIT_MAX: i64 = 1200;
 /// The window in seconds (`SVC_RATE_LIMIT_WINDOW_SECS`).

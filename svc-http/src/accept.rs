@@ -29,7 +29,9 @@ impl Accepted<'_> {
     /// Returns whether a media type is accepted by its own name.
     pub fn names(&self, kind: &str, subtype: &str) -> bool {
         let named = |range: &Range<'_>| {
-            range.kind.eq_ignore_ascii_case(kind) && range.subtype.eq_ignore_ascii_case(subtype)
+            range.weight > 0.0
+                && range.kind.eq_ignore_ascii_case(kind)
+                && range.subtype.eq_ignore_ascii_case(subtype)
         };
         self.0.iter().any(named)
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc_core::setup::Established;
+use svc_mcp_stdio::profiles::Profile;
 
 /// The name of the first workspace.
 pub(crate) const WORKSPACE: &str = "Workspace";
@@ -14,23 +15,6 @@ pub(crate) const ADMIN: &str = "admin";
 
 /// Placeholder for a token that can no longer be shown; clients expand it from their environment.
 const UNKNOWN: &str = "${SVC_TOKEN}";
-
-/// Variables that another process needs to find the same database and keys.
-///
-/// They are in svc.env unless they are set in the environment.
-const SHARED: [&str; 6] = [
-    "DATABASE_URL",
-    "DATABASE_URL_FILE",
-    "SVC_CONTENT_KEK",
-    "SVC_CONTENT_KEK_FILE",
-    "SVC_CONTENT_KEK_PREVIOUS",
-    "SVC_CONTENT_KEK_PREVIOUS_FILE",
-];
-
-/// Returns the shared variables that are set in this process's environment.
-pub(crate) fn inherited() -> Vec<&'static str> {
-    SHARED.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
-}
 
 /// Returns the output after the first line.
 ///
@@ -73,12 +57,12 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
     json!({"mcpServers": {
         "svc": {
             "command": command,
-            "args": ["mcp-stdio", "--data", data],
+            "args": ["mcp-stdio", "--data", data, "--toolsets", Profile::Worker.name()],
             "env": env,
         },
         "svc-http": {
             "type": "http",
-            "url": format!("http://{}/mcp", reachable(address)),
+            "url": format!("http://{}/mcp/{}", reachable(address), Profile::Worker.name()),
             "headers": {"Authorization": format!("Bearer {token}")},
         },
     }})
@@ -111,7 +95,7 @@ mod tests {
         let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
         assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
         assert_eq!(made.pointer("/mcpServers/svc/env/DATABASE_URL").unwrap(), "${DATABASE_URL}");
-        assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp");
+        assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp/worker");
         assert_eq!(made.pointer("/mcpServers/svc-http/headers/Authorization").unwrap(), "Bearer svc_1");
     }
 

@@ -104,7 +104,12 @@ async fn listen_and_serve(
     let address = listener.local_addr().map_err(Error::internal)?;
     let mut greeting = format!("listening on http://{address}\n");
     if cli.dev {
-        greeting.push_str(&dev::greeting(&cli.data, address, made.as_ref(), &dev::inherited()));
+        greeting.push_str(&dev::greeting(
+            &cli.data,
+            address,
+            made.as_ref(),
+            &svc_mcp_stdio::config_print::inherited(),
+        ));
     }
     let mut out = io::stdout().lock();
     out.write_all(greeting.as_bytes()).and_then(|()| out.flush()).map_err(Error::internal)?;

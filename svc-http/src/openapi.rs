@@ -294,7 +294,7 @@ fn mcp_stream() -> Description {
         responses: json!({"200": events(), "default": refusal()}),
         refused: &[],
         more: json!({
-            "security": [{"bearer": []}, {"session": []}],
+            "security": [{"bearer": []}],
             "parameters": [
                 query("workspace_id", &id), query("channel_id", &id), query("thread_id", &id),
                 query("member_id", &id), query("kind", &json!({"type": "string"})),

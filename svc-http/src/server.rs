@@ -50,9 +50,9 @@ use crate::{body, frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: what its requests share, what answers them, and what they are counted in.
 struct Server {
-    state: ServerState,
+    state: Arc<ServerState>,
     routes: Routes,
-    mcp: mcp::Endpoint,
+    mcp: Arc<mcp::Endpoint>,
     document: Document,
     connections: Shares<Client>,
     /// HTTP/2 requests whose credential has not been verified, counted until their responses are sent.
@@ -298,11 +298,11 @@ impl Server {
         let (all, each) = settings.connections();
         Ok(Self {
             routes: Routes::build(service.table())?,
-            mcp: mcp::Endpoint::new(&service, layer),
+            mcp: Arc::new(mcp::Endpoint::new(&service, layer)),
             document: Document::default(),
             connections: Shares::new(all, each),
             unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
-            state: ServerState::new(service, settings, own)?,
+            state: Arc::new(ServerState::new(service, settings, own)?),
         })
     }
 

@@ -5,12 +5,15 @@
 
 use rmcp::model::RequestId;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::revision::Revision;
 
 /// How long clients may cache a result that hardly ever changes, in milliseconds.
 pub(crate) const LONG_TTL_MS: u64 = 3_600_000;
+
+/// The metadata with the id of the request whose subscription a message belongs to.
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Whether caches that serve several clients may keep a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,11 @@ impl Answered {
         Self { members, meta, needs_input, cache: None }
     }
 
+    /// Creates the result of a request that has listened: it names the subscription that has ended.
+    pub fn listened(id: &RequestId) -> Self {
+        Self::default().with_meta(SUBSCRIPTION_ID, json!(id))
+    }
+
     /// Adds a member to its metadata.
     #[must_use]
     pub fn with_meta(mut self, name: &str, value: Value) -> Self {
@@ -76,8 +84,10 @@ impl Answered {
     }
 
     /// Writes the JSON-RPC response with what the revision has on results.
-    pub fn response(self, id: &RequestId, revision: Revision, server_info: &Value) -> Vec<u8> {
-        let Self { members, mut meta, needs_input, cache } = self;
+    ///
+    /// `server_info` is JSON.
+    pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> Vec<u8> {
+        let Self { members, meta, needs_input, cache } = self;
         let mut out = Vec::with_capacity(members.len() + 256);
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         match id {
@@ -100,9 +110,12 @@ impl Answered {
                 let scope = if scope == Scope::Public { "public" } else { "private" };
                 add(&mut out, &format!(r#""ttlMs":{ttl_ms},"cacheScope":"{scope}""#));
             }
-            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info.clone());
-        }
-        if !meta.is_empty() {
+            let meta = if meta.is_empty() { String::new() } else { Value::Object(meta).to_string() };
+            let own = meta.strip_prefix('{').and_then(|meta| meta.strip_suffix('}')).unwrap_or_default();
+            let comma = if own.is_empty() { "" } else { "," };
+            let info = format!(r#""io.modelcontextprotocol/serverInfo":{server_info}"#);
+            add(&mut out, &format!(r#""_meta":{{{own}{comma}{info}}}"#));
+        } else if !meta.is_empty() {
             add(&mut out, &format!(r#""_meta":{}"#, Value::Object(meta)));
         }
         out.extend_from_slice(b"}}");
@@ -134,29 +147,26 @@ pub(crate) fn push_as_string(out: &mut Vec<u8>, text: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(answered: Answered, revision: Revision) -> Value {
-        let response =
-            answered.response(&RequestId::String("a\"b".into()), revision, &json!({"name": "svc"}));
+        let response = answered.response(&RequestId::String("a\"b".into()), revision, r#"{"name":"svc"}"#);
         serde_json::from_slice(&response).unwrap()
     }
 
     #[test]
     fn a_result_has_what_its_revision_adds() {
-        let result = || Answered::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": 1}}));
+        let result = || Answered::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": {"n": 1}}}));
         let old = read(result().cached(7, Scope::Private), Revision::V20251125);
         assert_eq!(
             old,
-            json!({"jsonrpc": "2.0", "id": "a\"b", "result": {"tools": [1], "_meta": {"own": 1}}})
+            json!({"jsonrpc": "2.0", "id": "a\"b", "result": {"tools": [1], "_meta": {"own": {"n": 1}}}})
         );
         let new = read(result().cached(7, Scope::Private), Revision::V20260728);
         assert_eq!(
             new["result"],
             json!({"tools": [1], "resultType": "complete", "ttlMs": 7, "cacheScope": "private",
-                   "_meta": {"own": 1, "io.modelcontextprotocol/serverInfo": {"name": "svc"}}})
+                   "_meta": {"own": {"n": 1}, "io.modelcontextprotocol/serverInfo": {"name": "svc"}}})
         );
         let asking = read(result().cached(7, Scope::Private).needing_input(), Revision::V20260728);
         assert_eq!(asking["result"]["resultType"], "input_required");

@@ -1,10 +1,10 @@
 //! Who asks, and how: what is known of a request beside its message.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use crate::connection::Connection;
 use crate::log_level::LogLevel;
@@ -12,7 +12,7 @@ use crate::principal::Principal;
 use crate::refusal::{Fault, Refusal};
 use crate::revision::Revision;
 use crate::view::View;
-use crate::wire::Message;
+use crate::wire::{self, Members, Message};
 
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -23,13 +23,41 @@ const PROGRESS_TOKEN: &str = "progressToken";
 /// The extension of clients that show cards.
 const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 
+/// What a client has declared that it can do, as far as anything depends on it.
+///
+/// Declarations may be large, and sessions are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// It shows cards.
+    pub cards: bool,
+    /// It asks its user.
+    pub elicitation: bool,
+    /// It opens links for its user.
+    pub links: bool,
+    /// It asks its model.
+    pub sampling: bool,
+}
+
+impl From<&ClientCapabilities> for Declared {
+    fn from(declared: &ClientCapabilities) -> Self {
+        let extensions = declared.extensions.as_ref();
+        let elicitation = declared.elicitation.as_ref();
+        Self {
+            cards: extensions.is_some_and(|extensions| extensions.contains_key(UI_EXTENSION)),
+            elicitation: elicitation.is_some(),
+            links: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
+            sampling: declared.sampling.is_some(),
+        }
+    }
+}
+
 /// What a connection, or the head of an HTTP request, says of all its messages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Agreed {
     /// The revision of messages that state none.
     pub revision: Revision,
     /// What the client has declared.
-    pub capabilities: ClientCapabilities,
+    pub declared: Declared,
     /// The level from which it wants log messages, if it has said so.
     pub log_level: Option<LogLevel>,
 }
@@ -37,15 +65,34 @@ pub struct Agreed {
 impl Agreed {
     /// Returns what holds before anything was said.
     pub fn on(revision: Revision) -> Self {
-        Self { revision, capabilities: ClientCapabilities::default(), log_level: None }
+        Self { revision, declared: Declared::default(), log_level: None }
     }
 
     /// Adds the extension of clients that show cards.
     #[must_use]
     pub fn showing_cards(mut self) -> Self {
-        let extensions = self.capabilities.extensions.get_or_insert_default();
-        extensions.insert(UI_EXTENSION.to_owned(), Map::new());
+        self.declared.cards = true;
         self
+    }
+}
+
+/// What a request has agreed on for those that follow it.
+#[derive(Clone, Copy, Debug)]
+pub enum Agreement {
+    /// All of it.
+    Handshake(Agreed),
+    /// The level from which log messages are wanted.
+    Level(LogLevel),
+}
+
+impl Agreement {
+    /// Returns what holds with it.
+    #[must_use]
+    pub fn after(self, before: Agreed) -> Agreed {
+        match self {
+            Self::Handshake(agreed) => agreed,
+            Self::Level(level) => Agreed { log_level: Some(level), ..before },
+        }
     }
 }
 
@@ -59,7 +106,7 @@ pub struct Asked {
     /// The revision that the request is of.
     pub revision: Revision,
     /// What the client has declared.
-    pub capabilities: ClientCapabilities,
+    pub declared: Declared,
     /// The level from which log messages are wanted.
     pub log_level: Option<LogLevel>,
     /// The token under which progress is wanted.
@@ -71,39 +118,31 @@ pub struct Asked {
 impl Asked {
     /// Reads what a message says of itself, in its `_meta`, beside what was agreed on before.
     pub fn of(message: &Message, agreed: &Agreed, principal: Principal, view: View) -> Result<Self, Refusal> {
-        let meta: Map<String, Value> = match message.params.read("_meta") {
-            Ok(meta) => meta.unwrap_or_default(),
-            Err(_) => return Err(malformed("_meta", "an object")),
-        };
+        let meta = message.params.members("_meta").map_err(|_| {
+            malformed("_meta", "an object of at most 64 members, none of which appears twice")
+        })?;
         let revision = stated(&meta, agreed, &message.method)?;
         let mut asked = Self {
             principal,
             view,
             revision,
-            capabilities: agreed.capabilities.clone(),
+            declared: agreed.declared,
             log_level: agreed.log_level,
             progress: None,
             connection: None,
         };
-        if let Some(token) = meta.get(PROGRESS_TOKEN) {
-            if !(token.is_string() || token.is_i64()) {
-                return Err(malformed(PROGRESS_TOKEN, "a string or an integer"));
-            }
-            asked.progress = member(&meta, PROGRESS_TOKEN, "a string or an integer")?;
+        if let Some(token) = meta.text(PROGRESS_TOKEN) {
+            let token = wire::request_id(token);
+            let token = token.ok_or_else(|| malformed(PROGRESS_TOKEN, "a string or an integer"))?;
+            asked.progress = Some(ProgressToken(token));
         }
         if revision.is_stateless() {
-            let capabilities = member(&meta, CLIENT_CAPABILITIES, "an object")?;
-            asked.capabilities = capabilities.ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
+            let declared: Option<ClientCapabilities> = member(&meta, CLIENT_CAPABILITIES, "an object")?;
+            asked.declared = Declared::from(&declared.ok_or_else(|| missing(CLIENT_CAPABILITIES))?);
             member::<Implementation>(&meta, CLIENT_INFO, "an object with a name and a version")?;
             asked.log_level = member(&meta, LOG_LEVEL, "a level such as \"info\"")?;
         }
         Ok(asked)
-    }
-
-    /// Returns whether the client shows cards.
-    pub fn shows_cards(&self) -> bool {
-        let extensions = self.capabilities.extensions.as_ref();
-        extensions.is_some_and(|extensions| extensions.contains_key(UI_EXTENSION))
     }
 
     /// Returns whether a log message of this level is wanted.
@@ -114,15 +153,16 @@ impl Asked {
 
 /// Returns the date of the revision that a message itself says it is of.
 pub fn stated_revision(message: &Message) -> Option<String> {
-    let meta = message.params.read::<Map<String, Value>>("_meta").ok().flatten()?;
-    meta.get(PROTOCOL_VERSION)?.as_str().map(str::to_owned)
+    serde_json::from_str(message.params.members("_meta").ok()?.text(PROTOCOL_VERSION)?).ok()
 }
 
 /// Returns the revision of a request.
-fn stated(meta: &Map<String, Value>, agreed: &Agreed, method: &str) -> Result<Revision, Refusal> {
-    match meta.get(PROTOCOL_VERSION) {
-        Some(Value::String(date)) => Revision::of(date).ok_or_else(|| Refusal::revision(date)),
-        Some(_) => Err(malformed(PROTOCOL_VERSION, "a string")),
+fn stated(meta: &Members<'_>, agreed: &Agreed, method: &str) -> Result<Revision, Refusal> {
+    match meta.text(PROTOCOL_VERSION) {
+        Some(date) => match serde_json::from_str::<Cow<'_, str>>(date) {
+            Ok(date) => Revision::of(&date).ok_or_else(|| Refusal::revision(&date)),
+            Err(_) => Err(malformed(PROTOCOL_VERSION, "a string")),
+        },
         // This method exists only where each request states its revision.
         None if agreed.revision.is_stateless() || method == "server/discover" => {
             Err(missing(PROTOCOL_VERSION))
@@ -132,11 +172,11 @@ fn stated(meta: &Map<String, Value>, agreed: &Agreed, method: &str) -> Result<Re
 }
 
 fn member<T: DeserializeOwned>(
-    meta: &Map<String, Value>,
+    meta: &Members<'_>,
     name: &'static str,
     wanted: &str,
 ) -> Result<Option<T>, Refusal> {
-    let read = meta.get(name).map(|value| serde_json::from_value(value.clone())).transpose();
+    let read = meta.text(name).map(serde_json::from_str).transpose();
     read.map_err(|_| malformed(name, wanted))
 }
 
@@ -151,11 +191,11 @@ fn missing(name: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use svc_core::op::RequestHead;
 
     use super::*;
-    use crate::wire::{self, Payload};
+    use crate::wire::Payload;
 
     fn asked(meta: &Value, agreed: Revision) -> Result<Asked, Fault> {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
@@ -209,8 +249,8 @@ mod tests {
     #[test]
     fn cards_are_for_clients_that_declare_them() {
         let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
-        assert!(asked(&modern(&ui), Revision::UNSTATED).unwrap().shows_cards());
-        assert!(!asked(&modern(&json!({})), Revision::UNSTATED).unwrap().shows_cards());
-        assert!(Agreed::on(Revision::V20250618).showing_cards().capabilities.extensions.is_some());
+        assert!(asked(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
+        assert!(!asked(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
+        assert!(Agreed::on(Revision::V20250618).showing_cards().declared.cards);
     }
 }

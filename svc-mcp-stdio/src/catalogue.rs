@@ -130,6 +130,12 @@ impl Catalogue {
         self.entries.get(index)
     }
 
+    /// Returns the names of the tools that a view shows.
+    pub fn shown(&self, view: &View) -> impl Iterator<Item = &str> {
+        let operations = self.entries.iter().map(|entry| &entry.operation);
+        operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
+    }
+
     /// Returns the list of tools for this audience, as JSON.
     ///
     /// It is never split: the reference clients read one page.

@@ -1,14 +1,15 @@
 //! The configuration with which a client of the protocol starts this server.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use svc_core::{Error, Result};
+use svc_core::{Error, Result, operation_table};
 
 use crate::profiles::Profile;
-use crate::view::Choice;
+use crate::view::{Choice, View};
 
 /// A client whose configuration can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,38 +31,69 @@ impl ClientProgram {
     ///
     /// The token is not in it: the client takes it from its own environment, or asks for it. Agents that have
     /// chosen nothing are shown the tools of a worker.
-    fn configuration(self, program: &Path, data: &Path, choice: &Choice) -> String {
+    fn configuration(self, program: &Path, data: &Path, choice: &Choice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
         let arguments: Vec<String> = command.into_iter().chain(arguments(data, choice)).collect();
         let program = program.display().to_string();
-        let server =
-            |token: &str| json!({"command": program, "args": arguments, "env": {"SVC_TOKEN": token}});
-        let servers = |token: &str| json!({"mcpServers": {"svc": server(token)}});
+        let server = |token: &str, reference: fn(&str) -> String| {
+            let inherited = inherited.iter().map(|name| ((*name).to_owned(), reference(name)));
+            let env: BTreeMap<String, String> =
+                std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
+            json!({"command": program, "args": arguments, "env": env})
+        };
+        let servers = |reference: fn(&str) -> String| {
+            let server = server(&reference("SVC_TOKEN"), reference);
+            json!({"mcpServers": {"svc": server}})
+        };
         let value = match self {
-            Self::Claude => servers("${SVC_TOKEN}"),
-            Self::Gemini => servers("$SVC_TOKEN"),
-            Self::Cursor => servers("${env:SVC_TOKEN}"),
+            Self::Claude => servers(|name| format!("${{{name}}}")),
+            Self::Gemini => servers(|name| format!("${name}")),
+            Self::Cursor => servers(of_editor),
             Self::Vscode => json!({
                 "inputs": [{
                     "type": "promptString", "id": "svc-token", "description": "Token of svc",
                     "password": true,
                 }],
-                "servers": {"svc": with_type(server("${input:svc-token}"))},
+                "servers": {"svc": with_type(server("${input:svc-token}", of_editor))},
             }),
-            Self::Codex => return toml(&program, &arguments),
+            Self::Codex => return toml(&program, &arguments, inherited),
         };
         format!("{value:#}\n")
     }
 }
 
+/// Variables that another process needs to find the same database and keys.
+///
+/// They are in svc.env unless they are set in the environment.
+const SHARED: [&str; 6] = [
+    "DATABASE_URL",
+    "DATABASE_URL_FILE",
+    "SVC_CONTENT_KEK",
+    "SVC_CONTENT_KEK_FILE",
+    "SVC_CONTENT_KEK_PREVIOUS",
+    "SVC_CONTENT_KEK_PREVIOUS_FILE",
+];
+
+/// Returns the shared variables that are set in this process's environment.
+pub fn inherited() -> Vec<&'static str> {
+    SHARED.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
+}
+
+fn of_editor(name: &str) -> String {
+    format!("${{env:{name}}}")
+}
+
 /// Prints the configuration of a client, which starts this program.
 ///
-/// `svc` takes the command `mcp-stdio`, and `svc-mcp-stdio` takes none.
+/// `svc` takes the command `mcp-stdio`, and `svc-mcp-stdio` takes none. Variables that say where the database
+/// and the keys are, and are set now, are named in it: their values are not. Fails if the choice has a word
+/// that does not exist.
 pub fn print(client: ClientProgram, data: &Path, choice: &Choice) -> Result<()> {
+    View::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let data = std::path::absolute(data).map_err(Error::internal)?;
-    let text = client.configuration(&program, &data, choice);
+    let text = client.configuration(&program, &data, choice, &inherited());
     io::stdout().lock().write_all(text.as_bytes()).map_err(Error::internal)
 }
 
@@ -86,10 +118,11 @@ fn arguments(data: &Path, choice: &Choice) -> Vec<String> {
 }
 
 /// Returns it in TOML, whose basic strings have all escapes that JSON writes.
-fn toml(program: &str, arguments: &[String]) -> String {
-    let command = json!(program);
-    let arguments = json!(arguments);
-    format!("[mcp_servers.svc]\ncommand = {command}\nargs = {arguments}\nenv_vars = [\"SVC_TOKEN\"]\n")
+fn toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
+    let (command, arguments) = (json!(program), json!(arguments));
+    let variables: Vec<&str> = ["SVC_TOKEN"].iter().chain(inherited).copied().collect();
+    let variables = json!(variables);
+    format!("[mcp_servers.svc]\ncommand = {command}\nargs = {arguments}\nenv_vars = {variables}\n")
 }
 
 #[cfg(test)]
@@ -99,7 +132,8 @@ mod tests {
     #[test]
     fn a_configuration_starts_the_server_without_the_token_in_it() {
         for client in ClientProgram::value_variants() {
-            let text = client.configuration(Path::new("/bin/svc"), Path::new("/a \"b\""), &Choice::default());
+            let (program, data) = (Path::new("/bin/svc"), Path::new("/a \"b\""));
+            let text = client.configuration(program, data, &Choice::default(), &["DATABASE_URL"]);
             let server = match client {
                 ClientProgram::Codex => of_toml(&text),
                 ClientProgram::Vscode => {
@@ -111,6 +145,10 @@ mod tests {
             let arguments = json!(["mcp-stdio", "--data", "/a \"b\"", "--toolsets", "worker"]);
             assert_eq!(server["args"], arguments, "{client:?}");
             assert!(text.contains("SVC_TOKEN") && !text.contains("svc_"), "{text}");
+            match client {
+                ClientProgram::Codex => assert_eq!(server["env_vars"], json!(["SVC_TOKEN", "DATABASE_URL"])),
+                _ => assert!(server["env"]["DATABASE_URL"].as_str().unwrap().contains("DATABASE_URL")),
+            }
         }
     }
 

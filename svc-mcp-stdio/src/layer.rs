@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::answered::{Answered, LONG_TTL_MS, Scope};
-use crate::asked::{Agreed, Asked};
+use crate::asked::{Agreed, Agreement, Asked, Declared};
 use crate::log_level::LogLevel;
 use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
-use crate::refusal::{Fault, Refusal};
+use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::wire::{Kind, Message};
 
@@ -29,23 +29,24 @@ pub struct Answer {
     /// Why there is no result, if there is none.
     pub refusal: Option<Refusal>,
     /// What `initialize` or `logging/setLevel` has agreed on for the rest of the connection.
-    pub agreed: Option<Agreed>,
+    pub agreed: Option<Agreement>,
 }
 
 /// The layer over one offer. Clones share it.
 #[derive(Clone)]
 pub struct Layer {
     offer: Arc<dyn Offer>,
-    server_info: Arc<Value>,
+    /// What the server says of itself, as JSON.
+    server_info: Arc<str>,
 }
 
 /// A result, and what it means for the rest of the connection.
-type Step = Result<(Answered, Option<Agreed>), Refusal>;
+type Step = Result<(Answered, Option<Agreement>), Refusal>;
 
 impl Layer {
     /// Creates the layer over an offer.
     pub fn new(offer: Arc<dyn Offer>) -> Self {
-        Self { offer, server_info: Arc::new(json!(server_info())) }
+        Self { offer, server_info: json!(server_info()).to_string().into() }
     }
 
     /// Returns how a message is to be treated.
@@ -98,6 +99,12 @@ impl Layer {
         Answer { bytes: refusal.response(id), refusal: Some(refusal), agreed: None }
     }
 
+    /// Returns the answer to a request that has listened until the server ends it.
+    pub fn heard_out(&self, asked: &Asked, id: &RequestId) -> Answer {
+        let bytes = Answered::listened(id).response(id, asked.revision, &self.server_info);
+        Answer { bytes, refusal: None, agreed: None }
+    }
+
     async fn step(&self, asked: &Asked, id: &RequestId, message: &Arc<Message>, outlet: &Outlet) -> Step {
         let (offer, revision) = (&self.offer, asked.revision);
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
@@ -114,8 +121,7 @@ impl Layer {
             "ping" if revision.has_handshake() => Ok((Answered::default(), None)),
             "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
                 let Level { level } = params(message)?;
-                let (capabilities, log_level) = (asked.capabilities.clone(), Some(level));
-                Ok((Answered::default(), Some(Agreed { revision, capabilities, log_level })))
+                Ok((Answered::default(), Some(Agreement::Level(level))))
             }
             "server/discover" if revision.is_stateless() => Ok((self.discover(asked, declared), None)),
             "resources/list" if declared.resources.is_some() => {
@@ -154,13 +160,13 @@ impl Layer {
     fn initialize(&self, asked: &Asked, message: &Message) -> Step {
         let InitializeRequestParams { protocol_version, capabilities, .. } = params(message)?;
         let revision = Revision::agreed(protocol_version.as_str());
-        let asked = Asked { revision, capabilities, ..asked.clone() };
+        let asked = Asked { revision, declared: Declared::from(&capabilities), ..asked.clone() };
         let result = InitializeResult::new(declared_in(revision, self.offer.declares(&asked)))
             .with_protocol_version(revision.version())
             .with_server_info(server_info())
             .with_instructions(self.offer.instructions(&asked));
-        let agreed = Agreed { revision, capabilities: asked.capabilities, log_level: asked.log_level };
-        Ok((Answered::of(&result), Some(agreed)))
+        let agreed = Agreed { revision, declared: asked.declared, log_level: asked.log_level };
+        Ok((Answered::of(&result), Some(Agreement::Handshake(agreed))))
     }
 
     fn discover(&self, asked: &Asked, declared: ServerCapabilities) -> Answered {
@@ -230,10 +236,30 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
 
 fn params<T: DeserializeOwned>(message: &Message) -> Result<T, Refusal> {
     message.params.read_all().map_err(|error| {
-        let method = &message.method;
-        Refusal::new(
-            Fault::Params,
-            format!("the params of {method} do not have the form that it takes: {error}"),
-        )
+        Refusal::params(format!(
+            "the params of {} are not as it takes them: {}",
+            message.method,
+            words(&error)
+        ))
     })
+}
+
+/// Returns what is wrong with JSON, in its own words instead of those of Rust.
+fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let mut said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said).to_owned();
+    for (of_rust, of_json) in [
+        ("missing field ", "this is missing: "),
+        ("unknown variant ", "no such value: "),
+        ("expected a sequence", "an array was expected"),
+        ("expected a map", "an object was expected"),
+        ("expected struct", "an object was expected:"),
+        ("expected a string", "a string was expected"),
+        ("invalid type: sequence", "an array"),
+        ("invalid type: map", "an object"),
+        ("invalid type: ", ""),
+    ] {
+        said = said.replace(of_rust, of_json);
+    }
+    said
 }

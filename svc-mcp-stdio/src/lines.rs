@@ -12,7 +12,7 @@ use rmcp::model::RequestId;
 use secrecy::SecretString;
 use svc_core::{Code, Error, Result, Service};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::asked::{Agreed, Asked};
@@ -29,6 +29,10 @@ use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 const LINE_MAX: usize = 4 << 20;
 /// Limit on the requests in progress.
 const IN_PROGRESS_MAX: usize = 1024;
+/// Limit on the bytes of requests in progress. No line is read before there is room for the last one.
+const BYTES_MAX: usize = 4 * LINE_MAX;
+/// Requests that are worked on, or whose answers wait to be written. Waits do not count.
+const WORKED_ON_MAX: usize = 64;
 /// Lines that may wait to be written.
 const QUEUE_MAX: usize = 64;
 
@@ -52,7 +56,7 @@ where
     }
     let (lines, queue) = mpsc::channel(QUEUE_MAX);
     let writing = tokio::spawn(write_lines(writer, queue));
-    let agreed = Arc::new(Agreed::on(Revision::UNSTATED));
+    let agreed = Agreed::on(Revision::UNSTATED);
     let in_progress = Arc::default();
     let (connection, mut said) = Connection::new();
     let said_lines = lines.clone();
@@ -62,7 +66,9 @@ where
             let _ = said_lines.send(notification).await;
         }
     });
-    let pipe = Pipe { layer, token, view, lines, connection, in_progress, agreed, running: JoinSet::new() };
+    let room = Room { bytes: semaphore(BYTES_MAX), places: semaphore(WORKED_ON_MAX) };
+    let running = JoinSet::new();
+    let pipe = Pipe { layer, token, view, lines, connection, in_progress, agreed, room, running };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
@@ -89,8 +95,19 @@ struct Pipe {
     lines: mpsc::Sender<Bytes>,
     connection: Arc<Connection>,
     in_progress: Arc<Mutex<InProgress>>,
-    agreed: Arc<Agreed>,
+    agreed: Agreed,
+    room: Room,
     running: JoinSet<()>,
+}
+
+/// How much may be in memory at once, if the client sends much or reads little.
+struct Room {
+    bytes: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+}
+
+fn semaphore(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits))
 }
 
 /// The requests that have no response yet.
@@ -189,12 +206,11 @@ impl InProgress {
         running.sink.take(None)
     }
 
-    /// Cancels all waits.
-    fn give_up_waits(&mut self) {
+    /// Cancels all waits and returns the lines to be written now: batches that waited for nothing else.
+    fn give_up_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
-        // A batch whose other requests were answered is not told of: its client has left.
-        waits.iter().for_each(|id| drop(self.cancel(id)));
+        waits.iter().filter_map(|id| self.cancel(id)).collect()
     }
 }
 
@@ -211,7 +227,11 @@ impl Pipe {
             };
             let handled = match read {
                 Line::Whole => self.line(std::mem::take(&mut line).into()).await,
-                Line::TooLong => self.refuse(&InvalidMessage::new("the line is too long", None)).await,
+                Line::TooLong => {
+                    let detail = format!("a line is longer than {LINE_MAX} bytes");
+                    let refusal = Refusal::of(Error::new(Code::BodyTooLarge, detail));
+                    self.write(Some(refusal.response(None).into())).await
+                }
                 Line::End => break,
             };
             if handled.is_err() {
@@ -220,7 +240,12 @@ impl Pipe {
             // Those that have ended need no room.
             while self.running.try_join_next().is_some() {}
         }
-        locked(&self.in_progress).give_up_waits();
+        let answered = locked(&self.in_progress).give_up_waits();
+        for line in answered {
+            if self.write(Some(line)).await.is_err() {
+                return;
+            }
+        }
         while self.running.join_next().await.is_some() {}
     }
 
@@ -233,9 +258,7 @@ impl Pipe {
             Ok(Payload::Batch(items)) if self.agreed.revision.has_batches() => {
                 self.batch(items, line.len()).await
             }
-            Ok(Payload::Batch(_)) => {
-                self.refuse(&InvalidMessage::new("this revision has no batches", None)).await
-            }
+            Ok(Payload::Batch(_)) => self.refuse(&InvalidMessage::no_batches(None)).await,
             Err(invalid) => self.refuse(&invalid).await,
         }
     }
@@ -254,7 +277,7 @@ impl Pipe {
         };
         for item in items {
             let invalid = match item {
-                Ok(message) if message.method == "initialize" => {
+                Ok(message) if message.method == "initialize" && message.kind == Kind::Request => {
                     InvalidMessage::new("initialize must not be in a batch", message.id)
                 }
                 Ok(mut message) => {
@@ -307,7 +330,12 @@ impl Pipe {
             Err(refusal) => return self.respond(&sink, refusal.response(Some(&id))).await,
         };
         let principal = Principal::local(self.token.clone());
-        let asked = match Asked::of(&message, &self.agreed, principal, self.view.clone()) {
+        let asked = Asked::of(&message, &self.agreed, principal, self.view.clone());
+        let asked = asked.and_then(|asked| match &sink {
+            Sink::Batch(_) if !asked.revision.has_batches() => Err(InvalidMessage::no_batches(None).into()),
+            _ => Ok(asked),
+        });
+        let asked = match asked {
             Ok(asked) => Asked { connection: Some(Arc::clone(&self.connection)), ..asked },
             Err(refusal) => {
                 locked(&self.in_progress).end(&id, number);
@@ -319,15 +347,20 @@ impl Pipe {
             let answer = self.layer.answer(&asked, &message, &Outlet::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };
-            if let Some(agreed) = answer.agreed {
-                self.agreed = Arc::new(agreed);
+            if let Some(agreement) = answer.agreed {
+                self.agreed = agreement.after(self.agreed);
             }
             return self.respond(&sink, answer.bytes).await;
         }
         let (layer, lines, in_progress) =
             (self.layer.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
         let key = id.clone();
+        let size = u32::try_from(message.size.min(BYTES_MAX)).unwrap_or(u32::MAX);
+        let bytes = Arc::clone(&self.room.bytes).acquire_many_owned(size).await;
+        let places = Arc::clone(&self.room.places);
         let task = self.running.spawn(async move {
+            let _bytes = bytes;
+            let _place = if waits { None } else { Some(places.acquire_owned().await) };
             let (outlet, said) = Outlet::new();
             let answer = relaying(layer.answer(&asked, &message, &outlet), said, &lines).await;
             let response = answer.map(|answer| answer.bytes);
@@ -381,7 +414,8 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
             Some(part) => (part, part.ends_with(b"\n")),
             None => (available, false),
         };
-        too_long |= line.len().saturating_add(part.len()) > LINE_MAX;
+        let ending = usize::from(found);
+        too_long |= line.len().saturating_add(part.len()) > LINE_MAX.saturating_add(ending);
         if too_long {
             line.clear();
         } else {

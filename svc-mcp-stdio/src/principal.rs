@@ -12,7 +12,7 @@ use svc_core::op::{
     Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface, TypedOperation,
 };
 use svc_core::ops::{Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI, Whoami};
-use svc_core::{Client, Error, Result, Service, Standing};
+use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until};
 
 /// The path recorded in the audit trail for tool calls.
@@ -164,6 +164,15 @@ impl Principal {
         Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
+    /// Returns the same, asking the core if it has not replied so far; none if it refuses that.
+    pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
+        if self.room_lsn().is_none() {
+            // Whoever may not ask is told by what answers the request.
+            let _ = self.capabilities(service).await;
+        }
+        self.room_lsn()
+    }
+
     pub(crate) fn record_lsn(&self, lsn: Option<i64>) {
         self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
     }
@@ -248,6 +257,11 @@ impl Principal {
             return Ok(Capabilities::of_anonymous());
         }
         Ok(self.typed(service, WHOAMI, Whoami {}).await?.capabilities)
+    }
+
+    /// Returns whether its credential has ended. Nobody has none that could end.
+    pub async fn has_ended(&self, service: &Service) -> bool {
+        self.capabilities(service).await.is_err_and(|error| error.code() == Code::Unauthenticated)
     }
 
     /// Returns the member that the bearer acts as.

@@ -21,6 +21,11 @@ impl Profile {
         }
     }
 
+    /// Returns the profile of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
     /// Returns the names of its tools.
     pub fn tools(self) -> &'static [&'static str] {
         match self {

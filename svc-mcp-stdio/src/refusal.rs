@@ -48,6 +48,7 @@ pub struct Refusal {
     pub fault: Fault,
     code: i32,
     message: Cow<'static, str>,
+    /// What the protocol wants with the error, beside the problem.
     data: Option<Value>,
     /// The error of the service, if it is one.
     pub error: Option<Box<Error>>,
@@ -109,13 +110,7 @@ impl Refusal {
         };
         let message = format!("{}. {}", error.detail(), error.code().next());
         let refusal = Self::new(Fault::Refused(error.code()), message);
-        Self { code, data: Some(json!(error.problem())), error: Some(Box::new(error)), ..refusal }
-    }
-
-    /// Returns it with the problem of an error of the service as its data.
-    #[must_use]
-    pub fn with_problem(self, error: Error) -> Self {
-        Self { data: Some(json!(error.problem())), error: Some(Box::new(error)), ..self }
+        Self { code, error: Some(Box::new(error)), ..refusal }
     }
 
     /// Returns its number.
@@ -128,9 +123,22 @@ impl Refusal {
         &self.message
     }
 
+    /// Returns the problem, and what the protocol wants beside it.
+    fn data(&self) -> Value {
+        let own = || match self.fault {
+            Fault::Method | Fault::Resource => Error::new(Code::NotFound, self.message.clone()),
+            _ => Error::malformed(self.message.clone()),
+        };
+        let mut data = json!(self.error.as_deref().cloned().unwrap_or_else(own).problem());
+        if let (Value::Object(members), Some(Value::Object(more))) = (&mut data, &self.data) {
+            members.extend(more.clone());
+        }
+        data
+    }
+
     /// Returns the JSON-RPC response.
     pub fn response(&self, id: Option<&RequestId>) -> Vec<u8> {
-        let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), self.data.clone());
+        let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), Some(self.data()));
         let mut response = json!(JsonRpcError::new(id.cloned(), data));
         if let (None, Some(members)) = (id, response.as_object_mut()) {
             // JSON-RPC 2.0, section 5: it is null if it could not be read, and not left out.
@@ -144,6 +152,12 @@ impl From<&InvalidMessage> for Refusal {
     fn from(invalid: &InvalidMessage) -> Self {
         let fault = if invalid.is_unreadable { Fault::Unreadable } else { Fault::NoMessage };
         Self::new(fault, invalid.message)
+    }
+}
+
+impl From<InvalidMessage> for Refusal {
+    fn from(invalid: InvalidMessage) -> Self {
+        Self::from(&invalid)
     }
 }
 
@@ -166,6 +180,9 @@ mod tests {
         assert!(response(None).as_object().unwrap().contains_key("id"));
         assert_eq!(response(Some(RequestId::Number(7)))["id"], 7);
         assert_eq!(response(None)["error"]["code"], -32_601);
+        assert_eq!(response(None)["error"]["data"]["status"], 404);
+        let unknown = Refusal::revision("2031-01-01").data();
+        assert_eq!((&unknown["requested"], &unknown["status"]), (&json!("2031-01-01"), &json!(400)));
     }
 
     #[test]

@@ -15,6 +15,28 @@ use crate::profiles::Profile;
 /// The toolset of all tools.
 const ALL: &str = "all";
 
+/// What an agent is told that sees all tools.
+const INSTRUCTIONS: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
+1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
+2. `claim_next_thread` claims the next task that you can do and returns it with a lease; with `acknowledge` \
+and `include_context` you have started it, and have its brief. If it returns no thread there is nothing to \
+do, and `wait_for_ready` waits until there is.\n\
+3. `get_thread_context` returns the brief of any thread. Use `post_message` to tell the others what you are \
+doing.\n\
+4. While you work, call `renew_claim` before the lease expires. A lapsed claim goes to somebody else, and \
+its lease id is rejected from then on.\n\
+5. `set_thread_result` records the outcome, and with an `action` changes the thread's state, too. If you \
+cannot finish, call `release_claim`.\n\
+An error says what was rejected, with a stable code in brackets, why, and what to do.";
+
+/// The same of any other selection: it names no tool, since none need be in it.
+pub(crate) const INSTRUCTIONS_OF_SOME: &str = "\
+This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
+You are shown some of the tools that it has: a text may name one that is not among yours, which you cannot \
+call.\n\
+An error says what was rejected, with a stable code in brackets, why, and what to do.";
+
 /// A selection of tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct View {
@@ -45,14 +67,23 @@ impl View {
     }
 
     /// Returns the view that a client has chosen, or what is wrong with a word of it.
+    ///
+    /// A list without a word is no choice, as a variable that is not set leaves it.
     pub fn chosen(table: &Table, choice: &Choice) -> Result<Self, String> {
+        let toolsets: Vec<&str> = words(choice.toolsets.as_deref()).collect();
+        let tools: Vec<&str> = words(choice.tools.as_deref()).collect();
+        if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
+            && let Some(profile) = Profile::named(only)
+        {
+            return Ok(Self { reads_only: choice.reads_only, ..Self::of(profile) });
+        }
         let mut chosen = BTreeSet::new();
-        let mut has_all = choice.toolsets.is_none() && choice.tools.is_none();
-        for word in words(choice.toolsets.as_deref()) {
+        let mut has_all = toolsets.is_empty() && tools.is_empty();
+        for word in toolsets {
             has_all |= word == ALL;
             chosen.extend(toolset(table, word)?);
         }
-        for word in words(choice.tools.as_deref()) {
+        for word in tools {
             chosen.insert(tool(table, word)?);
         }
         Ok(Self {
@@ -70,9 +101,34 @@ impl View {
             && (!self.reads_only || operation.effect().changes_nothing())
     }
 
+    /// Returns the view of a profile, from which a client has chosen; or what is wrong with its choice.
+    pub fn within(profile: Profile, choice: &Choice) -> Result<Self, String> {
+        if words(choice.toolsets.as_deref()).chain(words(choice.tools.as_deref())).next().is_some() {
+            return Err(format!(
+                "the tools of the profile {} are fixed; toolsets and tools are chosen at /mcp",
+                profile.name()
+            ));
+        }
+        Ok(Self { reads_only: choice.reads_only, ..Self::of(profile) })
+    }
+
     /// Returns the profile that it is of.
     pub fn profile(&self) -> Option<Profile> {
         self.profile
+    }
+
+    /// Returns whether it is the same for all who use the same path.
+    pub fn is_of_path(&self) -> bool {
+        self.chosen.is_none() && !self.reads_only
+    }
+
+    /// Returns what an agent is told that sees these tools, and may see those of its profile.
+    pub fn instructions(&self) -> &'static str {
+        match (self.profile, &self.chosen, self.reads_only) {
+            (Some(profile), None, false) => profile.instructions(),
+            (None, None, false) => INSTRUCTIONS,
+            _ => INSTRUCTIONS_OF_SOME,
+        }
     }
 }
 
@@ -92,7 +148,7 @@ fn words(list: Option<&str>) -> impl Iterator<Item = &str> {
 }
 
 fn toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
-    if let Some(profile) = Profile::ALL.into_iter().find(|profile| profile.name() == word) {
+    if let Some(profile) = Profile::named(word) {
         return Ok(profile.tools().to_vec());
     }
     if word == ALL {
@@ -149,7 +205,34 @@ mod tests {
         assert_eq!(shown(&of(Some("claims"), Some("whoami"))).len(), claims.len() + 1);
         let reads = shown(&Choice { reads_only: true, ..of(Some("worker"), None) });
         assert!(reads.contains(&"whoami") && !reads.contains(&"claim_thread"), "{reads:?}");
-        assert_eq!(shown(&of(Some(""), None)), Vec::<&str>::new(), "none was chosen");
+        assert_eq!(shown(&of(Some(""), Some(","))), all, "nothing was chosen");
+    }
+
+    #[test]
+    fn instructions_name_no_tool_that_is_not_shown() {
+        let table = operation_table().unwrap();
+        let all = of(None, None);
+        let worker = of(Some("worker"), None);
+        let views = [
+            all.clone(),
+            worker.clone(),
+            Choice { reads_only: true, ..all },
+            Choice { reads_only: true, ..worker },
+            of(Some("worker,claims"), None),
+            of(None, Some("whoami")),
+        ];
+        let instructed = views.map(|choice| {
+            let view = View::chosen(&table, &choice).unwrap();
+            for word in view.instructions().split('`').skip(1).step_by(2) {
+                let operation = table.operation(word);
+                assert!(operation.is_none_or(|operation| view.shows(operation)), "{choice:?}: {word}");
+            }
+            view.instructions()
+        });
+        assert_eq!(instructed[1], Profile::Worker.instructions());
+        assert_eq!(instructed[2..], [INSTRUCTIONS_OF_SOME; 4]);
+        let within = |choice| View::within(Profile::Reviewer, &choice);
+        assert!(within(of(Some("claims"), None)).is_err() && within(of(Some(""), None)).is_ok());
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub const WAIT_BATCH_MAX: usize = 64 << 10;
 /// These are parsed into values, which take many times as much memory.
 const PARAMS_MAX: usize = 64 << 10;
 
+/// Limit on the bytes of an id.
+const ID_MAX: usize = 1024;
+
 /// Limit on the members of a message, and of its parameters.
 const MEMBERS_MAX: usize = 64;
 
@@ -80,6 +83,11 @@ impl Params {
         self.text(name).map(|text| serde_json::from_slice(text)).transpose()
     }
 
+    /// Reads the members of a member, which is an object; none if there is none, or it is null.
+    pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
+        Ok(self.text(name).map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
+    }
+
     /// Reads all members into one type.
     pub fn read_all<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         let mut text =
@@ -113,6 +121,11 @@ impl InvalidMessage {
     /// Rejects a message that is JSON.
     pub fn new(message: &'static str, id: Option<RequestId>) -> Self {
         Self { is_unreadable: false, message, id }
+    }
+
+    /// Rejects a batch, or a part of one, in a revision that has none.
+    pub fn no_batches(id: Option<RequestId>) -> Self {
+        Self::new("batches exist only in revision 2025-03-26", id)
     }
 
     fn of(error: &serde_json::Error) -> Self {
@@ -163,7 +176,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     }
     let is_response = member("result").is_some() || member("error").is_some();
     if sent_id.is_some() && id.is_none() && member("error").is_none() {
-        return refuse("the id must be a string or an integer");
+        return refuse("the id must be a string or an integer, of at most 1,024 bytes");
     }
     let method = match member("method") {
         Some(_) if is_response => return refuse("a message is a request or a response, not both"),
@@ -209,14 +222,25 @@ fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> 
 
 /// Returns the id of a request, which is a string or an integer.
 pub fn request_id(text: &str) -> Option<RequestId> {
-    match serde_json::from_str(text).ok()? {
-        serde_json::Value::String(id) => Some(RequestId::String(id.into())),
-        id => id.as_i64().map(RequestId::Number),
+    if text.len() > ID_MAX {
+        return None;
+    }
+    match text.as_bytes().first()? {
+        b'"' => serde_json::from_str(text).ok().map(|id: String| RequestId::String(id.into())),
+        _ => serde_json::from_str(text).ok().map(RequestId::Number),
     }
 }
 
 /// The members of an object with their texts. None appears twice.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+#[derive(Default)]
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl Members<'_> {
+    /// Returns the JSON text of a member.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
+    }
+}
 
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

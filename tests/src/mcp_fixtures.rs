@@ -195,9 +195,9 @@ impl Fixtures {
             }
             "test_tool_with_progress" => with_progress(asked.progress.as_ref(), outlet).await,
             "test_tool_with_logging" | "test_logging_tool" => with_logging(asked, outlet).await,
-            "test_missing_capability" => match &asked.capabilities.sampling {
-                Some(_) => done(&text("sampling is declared")),
-                None => Err(Refusal::client_capability(json!({"sampling": {}}))),
+            "test_missing_capability" => match asked.declared.sampling {
+                true => done(&text("sampling is declared")),
+                false => Err(Refusal::client_capability(json!({"sampling": {}}))),
             },
             "test_streaming_elicitation" | "json_schema_2020_12_tool" | "test_custom_header" => {
                 done(&text("done"))
@@ -253,10 +253,10 @@ impl Fixtures {
             },
             _ => {
                 let mut requests = Map::new();
-                if asked.capabilities.elicitation.is_some() {
+                if asked.declared.elicitation {
                     requests.insert("user_name".to_owned(), form("What is your name?", "name", "string"));
                 }
-                if asked.capabilities.sampling.is_some() {
+                if asked.declared.sampling {
                     requests.insert("greeting".to_owned(), sampling("Generate a greeting", 50));
                 }
                 match requests.is_empty() || !retry.responses.is_empty() {

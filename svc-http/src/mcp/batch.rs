@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rmcp::model::RequestId;
 use svc_core::limits::WAIT_MAX_SECS;
 use svc_core::{Client, Code, Error, Result};
@@ -14,9 +15,10 @@ use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::outlet::Outlet;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::post::accepted;
+use super::event_stream::{self, KEEP_ALIVE, Pending};
+use super::post::{EARLY, accepted, cancelled, held, next};
 use super::{Endpoint, Sender, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
@@ -31,10 +33,11 @@ const BATCH_ANSWER_MAX: usize = 1 << 20;
 type Item = std::result::Result<Message, InvalidMessage>;
 
 /// A batch in progress.
-pub(super) struct BatchPost<'a> {
-    endpoint: &'a Endpoint,
-    state: &'a ServerState,
+pub(super) struct BatchPost {
+    endpoint: Arc<Endpoint>,
+    state: Arc<ServerState>,
     sender: Sender,
+    outlet: Outlet,
     slot: Option<RequestSlot>,
     /// The responses, in the order of the messages that they answer.
     answers: Vec<Vec<u8>>,
@@ -42,12 +45,24 @@ pub(super) struct BatchPost<'a> {
     share: Option<Share<Client>>,
 }
 
-impl<'a> BatchPost<'a> {
-    pub fn new(endpoint: &'a Endpoint, state: &'a ServerState, sender: Sender) -> Self {
-        Self { endpoint, state, sender, slot: None, answers: Vec::new(), share: None }
+/// The response to a whole batch.
+struct Answered {
+    /// The array of all responses, if there are any; or why the batch has failed.
+    array: Result<Option<Bytes>>,
+    share: Option<Share<Client>>,
+    room_lsn: Option<i64>,
+}
+
+impl BatchPost {
+    pub fn new(endpoint: &Arc<Endpoint>, state: &Arc<ServerState>, sender: Sender) -> Self {
+        let (endpoint, state) = (Arc::clone(endpoint), Arc::clone(state));
+        let outlet = Outlet::closed();
+        Self { endpoint, state, sender, outlet, slot: None, answers: Vec::new(), share: None }
     }
 
     /// Handles the items of a batch that was sent in so many bytes.
+    ///
+    /// As with one message, the response becomes a stream if it takes a while.
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
         let waits = |message: &Message| self.endpoint.layer.manner(message).waits;
         if size > WAIT_BATCH_MAX && items.iter().flatten().any(waits) {
@@ -56,6 +71,27 @@ impl<'a> BatchPost<'a> {
             let error = self.sender.principal.refuse(&self.endpoint.service, error).await;
             return refuse::refused(None, &error, true);
         }
+        let mut said = None;
+        if self.sender.takes_events {
+            let (outlet, receiver) = Outlet::new();
+            (self.outlet, said) = (outlet, Some(receiver));
+        }
+        let (endpoint, principal) = (Arc::clone(&self.endpoint), self.sender.principal.clone());
+        let mut answering = Box::pin(self.answer(items));
+        let first = tokio::select! {
+            biased;
+            answered = &mut answering => return answered.into_response(),
+            first = next(&mut said), if said.is_some() => first,
+            () = sleep(EARLY), if said.is_some() => None,
+        };
+        let Some(said) = said else { return answering.await.into_response() };
+        let answer = Box::pin(async move { answering.await.into_event() });
+        let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
+        endpoint.streaming(&principal, events).await
+    }
+
+    /// Answers the items one after the other.
+    async fn answer(mut self, items: Vec<Item>) -> Answered {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.sender.principal = self.sender.principal.clone().until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
@@ -74,20 +110,19 @@ impl<'a> BatchPost<'a> {
                 Ok(answer) => answer,
                 // A credential that has ended fails the whole batch.
                 Err(error) if error.code() == Code::Unauthenticated => {
-                    return refuse::refused(None, &error, true);
+                    return Answered { array: Err(error), share: None, room_lsn: None };
                 }
-                Err(error) => refusal(&error, id.as_ref()),
+                Err(error) => Some(refusal(&error, id.as_ref())),
             };
-            if wants_answer {
-                self.answers.push(answer);
-            }
+            self.answers.extend(answer.filter(|_| wants_answer));
         }
-        self.slot = None;
-        self.into_response()
+        let array = (!self.answers.is_empty()).then(|| [b"[", &*self.answers.join(&b','), b"]"].concat());
+        let room_lsn = self.sender.principal.room_lsn();
+        Answered { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
     }
 
     /// Handles one item. Every item counts as a request, whatever it is.
-    async fn item(&mut self, number: usize, item: Item) -> Result<Vec<u8>> {
+    async fn item(&mut self, number: usize, item: Item) -> Result<Option<Vec<u8>>> {
         let service = &self.endpoint.service;
         if number > 0 {
             self.sender.principal = self.sender.principal.again(service).await?;
@@ -95,7 +130,7 @@ impl<'a> BatchPost<'a> {
         self.state.unread.wait(self.sender.client, Instant::now() + unread::TIMEOUT).await?;
         let invalid = match item {
             Ok(message) if message.kind == Kind::Response => {
-                return self.sender.principal.confirm(service).await.map(|()| Vec::new());
+                return self.sender.principal.confirm(service).await.map(|()| None);
             }
             Ok(message) if message.method == "initialize" => {
                 InvalidMessage::new("initialize must not be in a batch", message.id)
@@ -105,14 +140,16 @@ impl<'a> BatchPost<'a> {
         };
         let error = self.sender.principal.refuse(service, Error::malformed(invalid.message)).await;
         if error.code() == Code::Malformed {
-            return Ok(Refusal::from(&invalid).response(invalid.id.as_ref()));
+            return Ok(Some(Refusal::from(&invalid).response(invalid.id.as_ref())));
         }
         Err(error)
     }
 
     /// Handles one message, or rejects it before it has any effect.
-    async fn message(&mut self, number: usize, message: Message) -> Result<Vec<u8>> {
-        let (endpoint, client) = (self.endpoint, self.sender.client);
+    ///
+    /// A request that is cancelled has no answer.
+    async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
+        let (endpoint, client) = (Arc::clone(&self.endpoint), self.sender.client);
         if self.answers.iter().map(Vec::len).sum::<usize>() >= BATCH_ANSWER_MAX {
             return Err(Error::new(
                 Code::Overloaded,
@@ -131,16 +168,27 @@ impl<'a> BatchPost<'a> {
             });
         }
         let Sender { principal, agreed, view, .. } = &self.sender;
-        let asked = match Asked::of(&message, agreed, principal.clone(), view.clone()) {
+        let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
+            let has_batches = asked.revision.has_batches();
+            has_batches.then_some(asked).ok_or_else(|| InvalidMessage::no_batches(None).into())
+        });
+        let asked: Asked = match asked {
             Ok(asked) => asked,
-            Err(refusal) => return Ok(refusal.response(message.id.as_ref())),
+            Err(refusal) => return Ok(Some(refusal.response(message.id.as_ref()))),
         };
+        self.endpoint.cancels.heed(self.sender.scope(), &message);
+        let parked = message.id.clone().filter(|_| manner.waits);
+        let mut parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
         let message = Arc::new(message);
-        let outlet = Outlet::closed();
-        let answering = endpoint.layer.answer(&asked, &message, &outlet);
+        let answering = async {
+            tokio::select! {
+                answer = endpoint.layer.answer(&asked, &message, &self.outlet) => answer,
+                () = cancelled(&mut parked) => None,
+            }
+        };
         let answer = if manner.waits { self.state.unless_closing(answering).await? } else { answering.await };
         asked.principal.confirm(&endpoint.service).await?;
-        let Some(answer) = answer else { return Ok(Vec::new()) };
+        let Some(answer) = answer else { return Ok(None) };
         let dead = answer.refusal.and_then(|refusal| refusal.error).map(|error| *error);
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
             return Err(error);
@@ -151,26 +199,33 @@ impl<'a> BatchPost<'a> {
             Some(all) => all.merge(share),
             None => self.share = Some(share),
         }
-        Ok(answer.bytes)
+        Ok(Some(answer.bytes))
     }
+}
 
-    /// Returns one response with the array of all responses, or 202 if there are none.
+impl Answered {
+    /// Returns it as JSON, or 202 if there is nothing to say.
     fn into_response(self) -> Response {
-        if self.answers.is_empty() {
-            return accepted();
-        }
-        let mut array = Vec::new();
-        for answer in self.answers {
-            array.push(if array.is_empty() { b'[' } else { b',' });
-            array.extend_from_slice(&answer);
-        }
-        array.push(b']');
-        let mut response = encode::json(hyper::StatusCode::OK, array.into());
-        encode::insert_lsn(response.headers_mut(), self.sender.principal.room_lsn());
+        let mut response = match self.array {
+            Ok(Some(array)) => encode::json(hyper::StatusCode::OK, array),
+            Ok(None) => return accepted(),
+            Err(error) => return refuse::refused(None, &error, true),
+        };
+        encode::insert_lsn(response.headers_mut(), self.room_lsn);
         if let Some(share) = self.share {
             response.body_mut().counted(share);
         }
         response
+    }
+
+    /// Returns it as the last event of a stream.
+    fn into_event(self) -> Option<Bytes> {
+        let array = self.array.unwrap_or_else(|error| Some(refusal(&error, None).into()))?;
+        let event = event_stream::event(None, None, &array);
+        Some(match self.share {
+            Some(share) => held(event, share),
+            None => event,
+        })
     }
 }
 

@@ -1,16 +1,25 @@
 //! Requests that a client may cancel by a notification in a POST of its own.
 //!
-//! Before revision 2026-07-28 a lost connection does not cancel a request, and there are no sessions here to
-//! tell which one is meant. So a request is cancelled if exactly one of this credential has the id.
+//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session the id tells
+//! which one is meant; without one, a request is cancelled if exactly one of this credential has the id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
+use svc_mcp_stdio::wire::{self, Kind, Message};
 use tokio::sync::oneshot;
 
-/// A credential's mark and the id of a request.
-type Key = ([u8; 32], RequestId);
+/// Where the id of a request is unique.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scope {
+    /// The mark of the credential.
+    pub mark: [u8; 32],
+    /// The id of the session, if there is one.
+    pub session: Option<String>,
+}
+
+type Key = (Scope, RequestId);
 
 /// The waits that are parked.
 #[derive(Default)]
@@ -28,9 +37,9 @@ impl Cancels {
     }
 
     /// Adds a request as long as what is returned is held.
-    pub fn park(self: &Arc<Self>, mark: [u8; 32], id: RequestId) -> Parked {
+    pub fn park(self: &Arc<Self>, scope: Scope, id: RequestId) -> Parked {
         let (sender, cancelled) = oneshot::channel();
-        let key = (mark, id);
+        let key = (scope, id);
         let mut state = self.lock();
         state.last_number += 1;
         let number = state.last_number;
@@ -39,10 +48,21 @@ impl Cancels {
         Parked { all: Arc::clone(self), key, number, cancelled }
     }
 
+    /// Cancels what a message says to cancel, if it says so.
+    pub fn heed(&self, scope: Scope, message: &Message) {
+        if message.method != "notifications/cancelled" || message.kind != Kind::Notification {
+            return;
+        }
+        let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
+        if let Some(id) = id.and_then(wire::request_id) {
+            self.cancel(scope, id);
+        }
+    }
+
     /// Cancels the request, if there is exactly one.
-    pub fn cancel(&self, mark: [u8; 32], id: RequestId) {
+    fn cancel(&self, scope: Scope, id: RequestId) {
         let mut state = self.lock();
-        let key = (mark, id);
+        let key = (scope, id);
         if state.parked.get(&key).is_some_and(|same| same.len() == 1) {
             for (_, sender) in state.parked.remove(&key).unwrap_or_default() {
                 // It may have ended just now.
@@ -86,20 +106,28 @@ mod tests {
 
     use super::*;
 
+    fn scope(number: u8, session: Option<&str>) -> Scope {
+        Scope { mark: [number; 32], session: session.map(str::to_owned) }
+    }
+
     #[test]
     fn only_an_unambiguous_request_is_cancelled() {
         let all = Arc::new(Cancels::default());
         let id = RequestId::Number(1);
-        let mut first = all.park([1; 32], id.clone());
-        let mut other = all.park([2; 32], id.clone());
-        let second = all.park([1; 32], id.clone());
-        all.cancel([1; 32], id.clone());
+        let mut first = all.park(scope(1, None), id.clone());
+        let mut other = all.park(scope(2, None), id.clone());
+        let mut in_session = all.park(scope(1, Some("s")), id.clone());
+        let second = all.park(scope(1, None), id.clone());
+        all.cancel(scope(1, None), id.clone());
         assert!(first.cancelled().now_or_never().is_none(), "there are two");
         drop(second);
-        all.cancel([1; 32], id.clone());
+        all.cancel(scope(1, None), id.clone());
         assert!(first.cancelled().now_or_never().is_some());
         assert!(other.cancelled().now_or_never().is_none(), "another credential");
-        drop((first, other));
+        assert!(in_session.cancelled().now_or_never().is_none(), "another request");
+        all.cancel(scope(1, Some("s")), id.clone());
+        assert!(in_session.cancelled().now_or_never().is_some());
+        drop((first, other, in_session));
         assert!(all.lock().parked.is_empty());
     }
 }

@@ -13,13 +13,14 @@ mod post;
 mod batch;
 pub(crate) mod stream;
 mod streamable;
+mod narrowing;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
@@ -30,7 +31,7 @@ use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::revision::Revision;
-use svc_mcp_stdio::view::{Choice, View};
+use svc_mcp_stdio::view::View;
 use svc_mcp_stdio::wire::{self, InvalidMessage, Payload};
 use svc_mcp_stdio::{Principal, head};
 
@@ -40,9 +41,9 @@ use crate::decode;
 use crate::encode::{self, Response};
 use crate::state::{Link, ServerState, Unverified};
 use batch::BatchPost;
-use cancels::Cancels;
+use cancels::{Cancels, Scope};
 use post::Post;
-use sessions::{Session, Sessions};
+use sessions::{Owner, Session, Sessions};
 
 /// What answers requests of the protocol, created once.
 pub(crate) struct Endpoint {
@@ -79,6 +80,19 @@ struct Sender {
     begins_session: bool,
 }
 
+impl Sender {
+    /// Returns whose session one is that it begins.
+    fn owner(&self) -> Owner {
+        Owner { mark: self.principal.mark(), client: self.client }
+    }
+
+    /// Returns where the ids of its requests are unique.
+    fn scope(&self) -> Scope {
+        let session = self.session.as_ref().map(|session| session.id.clone());
+        Scope { mark: self.principal.mark(), session }
+    }
+}
+
 impl Endpoint {
     /// Creates the endpoint over a layer.
     pub fn new(service: &Service, layer: Layer) -> Self {
@@ -87,9 +101,9 @@ impl Endpoint {
 
     /// Handles a POST.
     pub async fn post(
-        &self,
+        self: &Arc<Self>,
         shown: Shown,
-        state: &ServerState,
+        state: &Arc<ServerState>,
         link: &Link,
         request: Request<Incoming>,
         unverified: &mut Unverified,
@@ -119,9 +133,9 @@ impl Endpoint {
     }
 
     async fn payload(
-        &self,
+        self: &Arc<Self>,
         shown: Shown,
-        state: &ServerState,
+        state: &Arc<ServerState>,
         (principal, client): (Principal, Client),
         head: Parts,
         body: &Bytes,
@@ -144,10 +158,7 @@ impl Endpoint {
             Payload::Batch(items) if sender.agreed.revision.has_batches() => {
                 BatchPost::new(self, state, sender).run(items, body.len()).await
             }
-            Payload::Batch(_) => {
-                let invalid = InvalidMessage::new("batches exist only in revision 2025-03-26", None);
-                self.invalid(&principal, &invalid).await
-            }
+            Payload::Batch(_) => self.invalid(&principal, &InvalidMessage::no_batches(None)).await,
         }
     }
 
@@ -185,7 +196,7 @@ impl Endpoint {
     ) -> std::result::Result<Sender, Refusal> {
         let begins_session = matches!(shown, Shown::Streamable);
         let query = query(&head.uri)?;
-        let named = sessions::named(&head.headers, &query).filter(|_| begins_session);
+        let named = if begins_session { sessions::named(&head.headers, &query)? } else { None };
         let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
         let mut agreed = match &session {
             Some(session) => session.agreed(),
@@ -195,34 +206,18 @@ impl Endpoint {
                 named => named?,
             }),
         };
+        let choice = narrowing::choice(&head.headers, &query)?;
         let view = match shown {
-            Shown::Of(profile) => View::of(profile),
-            Shown::Chosen | Shown::Streamable => self.view(&head.headers, &query)?,
+            Shown::Of(profile) => View::within(profile, &choice),
+            Shown::Chosen | Shown::Streamable => View::chosen(self.service.table(), &choice),
         };
+        let view = view.map_err(Refusal::params)?;
         if asks_for_cards(&query) {
             agreed = agreed.showing_cards();
         }
         let takes_events = Accepted::of(&head.headers).names("text", "event-stream");
         let headers = head.headers;
         Ok(Sender { principal, client, headers, agreed, stated, view, takes_events, session, begins_session })
-    }
-
-    /// Returns the view that a client has chosen by its query, or else by headers.
-    fn view(&self, headers: &HeaderMap, query: &decode::Text) -> std::result::Result<View, Refusal> {
-        let said = |field: &str, header: &HeaderName| {
-            let in_query = query.iter().find(|(name, _)| name == field).map(|(_, text)| text.clone());
-            in_query.or_else(|| Some(headers.get(header)?.to_str().ok()?.to_owned()))
-        };
-        let choice = Choice {
-            toolsets: said("toolsets", &TOOLSETS),
-            tools: said("tools", &TOOLS),
-            reads_only: match said("readonly", &READONLY).as_deref() {
-                None | Some("false" | "0") => false,
-                Some("true" | "1" | "") => true,
-                Some(_) => return Err(Refusal::params("readonly is true or false")),
-            },
-        };
-        View::chosen(self.service.table(), &choice).map_err(Refusal::params)
     }
 
     /// Returns the response to something that is not a valid message.
@@ -246,13 +241,10 @@ impl Endpoint {
     }
 }
 
-const TOOLSETS: HeaderName = HeaderName::from_static("x-mcp-toolsets");
-const TOOLS: HeaderName = HeaderName::from_static("x-mcp-tools");
-const READONLY: HeaderName = HeaderName::from_static("x-mcp-readonly");
-
 fn query(uri: &Uri) -> std::result::Result<decode::Text, Refusal> {
     let mut fields = decode::Text::new();
-    decode::query(uri.query(), &mut fields)?;
+    let read = decode::query(uri.query(), &mut fields);
+    read.map_err(|error| Refusal::params(error.detail().to_owned()))?;
     Ok(fields)
 }
 

@@ -5,31 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use svc_core::{Client, Code, Error, Result};
-use svc_mcp_stdio::asked::Asked;
+use svc_mcp_stdio::asked::{Agreement, Asked};
 use svc_mcp_stdio::layer::{Answer, Layer};
 use svc_mcp_stdio::offer::Manner;
 use svc_mcp_stdio::outlet::{Outlet, relaying};
 use svc_mcp_stdio::refusal::Refusal;
-use svc_mcp_stdio::wire::{self, InvalidMessage, Kind, Message};
+use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::cancels::Parked;
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::sessions::{SESSION, Session};
+use super::sessions::{Place, SESSION, Session};
 use super::{Endpoint, Sender, headers, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
+use crate::limits::Permit;
 use crate::phase::{Phase, closing};
 use crate::shares::Share;
 use crate::state::ServerState;
-use crate::unread::UnreadAnswers;
+use crate::unread::{self, UnreadAnswers};
 
 /// How long an answer may take until its stream begins.
-const EARLY: Duration = Duration::from_secs(2);
+pub(super) const EARLY: Duration = Duration::from_secs(2);
 
 /// A POST of one message.
 pub(super) struct Post<'a> {
@@ -67,8 +69,8 @@ impl Post<'_> {
             return refuse::refused(id.as_ref(), &error, true);
         }
         let (asked, message) = (Arc::new(asked), Arc::new(message));
-        if let Some(answers) = self.sender.session.as_deref().and_then(Session::answers) {
-            return match self.answer_elsewhere(&asked, &message, manner, answers).await {
+        if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
+            return match self.answer_elsewhere(&asked, &message, manner, place).await {
                 Ok(()) => accepted(),
                 Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
             };
@@ -93,12 +95,7 @@ impl Post<'_> {
         if let Err(error) = principal.confirm(&self.endpoint.service).await {
             return refuse::refused(None, &error, true);
         }
-        if message.method == "notifications/cancelled" {
-            let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
-            if let Some(id) = id.and_then(wire::request_id) {
-                self.endpoint.cancels.cancel(principal.mark(), id);
-            }
-        }
+        self.endpoint.cancels.heed(self.sender.scope(), message);
         let mut response = accepted();
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         response
@@ -110,8 +107,10 @@ impl Post<'_> {
             true => None,
             false => Some(self.state.in_flight.take(self.sender.client).await?),
         };
+        let stream = listens(message).then(|| self.state.socket()).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
-        let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.principal.mark(), id));
+        let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
+        let session = self.sender.session.as_deref();
         Ok(Work {
             layer: self.endpoint.layer.clone(),
             asked: Arc::clone(asked),
@@ -119,7 +118,9 @@ impl Post<'_> {
             waits: manner.waits,
             phase: self.state.phase.subscribe(),
             slot,
+            _stream: stream,
             parked,
+            session_over: session.map(|session| Box::pin(session.over()) as BoxFuture<'static, ()>),
         })
     }
 
@@ -129,11 +130,24 @@ impl Post<'_> {
         asked: &Arc<Asked>,
         message: &Arc<Message>,
         manner: Manner,
-        answers: mpsc::Sender<Bytes>,
+        place: Result<Place>,
     ) -> Result<()> {
-        let Some(session) = self.sender.session.clone() else { return Ok(()) };
+        let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
+        let (unread, client) = (self.state.unread.clone(), self.sender.client);
+        // Nothing more is done for a client that leaves too much unread.
+        unread.wait(client, Instant::now() + unread::TIMEOUT).await?;
         let work = self.work(asked, message, manner).await?;
-        tokio::spawn(answer_on_stream(work, session, answers));
+        tokio::spawn(async move {
+            let (outlet, said) = Outlet::new();
+            let answer = relaying(work.answer(outlet), said, place.answers()).await;
+            let Some(answer) = answer else { return };
+            if let Some(agreement) = answer.agreed {
+                session.agree(agreement);
+            }
+            let bytes = counted(answer.bytes.into(), &unread, client);
+            // A client that has left reads nothing.
+            let _ = place.answers().send(bytes).await;
+        });
         Ok(())
     }
 
@@ -157,7 +171,8 @@ impl Post<'_> {
         let (unread, client) = (self.state.unread.clone(), self.sender.client);
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, client)) });
-        Ok(event_stream::response(event_stream::of(Pending { answer, said }, first, KEEP_ALIVE)))
+        let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
+        Ok(self.endpoint.streaming(&asked.principal, events).await)
     }
 
     /// Returns the response with an answer that has not taken long: events if something was said before it.
@@ -174,7 +189,8 @@ impl Post<'_> {
         };
         let event = last_event(answer, &self.state.unread, self.sender.client);
         let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
-        Ok(event_stream::response(event_stream::of(pending, Some(first), KEEP_ALIVE)))
+        let events = event_stream::of(pending, Some(first), KEEP_ALIVE);
+        Ok(self.endpoint.streaming(&asked.principal, events).await)
     }
 
     async fn as_json(&self, asked: &Asked, answer: Option<Answer>) -> Result<Response> {
@@ -182,12 +198,14 @@ impl Post<'_> {
         let Some(mut answer) = answer else { return Ok(accepted()) };
         asked.principal.confirm(&self.endpoint.service).await?;
         let session = match (answer.agreed.take(), &self.sender.session) {
-            (Some(agreed), Some(session)) => {
-                session.agree(agreed);
+            (Some(agreement), Some(session)) => {
+                session.agree(agreement);
                 None
             }
-            (Some(agreed), None) if self.sender.begins_session && agreed.revision.has_sessions() => {
-                Some(self.endpoint.sessions.begin(self.sender.principal.mark(), agreed)?)
+            (Some(Agreement::Handshake(agreed)), None)
+                if self.sender.begins_session && agreed.revision.has_sessions() =>
+            {
+                Some(self.endpoint.sessions.begin(self.sender.owner(), agreed)?)
             }
             _ => None,
         };
@@ -214,49 +232,45 @@ pub(super) fn accepted() -> Response {
 }
 
 /// Returns what is said next, while the answer is made.
-async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     match said {
         Some(said) => said.recv().await,
         None => None,
     }
 }
 
-/// Answers a request on the stream of its session, as long as that lasts.
-async fn answer_on_stream(work: Work, session: Arc<Session>, answers: mpsc::Sender<Bytes>) {
-    let ended = session.ended();
-    // Held by nothing that runs, so that the session can end.
-    let session = Arc::downgrade(&session);
-    let (outlet, said) = Outlet::new();
-    let answer = tokio::select! {
-        answer = relaying(work.answer(outlet), said, &answers) => answer,
-        () = ended => None,
-    };
-    let Some(answer) = answer else { return };
-    if let (Some(agreed), Some(session)) = (answer.agreed, session.upgrade()) {
-        session.agree(agreed);
-    }
-    // A client that has left reads nothing.
-    let _ = answers.send(answer.bytes.into()).await;
-}
-
 /// Returns the event with an answer, whose bytes count as unread until it is sent.
 fn last_event(answer: Answer, unread: &UnreadAnswers, client: Client) -> Bytes {
-    let event = event_stream::event(None, None, &answer.bytes);
-    match unread.take(client, true, event.len(), None) {
-        Some(share) => Bytes::from_owner(Counted { event, _share: share }),
-        None => event,
+    counted(event_stream::event(None, None, &answer.bytes), unread, client)
+}
+
+/// Returns bytes that count as unread until they are sent.
+fn counted(bytes: Bytes, unread: &UnreadAnswers, client: Client) -> Bytes {
+    match unread.take(client, true, bytes.len(), None) {
+        Some(share) => held(bytes, share),
+        None => bytes,
     }
+}
+
+/// Returns bytes that hold their share in the unread ones.
+pub(super) fn held(bytes: Bytes, share: Share<Client>) -> Bytes {
+    Bytes::from_owner(Counted { bytes, _share: share })
+}
+
+/// Whether a message listens to what changes, until its client leaves.
+fn listens(message: &Message) -> bool {
+    message.method == "subscriptions/listen"
 }
 
 /// Bytes with their share in the unread ones.
 struct Counted {
-    event: Bytes,
+    bytes: Bytes,
     _share: Share<Client>,
 }
 
 impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
-        &self.event
+        &self.bytes
     }
 }
 
@@ -268,7 +282,11 @@ struct Work {
     waits: bool,
     phase: watch::Receiver<Phase>,
     slot: Option<RequestSlot>,
+    /// Its slot among the streams, if it listens.
+    _stream: Option<Permit>,
     parked: Option<Parked>,
+    /// Resolves when its session is over, if it has one.
+    session_over: Option<BoxFuture<'static, ()>>,
 }
 
 impl Work {
@@ -278,17 +296,36 @@ impl Work {
         let answer = tokio::select! {
             answer = answer => answer,
             () = closing(&mut self.phase), if self.waits => {
-                let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
-                Some(self.layer.refuse(&self.asked, self.message.id.as_ref(), refusal).await)
+                Some(at_the_end(&self.layer, &self.asked, &self.message).await)
             }
             () = cancelled(&mut self.parked) => None,
+            () = over(&mut self.session_over) => None,
         };
         drop(self.slot);
         answer
     }
 }
 
-async fn cancelled(parked: &mut Option<Parked>) {
+/// Returns the answer to a wait that ends with the server.
+async fn at_the_end(layer: &Layer, asked: &Asked, message: &Message) -> Answer {
+    let id = message.id.as_ref();
+    match id.filter(|_| listens(message)) {
+        Some(id) => layer.heard_out(asked, id),
+        None => {
+            let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
+            layer.refuse(asked, id, refusal).await
+        }
+    }
+}
+
+async fn over(session_over: &mut Option<BoxFuture<'static, ()>>) {
+    match session_over {
+        Some(over) => over.await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) async fn cancelled(parked: &mut Option<Parked>) {
     match parked {
         Some(parked) => parked.cancelled().await,
         None => std::future::pending().await,

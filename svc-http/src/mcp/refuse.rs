@@ -13,6 +13,8 @@ use svc_mcp_stdio::revision::Revision;
 
 use crate::encode::{self, Response};
 
+/// The scheme of tokens, with the space after it.
+const BEARER: &[u8] = b"Bearer ";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// RFC 6750, section 3.1.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
@@ -35,9 +37,10 @@ pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) ->
     response
 }
 
-/// Returns whether a request has a credential, whatever it is worth.
+/// Returns whether a request has a bearer token, whatever it is worth.
 pub(crate) fn has_token(headers: &HeaderMap) -> bool {
-    headers.contains_key(AUTHORIZATION)
+    let sent = headers.get(AUTHORIZATION).and_then(|sent| sent.as_bytes().get(..BEARER.len()));
+    sent.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER))
 }
 
 /// Returns the response with an answer of the layer.
@@ -57,7 +60,12 @@ pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
 fn ends_request(code: Code) -> bool {
     matches!(
         code,
-        Code::Unauthenticated | Code::RateLimited | Code::Overloaded | Code::Closing | Code::BodyTooLarge
+        Code::Unauthenticated
+            | Code::RateLimited
+            | Code::Overloaded
+            | Code::Unavailable
+            | Code::Closing
+            | Code::BodyTooLarge
     )
 }
 

@@ -1,8 +1,9 @@
 //! The sessions of revision 2024-11-05 on `/mcp/streamable`.
 //!
 //! A session remembers what its handshake has agreed on. It is of one process and one credential, gives no
-//! right, and ends when it is deleted, after half an hour without a request, or, if its client reads its
-//! answers from a stream, with that stream. Each request authenticates itself.
+//! right, and ends when it is deleted, after half an hour without a request, if its client begins too many
+//! others, or, if its client reads its answers from a stream, with that stream. What runs for it ends, too.
+//! Each request authenticates itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +15,11 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::entropy::Entropy;
-use svc_core::{Code, Error, Result};
-use svc_mcp_stdio::asked::Agreed;
+use svc_core::{Client, Code, Error, Result};
+use svc_mcp_stdio::asked::{Agreed, Agreement};
 use svc_mcp_stdio::connection::Connection;
 use svc_mcp_stdio::revision::Revision;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::event_stream::{self, COMMENT, KEEP_ALIVE};
@@ -27,27 +28,34 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Sessions of one server.
 const SESSIONS_MAX: usize = 1000;
+/// Sessions of one client: the one that was used least recently makes room.
+const OF_ONE_MAX: usize = 100;
 /// How long a session lasts without a request.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
-/// Answers that may wait to be read from a stream.
+/// Requests of a session whose answers are made or wait to be read from its stream.
 const ANSWERS_MAX: usize = 64;
 
 /// The sessions of this server.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
 
+/// Whose session it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// The mark of the credential.
+    pub mark: [u8; 32],
+    /// Whom its requests count against.
+    pub client: Client,
+}
+
 /// A session.
 pub(super) struct Session {
     pub id: String,
-    /// The mark of its credential.
-    mark: [u8; 32],
+    owner: Owner,
     state: Mutex<State>,
-    /// Where its answers go, if its client reads them from a stream.
-    answers: Option<mpsc::Sender<Bytes>>,
-    /// What its requests know of it as a connection, then.
-    connection: Option<Arc<Connection>>,
-    /// Dropped with the session, so that what runs for it ends.
-    ended: watch::Sender<()>,
+    /// The stream that brings its answers, if its client reads them from one.
+    stream: Option<AnswerStream>,
+    is_over: watch::Sender<bool>,
 }
 
 struct State {
@@ -55,110 +63,118 @@ struct State {
     used: Instant,
 }
 
+/// The sending end of a session's stream.
+struct AnswerStream {
+    answers: mpsc::Sender<Bytes>,
+    places: Arc<Semaphore>,
+    /// What requests know of the session as a connection.
+    connection: Arc<Connection>,
+}
+
+/// A place for one answer on a session's stream.
+pub(super) struct Place {
+    answers: mpsc::Sender<Bytes>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// Returns where the answer goes, and what is said before it.
+    pub fn answers(&self) -> &mpsc::Sender<Bytes> {
+        &self.answers
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {
-    /// Begins a session of a credential.
-    pub fn begin(&self, mark: [u8; 32], agreed: Agreed) -> Result<Arc<Session>> {
-        self.add(mark, agreed, None, None)
+    /// Begins a session.
+    pub fn begin(&self, owner: Owner, agreed: Agreed) -> Result<Arc<Session>> {
+        self.add(owner, agreed, None)
     }
 
     /// Begins a session whose answers are read from a stream, and returns the stream.
     ///
-    /// Its first event says where to send messages. The session ends when the stream is dropped.
+    /// Its first event says where to send messages. The stream ends with the session or once `until`
+    /// resolves, and the session ends when the stream is dropped.
     pub fn begin_stream(
         self: &Arc<Self>,
-        mark: [u8; 32],
+        owner: Owner,
         address: impl FnOnce(&str) -> String,
-        phase: impl Future<Output = ()> + Send + 'static,
+        until: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Stream<Item = Bytes> + Send + 'static> {
-        let (sender, receiver) = mpsc::channel(ANSWERS_MAX);
+        let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
         let (connection, told) = Connection::new();
-        let session = self.add(mark, Agreed::on(Revision::V20241105), Some(sender), Some(connection))?;
+        let stream = AnswerStream { answers, places: Arc::new(Semaphore::new(ANSWERS_MAX)), connection };
+        let session = self.add(owner, Agreed::on(Revision::V20241105), Some(stream))?;
         let endpoint = event_stream::event(Some("endpoint"), None, address(&session.id).as_bytes());
-        let guard = Guard { all: Arc::clone(self), id: session.id.clone() };
-        // The sender in the map is the only one, so the stream ends with the session.
-        drop(session);
         let mut ticks = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let state = (Some(endpoint), (receiver, told), ticks, Box::pin(phase), guard);
+        let until = Box::pin(futures_util::future::select(Box::pin(session.over()), Box::pin(until)));
+        let guard = Guard { all: Arc::clone(self), session };
+        let state = (Some(endpoint), (receiver, told), ticks, until, guard);
         Ok(stream::unfold(
             state,
-            |(first, (mut receiver, mut told), mut ticks, mut phase, guard)| async move {
+            |(first, (mut receiver, mut told), mut ticks, mut until, guard)| async move {
                 if let Some(first) = first {
-                    return Some((first, (None, (receiver, told), ticks, phase, guard)));
+                    return Some((first, (None, (receiver, told), ticks, until, guard)));
                 }
                 let event = tokio::select! {
+                    _ = &mut until => return None,
                     answer = receiver.recv() => event_stream::event(Some("message"), None, &answer?),
                     Some(notice) = told.recv() => event_stream::event(Some("message"), None, &notice),
                     _ = ticks.tick() => {
                         // A stream that is read is a session in use.
-                        if let Some(session) = guard.all.find(&guard.id) {
-                            session.touch();
-                        }
+                        guard.session.touch();
                         COMMENT
                     }
-                    () = &mut phase => return None,
                 };
-                Some((event, (None, (receiver, told), ticks, phase, guard)))
+                Some((event, (None, (receiver, told), ticks, until, guard)))
             },
         ))
     }
 
-    fn add(
-        &self,
-        mark: [u8; 32],
-        agreed: Agreed,
-        answers: Option<mpsc::Sender<Bytes>>,
-        connection: Option<Arc<Connection>>,
-    ) -> Result<Arc<Session>> {
+    fn add(&self, owner: Owner, agreed: Agreed, stream: Option<AnswerStream>) -> Result<Arc<Session>> {
         let id = URL_SAFE_NO_PAD.encode(Entropy::default().bytes::<16>()?);
         let now = Instant::now();
         let mut all = locked(&self.0);
         if all.len() >= SESSIONS_MAX {
             all.retain(|_, session| !session.is_idle(now));
         }
+        let own = || all.values().filter(|session| session.owner.client == owner.client);
+        if own().count() >= OF_ONE_MAX
+            && let Some(oldest) = own().min_by_key(|session| session.used()).map(Arc::clone)
+        {
+            all.remove(&oldest.id);
+            oldest.is_over.send_replace(true);
+        }
         if all.len() >= SESSIONS_MAX {
             return Err(Error::new(Code::Overloaded, "the server is at its limit of sessions"));
         }
         let state = Mutex::new(State { agreed, used: now });
-        let session = Arc::new(Session {
-            id: id.clone(),
-            mark,
-            state,
-            answers,
-            connection,
-            ended: watch::Sender::new(()),
-        });
+        let is_over = watch::Sender::new(false);
+        let session = Arc::new(Session { id: id.clone(), owner, state, stream, is_over });
         all.insert(id, Arc::clone(&session));
         Ok(session)
     }
 
-    fn find(&self, id: &str) -> Option<Arc<Session>> {
-        locked(&self.0).get(id).cloned()
-    }
-
     /// Returns a session of this credential. One of another credential is not told from none.
     pub fn of(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
-        let found = self.find(id).filter(|session| session.mark == mark);
-        match found {
-            Some(session) if !session.is_idle(Instant::now()) => {
-                session.touch();
-                Ok(session)
-            }
-            Some(_) => {
-                locked(&self.0).remove(id);
-                Err(missing())
-            }
-            None => Err(missing()),
+        let found = locked(&self.0).get(id).filter(|session| session.owner.mark == mark).cloned();
+        let session = found.ok_or_else(missing)?;
+        if session.is_idle(Instant::now()) {
+            self.end(&session);
+            return Err(missing());
         }
+        session.touch();
+        Ok(session)
     }
 
-    /// Ends a session.
+    /// Ends a session, and what runs for it.
     pub fn end(&self, session: &Session) {
         locked(&self.0).remove(&session.id);
+        session.is_over.send_replace(true);
     }
 }
 
@@ -167,57 +183,77 @@ fn missing() -> Error {
 }
 
 impl Session {
-    fn is_idle(&self, now: Instant) -> bool {
-        now.saturating_duration_since(locked(&self.state).used) > IDLE_MAX
+    fn used(&self) -> Instant {
+        locked(&self.state).used
     }
 
-    fn touch(&self) {
+    fn is_idle(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.used()) > IDLE_MAX
+    }
+
+    /// Notes that it is in use.
+    pub fn touch(&self) {
         locked(&self.state).used = Instant::now();
     }
 
     /// Returns what its handshake has agreed on.
     pub fn agreed(&self) -> Agreed {
-        locked(&self.state).agreed.clone()
+        locked(&self.state).agreed
     }
 
-    /// Notes what was agreed on.
-    pub fn agree(&self, agreed: Agreed) {
-        locked(&self.state).agreed = agreed;
+    /// Notes what a request has agreed on.
+    pub fn agree(&self, agreement: Agreement) {
+        let mut state = locked(&self.state);
+        state.agreed = agreement.after(state.agreed);
     }
 
-    /// Returns where its answers go, if its client reads them from a stream.
-    pub fn answers(&self) -> Option<mpsc::Sender<Bytes>> {
-        self.answers.clone()
+    /// Takes a place on its stream, if its client reads its answers from one.
+    pub fn place(&self) -> Option<Result<Place>> {
+        let stream = self.stream.as_ref()?;
+        let permit = Arc::clone(&stream.places).try_acquire_owned().map_err(|_| {
+            Error::new(
+                Code::Overloaded,
+                format!("{ANSWERS_MAX} requests of this session are not answered yet"),
+            )
+        });
+        Some(permit.map(|permit| Place { answers: stream.answers.clone(), _permit: permit }))
     }
 
     /// Returns what its requests know of it, if it is a connection.
     pub fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection.clone()
+        self.stream.as_ref().map(|stream| Arc::clone(&stream.connection))
     }
 
-    /// Returns what resolves when the session has ended.
-    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut ended = self.ended.subscribe();
-        async move { while ended.changed().await.is_ok() {} }
+    /// Returns what resolves when the session is over. It does not keep the session.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_over = self.is_over.subscribe();
+        async move {
+            // It is over, too, if nobody is left who could end it.
+            let _ = is_over.wait_for(|is_over| *is_over).await;
+        }
     }
 }
 
 /// Ends a session when its stream is dropped.
 struct Guard {
     all: Arc<Sessions>,
-    id: String,
+    session: Arc<Session>,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        locked(&self.all.0).remove(&self.id);
+        self.all.end(&self.session);
     }
 }
 
 /// Returns the session that a request names, by its header or, for a stream, in its query.
-pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Option<String> {
-    let in_header = headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    in_header.or_else(|| query.iter().find(|(name, _)| name == "sessionId").map(|(_, id)| id.clone()))
+///
+/// Fails with 404 if the name cannot be one.
+pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<String>> {
+    if let Some(id) = headers.get(SESSION) {
+        return id.to_str().map(|id| Some(id.to_owned())).map_err(|_| missing());
+    }
+    Ok(query.iter().find(|(name, _)| name == "sessionId").map(|(_, id)| id.clone()))
 }
 
 #[cfg(test)]
@@ -230,40 +266,65 @@ mod tests {
         Agreed::on(Revision::V20241105)
     }
 
+    fn owner(number: u8) -> Owner {
+        Owner { mark: [number; 32], client: Client::at([127, 0, 0, number].into()) }
+    }
+
     #[tokio::test]
     async fn a_session_is_of_one_credential_until_it_ends() {
         let all = Sessions::default();
-        let session = all.begin([1; 32], agreed()).unwrap();
+        let session = all.begin(owner(1), agreed()).unwrap();
         assert_eq!(all.of(&session.id, [1; 32]).unwrap().id, session.id);
         assert_eq!(all.of(&session.id, [2; 32]).map(drop).unwrap_err().code(), Code::NotFound);
-        let ended = session.ended();
+        let over = session.over();
         all.end(&session);
         assert!(all.of(&session.id, [1; 32]).is_err());
-        drop(session);
-        assert!(ended.now_or_never().is_some(), "what runs for it ends");
+        assert!(over.now_or_never().is_some(), "what runs for it ends, though it is held");
     }
 
     #[tokio::test]
     async fn there_are_no_more_than_a_number_of_them() {
         let all = Sessions::default();
-        for _ in 0..SESSIONS_MAX {
-            all.begin([1; 32], agreed()).unwrap();
+        let first = all.begin(owner(0), agreed()).unwrap();
+        for _ in 0..OF_ONE_MAX {
+            all.begin(owner(0), agreed()).unwrap();
         }
-        assert_eq!(all.begin([1; 32], agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
+        assert_eq!(locked(&all.0).len(), OF_ONE_MAX);
+        assert!(all.of(&first.id, [0; 32]).is_err(), "the least recently used one of a client makes room");
+        assert!(first.over().now_or_never().is_some());
+        for number in 1..=9 {
+            (0..OF_ONE_MAX).for_each(|_| drop(all.begin(owner(number), agreed()).unwrap()));
+        }
+        assert_eq!(all.begin(owner(10), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
+        all.begin(owner(9), agreed()).unwrap();
     }
 
     #[tokio::test]
     async fn a_stream_begins_with_the_address_and_ends_its_session() {
         let all = Arc::new(Sessions::default());
         let address = |id: &str| format!("/x?sessionId={id}");
-        let mut stream = Box::pin(all.begin_stream([1; 32], address, std::future::pending()).unwrap());
+        let mut stream = Box::pin(all.begin_stream(owner(1), address, std::future::pending()).unwrap());
         let first = String::from_utf8(stream.next().await.unwrap().to_vec()).unwrap();
         let id = first.trim().rsplit('=').next().unwrap().to_owned();
         assert_eq!(first, format!("event: endpoint\ndata: /x?sessionId={id}\n\n"));
         let session = all.of(&id, [1; 32]).unwrap();
-        session.answers().unwrap().send(Bytes::from_static(b"{}")).await.unwrap();
+        let places: Vec<Place> = (0..ANSWERS_MAX).map(|_| session.place().unwrap().unwrap()).collect();
+        assert_eq!(session.place().unwrap().map(drop).unwrap_err().code(), Code::Overloaded);
+        places[0].answers().send(Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!(stream.next().await.unwrap(), "event: message\ndata: {}\n\n");
         drop(stream);
-        assert!(locked(&all.0).is_empty());
+        assert!(locked(&all.0).is_empty() && session.over().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_its_session() {
+        let all = Arc::new(Sessions::default());
+        let mut stream = Box::pin(all.begin_stream(owner(1), str::to_owned, std::future::pending()).unwrap());
+        stream.next().await.unwrap();
+        let session = locked(&all.0).values().next().cloned().unwrap();
+        let place = session.place().unwrap().unwrap();
+        all.end(&session);
+        assert!(stream.next().now_or_never().unwrap().is_none(), "though a request holds a place");
+        drop(place);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn handle(
     unverified: &mut Unverified,
 ) -> Result<Response> {
     state.hosts.check_origin(request.headers())?;
-    let head = state.head_for(link, request, Takes::All, Use::Change).await?;
+    let head = state.head_for(link, request, Takes::Authorization, Use::Change).await?;
     state.check_host(&head, request)?;
     let peer = state.peer(link, request.headers());
     let admission =

@@ -1,5 +1,6 @@
 //! Streams of notifications, and what `/mcp/streamable` has besides POST: streams, and the end of a session.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,17 +9,22 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
-use svc_core::{Code, Error, Result};
+use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::{Principal, Told};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::event_stream::{COMMENT, KEEP_ALIVE};
+use super::sessions::{Owner, Session};
 use super::stream::last_event_id;
 use super::{Endpoint, event_stream, headers, query, refuse, sessions};
 use crate::encode::{self, Response};
 use crate::phase::closing;
 use crate::state::{Link, ServerState, Unverified};
+
+/// How often it is looked whether the credential of a session's stream lives: it ends within ten seconds.
+const CREDENTIAL_EVERY: Duration = Duration::from_secs(5);
 
 impl Endpoint {
     /// Handles a GET.
@@ -32,18 +38,34 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut Unverified,
     ) -> Response {
+        let peer = state.peer(link, request.headers());
         let (has_token, head) = without_body(request);
         let opened = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            let is_first_transport = !head.headers.contains_key(&headers::VERSION)
-                && sessions::named(&head.headers, &query(&head.uri).unwrap_or_default()).is_none();
-            if !is_first_transport {
-                return self.notify(state, &principal, &head).await;
+            let session = match sessions::named(&head.headers, &[]).transpose() {
+                None => None,
+                Some(id) => match id.and_then(|id| self.sessions.of(&id, principal.mark())) {
+                    Ok(session) => Some(session),
+                    Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
+                },
+            };
+            if session.is_some() || head.headers.contains_key(&headers::VERSION) {
+                return self.notify(state, &principal, &head, session).await;
             }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
-            let ended = held_until_closing(state)?;
-            Ok(event_stream::response(self.sessions.begin_stream(principal.mark(), address, ended)?))
+            let owner =
+                Owner { mark: principal.mark(), client: principal.client().unwrap_or(Client::at(peer)) };
+            let closing = held_until_closing(state)?;
+            let dead = has_died(self.service.clone(), principal.clone());
+            let until = async {
+                futures_util::future::select(Box::pin(closing), Box::pin(dead)).await;
+            };
+            let begun = match self.sessions.begin_stream(owner, address, until) {
+                Ok(begun) => begun,
+                Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
+            };
+            Ok(self.streaming(&principal, begun).await)
         };
         opened.await.unwrap_or_else(|error: Error| refuse::refused(None, &error, has_token))
     }
@@ -59,29 +81,55 @@ impl Endpoint {
         let (has_token, head) = without_body(request);
         let opened = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            self.notify(state, &principal, &head).await
+            self.notify(state, &principal, &head, None).await
         };
         opened.await.unwrap_or_else(|error| refuse::refused(None, &error, has_token))
     }
 
     /// Returns the stream of notifications for the addresses in the query, and for what the token has
     /// subscribed to.
-    async fn notify(&self, state: &ServerState, principal: &Principal, head: &Parts) -> Result<Response> {
+    ///
+    /// The stream ends with its session, which is in use as long as it is read.
+    async fn notify(
+        &self,
+        state: &ServerState,
+        principal: &Principal,
+        head: &Parts,
+        session: Option<Arc<Session>>,
+    ) -> Result<Response> {
         let asked = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
-        let asked = asked.map_err(|refusal| of_refusal(&refusal)).and_then(|(fields, revision)| {
-            Ok((fields, revision, last_event_id(&head.headers)?, held_until_closing(state)?))
-        });
-        let (fields, revision, after, closing) = match asked {
+        let (fields, revision) = match asked {
+            Ok(asked) => asked,
+            Err(refusal) => return Ok(self.refused(principal, None, refusal).await),
+        };
+        let asked = last_event_id(&head.headers).and_then(|after| Ok((after, held_until_closing(state)?)));
+        let (after, closing) = match asked {
             Ok(asked) => asked,
             Err(error) => return Err(principal.refuse(&self.service, error).await),
         };
         let uris = fields.into_iter().filter(|(name, _)| name == "uri").map(|(_, uri)| uri).collect();
         let told = svc_mcp_stdio::notifications(&self.service, principal, revision, uris, after).await;
-        let told = told.map_err(|refusal| of_refusal(&refusal))?;
+        let told = match told {
+            Ok(told) => told,
+            Err(refusal) => return Err(principal.refuse(&self.service, of_refusal(&refusal)).await),
+        };
         let open = told.take_until(Box::pin(closing));
-        let mut response = event_stream::response(kept_alive(open, KEEP_ALIVE));
-        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
-        Ok(response)
+        let events = kept_alive(open, KEEP_ALIVE);
+        let Some(session) = session else { return Ok(self.streaming(principal, events).await) };
+        let over = Box::pin(session.over());
+        let events = events.inspect(move |_| session.touch()).take_until(over);
+        Ok(self.streaming(principal, events).await)
+    }
+
+    /// Returns the response that sends a stream, with the end of the log as its begins.
+    pub(super) async fn streaming(
+        &self,
+        principal: &Principal,
+        events: impl Stream<Item = Bytes> + Send + 'static,
+    ) -> Response {
+        let mut response = event_stream::response(events);
+        encode::insert_lsn(response.headers_mut(), principal.room_lsn_by_now(&self.service).await);
+        response
     }
 
     /// Handles a DELETE, which ends a session.
@@ -95,10 +143,12 @@ impl Endpoint {
         let (has_token, head) = without_body(request);
         let ended = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            let named = sessions::named(&head.headers, &[]);
-            let session = match named {
-                Some(id) => self.sessions.of(&id, principal.mark()),
-                None => Err(Error::new(Code::MethodNotAllowed, "there is no session to end")),
+            // Later revisions have no sessions, whatever a client sends.
+            let has_none = head.headers.contains_key(&headers::VERSION)
+                && !headers::revision(&head.headers).is_ok_and(Revision::has_sessions);
+            let session = match sessions::named(&head.headers, &[])? {
+                Some(id) if !has_none => self.sessions.of(&id, principal.mark()),
+                _ => Err(Error::new(Code::MethodNotAllowed, "there is no session to end")),
             };
             match session {
                 Ok(session) => self.sessions.end(&session),
@@ -142,6 +192,13 @@ impl Endpoint {
 fn without_body(request: Request<Incoming>) -> (bool, Parts) {
     let (head, _) = request.into_parts();
     (refuse::has_token(&head.headers), head)
+}
+
+/// Resolves when a credential has ended.
+async fn has_died(service: Service, principal: Principal) {
+    while !principal.has_ended(&service).await {
+        sleep(CREDENTIAL_EVERY).await;
+    }
 }
 
 /// Takes a slot among the streams; what is returned holds it, and resolves when the server closes.

@@ -4,4 +4,5 @@
 
 mod posts;
 mod server;
+mod sessions;
 mod streams;

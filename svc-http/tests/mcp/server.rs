@@ -15,6 +15,8 @@ pub struct Server {
     _folder: tempfile::TempDir,
     pub address: std::net::SocketAddr,
     pub token: String,
+    /// The token of an administrator.
+    pub admin: String,
     pub workspace: String,
 }
 
@@ -44,7 +46,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         tokio::spawn(svc_http::serve(service, listener, settings, std::future::pending()));
         let workspace = json!(made.workspace.id).as_str().unwrap().to_owned();
-        Self { _folder: folder, address, token: made.agent_token.secret, workspace }
+        let (token, admin) = (made.agent_token.secret, made.token.secret);
+        Self { _folder: folder, address, token, admin, workspace }
     }
 
     /// Sends `body` with the agent's token and a JSON content type.

@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 use super::server::Server;
 
 /// The client's end of a stream of events.
-struct Events {
+pub struct Events {
     body: hyper::body::Incoming,
     read: String,
 }
 
 impl Events {
     /// Returns the next event that is no comment, as its fields.
-    async fn next(&mut self) -> Option<Vec<(String, String)>> {
+    pub async fn next(&mut self) -> Option<Vec<(String, String)>> {
         loop {
             while let Some((event, rest)) = self.read.split_once("\n\n") {
                 let lines = event.lines().filter(|line| !line.starts_with(':'));
@@ -38,36 +38,49 @@ impl Events {
     }
 
     /// Returns the data of the next event.
-    async fn data(&mut self) -> Value {
+    pub async fn data(&mut self) -> Value {
         let fields = self.next().await.expect("the stream has ended");
         serde_json::from_str(&fields.last().unwrap().1).unwrap()
     }
 }
 
 impl Server {
-    async fn open(&self, path: &str, headers: &[(&str, &str)]) -> (hyper::http::response::Parts, Events) {
+    pub async fn open(&self, path: &str, headers: &[(&str, &str)]) -> (hyper::http::response::Parts, Events) {
+        self.stream(path, headers, None).await
+    }
+
+    /// Sends a message, or reads, and returns once the head of the response is there.
+    pub async fn stream(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        message: Option<&Value>,
+    ) -> (hyper::http::response::Parts, Events) {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let mut request = Request::builder().uri(path).header("host", self.address.to_string());
+        let method = if message.is_some() { Method::POST } else { Method::GET };
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header("host", self.address.to_string()).header("content-type", "application/json");
         request = request.header("authorization", format!("Bearer {}", self.token));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
+        let body = message.map(Value::to_string).unwrap_or_default();
+        let response = sender.send_request(request.body(Full::from(body)).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         (parts, Events { body, read: String::new() })
     }
 
-    async fn create_channel(&self, name: &str) -> Value {
+    pub async fn create_channel(&self, name: &str) -> Value {
         let arguments = json!({"workspace_id": self.workspace, "name": name});
         let made = self.legacy("tools/call", json!({"name": "create_channel", "arguments": arguments})).await;
         made.body["result"]["structuredContent"].clone()
     }
 }
 
-fn initialize(revision: &str) -> Value {
+pub fn initialize(revision: &str) -> Value {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
@@ -140,6 +153,11 @@ async fn a_stream_brings_events_and_goes_on_where_it_was() {
     assert_eq!((&frame["kind"], &frame["payload"]["name"]), (&json!("ChannelCreated"), &json!("one")));
     drop(events);
     server.create_channel("two").await;
+    let (head, mut anywhere) = server.open("/mcp/stream", &[("last-event-id", &one[0].1)]).await;
+    assert!(head.headers.contains_key("svc-room-lsn"));
+    assert_eq!(anywhere.data().await["type"], "subscribe_ack");
+    let next = anywhere.data().await;
+    assert!(next["lsn"].as_i64().unwrap() > frame["lsn"].as_i64().unwrap(), "it missed nothing: {next}");
     let (_, mut again) = server.open(&path, &[("last-event-id", &one[0].1)]).await;
     assert_eq!(again.data().await["type"], "subscribe_ack");
     assert_eq!(again.data().await["payload"]["name"], "two");

@@ -157,8 +157,7 @@ impl ServiceOffer {
 
 /// Returns whether the client opens links that it is given.
 fn opens_links(asked: &Asked) -> bool {
-    let elicitation = asked.capabilities.elicitation.as_ref();
-    asked.revision.is_stateless() && elicitation.is_some_and(|elicitation| elicitation.url.is_some())
+    asked.revision.is_stateless() && asked.declared.links
 }
 
 /// Returns the state that a call brings back, if it does; none in it if that is no text.

@@ -28,23 +28,10 @@ use crate::asked::Asked;
 use crate::catalogue::{Audience, Catalogue, Shape};
 use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
-use crate::refusal::{Fault, Refusal};
+use crate::refusal::Refusal;
+use crate::view::INSTRUCTIONS_OF_SOME;
 use approvals::Approvals;
 pub use subscriptions::Told;
-
-const INSTRUCTIONS: &str = "\
-This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
-1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
-2. `claim_next_thread` claims the next task that you can do and returns it with a lease; with `acknowledge` \
-and `include_context` you have started it, and have its brief. If it returns no thread there is nothing to \
-do, and `wait_for_ready` waits until there is.\n\
-3. `get_thread_context` returns the brief of any thread. Use `post_message` to tell the others what you are \
-doing.\n\
-4. While you work, call `renew_claim` before the lease expires. A lapsed claim goes to somebody else, and \
-its lease id is rejected from then on.\n\
-5. `set_thread_result` records the outcome, and with an `action` changes the thread's state, too. If you \
-cannot finish, call `release_claim`.\n\
-An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
 /// The offer of one service.
 pub(crate) struct ServiceOffer {
@@ -75,13 +62,14 @@ impl ServiceOffer {
             held,
             is_anonymous: asked.principal.is_anonymous(),
             view: asked.view.clone(),
-            shape: Shape::for_client(asked.revision, asked.shows_cards()),
+            shape: Shape::for_client(asked.revision, asked.declared.cards),
         };
         let list = self.catalogue().list(audience);
         let mut members = Vec::with_capacity(list.len() + 8);
         members.extend_from_slice(br#""tools":"#);
         members.extend_from_slice(&list);
-        let scope = if is_profile { Scope::Public } else { Scope::Private };
+        let is_for_all = is_profile && !asked.principal.is_anonymous();
+        let scope = if is_for_all { Scope::Public } else { Scope::Private };
         Ok(Answered::raw(members).cached(LONG_TTL_MS, scope))
     }
 }
@@ -104,7 +92,7 @@ impl Offer for ServiceOffer {
     }
 
     fn instructions(&self, asked: &Asked) -> &'static str {
-        asked.view.profile().map_or(INSTRUCTIONS, |profile| profile.instructions())
+        if asked.principal.is_anonymous() { INSTRUCTIONS_OF_SOME } else { asked.view.instructions() }
     }
 
     fn manner(&self, tool: &str) -> Manner {
@@ -147,8 +135,8 @@ impl Offer for ServiceOffer {
         Box::pin(async move { self.read_resource(asked, &uri).await })
     }
 
-    fn prompts<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(async { Ok(prompts::list()) })
+    fn prompts<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { Ok(self.list_prompts(&asked.view)) })
     }
 
     fn prompt<'a>(&'a self, asked: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
@@ -178,7 +166,6 @@ impl Offer for ServiceOffer {
             let error = Error::malformed(refusal.message().to_owned());
             let error = asked.principal.refuse(&self.service, error).await;
             match error.code() {
-                Code::Malformed if refusal.fault == Fault::Params => refusal.with_problem(error),
                 Code::Malformed => refusal,
                 _ => Refusal::of(error),
             }

@@ -2,6 +2,7 @@
 
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptArgument};
 use serde_json::{Value, json};
+use svc_core::op::Table;
 use svc_core::text::echo;
 
 use super::ServiceOffer;
@@ -11,6 +12,7 @@ use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
 use crate::asked::Asked;
 use crate::offer::Outcome;
 use crate::refusal::Refusal;
+use crate::view::View;
 
 /// An argument of a prompt.
 #[derive(Debug)]
@@ -147,6 +149,12 @@ impl Template {
         })
     }
 
+    /// Returns whether all tools that it names are shown.
+    fn is_for(&self, view: &View, table: &Table) -> bool {
+        let named = self.text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
+        named.into_iter().all(|operation| view.shows(operation))
+    }
+
     fn shown(&self) -> Prompt {
         let arguments = self.arguments.iter().map(|argument| {
             PromptArgument::new(argument.name)
@@ -189,13 +197,16 @@ impl Template {
     }
 }
 
-/// Returns the result of `prompts/list`.
-pub(super) fn list() -> Answered {
-    let prompts = TEMPLATES.each_ref().map(Template::shown);
-    Answered::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, Scope::Public)
-}
-
 impl ServiceOffer {
+    /// Returns the prompts of which all tools are shown.
+    pub(super) fn list_prompts(&self, view: &View) -> Answered {
+        let table = self.service.table();
+        let shown = TEMPLATES.iter().filter(|template| template.is_for(view, table));
+        let prompts: Vec<Prompt> = shown.map(Template::shown).collect();
+        let scope = if view.is_of_path() { Scope::Public } else { Scope::Private };
+        Answered::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
+    }
+
     /// Returns a prompt with the thread that it is about.
     pub(super) async fn get_prompt(&self, asked: &Asked, params: &GetPromptRequestParams) -> Outcome {
         let template = Template::called(&params.name)?;
@@ -266,6 +277,19 @@ mod tests {
             let has_all = |profile: Profile| tools.iter().all(|tool| profile.tools().contains(tool));
             assert!(Profile::ALL.into_iter().any(has_all), "{}: {tools:?}", template.name);
         }
+    }
+
+    #[test]
+    fn a_prompt_is_shown_with_its_tools() {
+        let table = operation_table().unwrap();
+        let shown = |view: &View| -> Vec<&str> {
+            let shown = TEMPLATES.iter().filter(|template| template.is_for(view, &table));
+            shown.map(|template| template.name).collect()
+        };
+        assert_eq!(shown(&View::default()).len(), TEMPLATES.len());
+        let worker = ["catch_up", "finish_work", "hand_over", "plan_work", "start_work"];
+        assert_eq!(shown(&View::of(Profile::Worker)), worker);
+        assert_eq!(shown(&View::of(Profile::Reviewer)), ["catch_up", "review_thread"]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl ServiceOffer {
             resources.push(resource(Address::Boot(*id), format!("{name} boot")));
         }
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
-        resources.extend(asked.shows_cards().then(|| card::approval().item));
+        resources.extend(asked.declared.cards.then(|| card::approval().item));
         Ok(Answered::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
     }
 
@@ -165,7 +165,7 @@ impl ServiceOffer {
 
     /// Reads a resource.
     pub(super) async fn read_resource(&self, asked: &Asked, uri: &str) -> Outcome {
-        if uri == CARD_URI && asked.shows_cards() {
+        if uri == CARD_URI && asked.declared.cards {
             let contents = json!({"contents": [card::approval().contents]});
             return Ok(Answered::of(&contents).cached(LONG_TTL_MS, Scope::Public));
         }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_by_the_model_of_the_protocol() {
         let response = |answered: Answered| -> Value {
-            let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, &json!({}));
+            let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, "{}");
             serde_json::from_slice::<Value>(&bytes).unwrap()["result"].take()
         };
         let text = "{\"a\":\"\\\"\u{2028}\"}\n".to_owned();

@@ -13,7 +13,7 @@ use super::ServiceOffer;
 use super::resources;
 use super::watch::{Changes, Interest, Watch};
 use crate::address::Address;
-use crate::answered::Answered;
+use crate::answered::{Answered, SUBSCRIPTION_ID};
 use crate::asked::Asked;
 use crate::connection::{Connection, SUBSCRIBED_MAX};
 use crate::offer::Outcome;
@@ -22,7 +22,6 @@ use crate::principal::Principal;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const UPDATED: &str = "notifications/resources/updated";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
@@ -67,7 +66,7 @@ impl ServiceOffer {
             let changes = watch.next().await?;
             for (method, params) in changes.notifications(wants_list, Some(&meta)) {
                 if !outlet.send(method, &params).await {
-                    return Ok(Answered::default().with_meta(SUBSCRIPTION_ID, json!(id)));
+                    return Ok(Answered::listened(id));
                 }
             }
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use svc_core::limits::WAIT_DEFAULT_SECS;
 use svc_core::op::Input;
-use svc_core::text::echo;
+use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
@@ -29,12 +29,9 @@ const FIRST: Duration = Duration::from_secs(8);
 
 impl ServiceOffer {
     pub(super) async fn call_tool(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
-        let entry = self.catalogue().entry(&call.name).filter(|entry| asked.view.shows(&entry.operation));
-        let Some(entry) = entry else {
-            return Err(Refusal::params(format!(
-                "there is no tool called \"{}\"; see tools/list",
-                echo(&call.name)
-            )));
+        let entry = match self.catalogue().entry(&call.name) {
+            Some(entry) if asked.view.shows(&entry.operation) => entry,
+            found => return Err(self.unknown_tool(asked, &call.name, found.is_some())),
         };
         let tool = entry.operation.name();
         if let Err(error) = self.manner(tool).check_size(&call.message) {
@@ -70,6 +67,16 @@ impl ServiceOffer {
             }
             Err(error) => refused(tool, error),
         }
+    }
+
+    fn unknown_tool(&self, asked: &Asked, name: &str, is_hidden: bool) -> Refusal {
+        let called = echo(name);
+        let shown: Vec<&str> = self.catalogue().shown(&asked.view).collect();
+        Refusal::params(match nearest(name, &shown) {
+            _ if is_hidden => format!("the tool {called} is not among those that were chosen here"),
+            Some(near) => format!("there is no tool called \"{called}\"; did you mean {near}?"),
+            None => format!("there is no tool called \"{called}\"; see tools/list"),
+        })
     }
 
     /// Runs the operation and returns its output, as JSON.

@@ -102,7 +102,7 @@ impl Subscriptions {
     ) -> Result<Subscribed> {
         let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
         let further = admission.follow_up();
-        let Subscription { form, consumer, .. } = subscription.clone();
+        let Subscription { form, consumer, begin, .. } = subscription.clone();
         let checked = move |cx: &Read<'_>| open(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
@@ -120,7 +120,8 @@ impl Subscriptions {
             (None, _) => None,
         };
         let (consumer, stands) = consumer.unzip();
-        let has_replay = wanted.workspace_id.is_some() || consumer.is_some();
+        let has_begun_before = consumer.is_some() || matches!(begin, Begin::AfterLast(_));
+        let has_replay = wanted.workspace_id.is_some() || has_begun_before;
         let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
         range.check_after(workspace, begins)?;
         let room_lsn = range.head;
@@ -193,7 +194,11 @@ fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
         Begin::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
         begin => {
             let wanted = subscription.wanted.clone().unwrap_or_default();
-            (wanted, if let Begin::After(position) = begin { Some(*position) } else { None })
+            let after = match begin {
+                Begin::After(position) | Begin::AfterLast(position) => Some(*position),
+                Begin::Default | Begin::Token(_) => None,
+            };
+            (wanted, after)
         }
     };
     own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;

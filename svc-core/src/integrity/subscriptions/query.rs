@@ -52,7 +52,7 @@ impl StreamQuery {
     /// A client that connects again says which event it got last: it goes on there, and a consumer has
     /// acknowledged up to there.
     pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
-        let after = last_event.or(self.after_id.map(Count::get));
+        let after = self.after_id.map_or(Begin::Default, |after| Begin::After(after.get()));
         let consumer = match (self.at_least_once, self.consumer_id) {
             (true, Some(id)) => Some(id),
             (false, None) => None,
@@ -62,7 +62,7 @@ impl StreamQuery {
             WantedEvents::of(self.workspace_id, (self.channel_id, self.thread_id, self.member_id), self.kind);
         Ok(Subscription {
             wanted: Some(wanted),
-            begin: after.map_or(Begin::Default, Begin::After),
+            begin: last_event.map_or(after, Begin::AfterLast),
             form: self.form.unwrap_or_default(),
             consumer,
         })
@@ -82,7 +82,7 @@ mod tests {
     fn a_query_says_what_is_wanted_and_from_where() {
         assert_eq!(read(&[], None).unwrap().begin, Begin::Default);
         assert_eq!(read(&[("after_id", "7")], None).unwrap().begin, Begin::After(7));
-        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, Begin::After(9));
+        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, Begin::AfterLast(9));
         let lean = read(&[("form", "lean"), ("kind", "ThreadCreated")], None).unwrap();
         assert_eq!(lean.form, FrameForm::Lean);
         let consumer = read(&[("at_least_once", "true"), ("consumer_id", "c")], None).unwrap();

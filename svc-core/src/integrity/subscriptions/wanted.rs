@@ -18,7 +18,7 @@ const CONSUMER_MAX: usize = 128;
 pub struct WantedEvents {
     /// The workspace, which must be the subscriber's own.
     ///
-    /// Without it a subscriber gets only what happens from now on, and no replay.
+    /// Without it a subscriber gets only what happens from now on, and no replay unless it connects again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
@@ -88,6 +88,9 @@ pub enum Begin {
     Default,
     /// After this position.
     After(i64),
+    /// After the event that the subscriber got last, on another connection. What follows is replayed,
+    /// whatever it wants.
+    AfterLast(i64),
     /// Where a resume token says.
     Token(String),
 }

@@ -69,12 +69,11 @@ impl Fixed {
                 ("none", Needs::Nothing)
             }
             Self::WebSocket => ("first-frame", follows()),
-            Self::McpStream => ("bearer|session", follows()),
+            Self::McpStream | Self::McpNotifications => ("bearer", follows()),
             Self::Mcp
             | Self::McpStreamable
             | Self::McpWorker
             | Self::McpReviewer
-            | Self::McpNotifications
             | Self::McpSession
             | Self::McpSessionEnd => ("bearer", Needs::AnyCredential),
         }
@@ -82,7 +81,22 @@ impl Fixed {
 
     /// Whether a request may change something.
     fn changes(self) -> bool {
-        matches!(self, Self::Mcp | Self::McpStreamable | Self::McpWorker | Self::McpReviewer)
+        match self {
+            Self::Mcp
+            | Self::McpStreamable
+            | Self::McpWorker
+            | Self::McpReviewer
+            | Self::McpSession
+            | Self::McpSessionEnd => true,
+            Self::Health
+            | Self::Liveness
+            | Self::OpenApi
+            | Self::Problem
+            | Self::RoomScheme
+            | Self::WebSocket
+            | Self::McpStream
+            | Self::McpNotifications => false,
+        }
     }
 }
 

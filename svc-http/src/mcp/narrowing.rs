@@ -1,0 +1,115 @@
+//! Which tools a request wants to be shown: its query and its headers.
+//!
+//! A word that cannot be read narrows nothing, so it is rejected and not passed over. Of two sources the
+//! query counts, but reading only is what any of them asks for.
+
+use hyper::header::{HeaderMap, HeaderName};
+use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::view::Choice;
+
+use crate::decode::Text;
+
+const TOOLSETS: &str = "toolsets";
+const TOOLS: &str = "tools";
+const READONLY: &str = "readonly";
+
+/// Returns which tools a client has chosen.
+pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusal> {
+    check_names(query)?;
+    let words = |field: &'static str| -> Result<Option<String>, Refusal> {
+        Ok(in_query(query, field)?.or(in_header(headers, field)?))
+    };
+    let reads_only = [in_query(query, READONLY)?, in_header(headers, READONLY)?];
+    Ok(Choice {
+        toolsets: words(TOOLSETS)?,
+        tools: words(TOOLS)?,
+        reads_only: reads_only
+            .iter()
+            .flatten()
+            .try_fold(false, |any, word| Ok::<_, Refusal>(any | flag(word)?))?,
+    })
+}
+
+/// Rejects fields of the query that look like one of these.
+fn check_names(query: &Text) -> Result<(), Refusal> {
+    for (name, _) in query {
+        let plain: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+        let meant = [TOOLSETS, TOOLS, READONLY]
+            .into_iter()
+            .find(|known| plain == **known || format!("{plain}s") == **known);
+        if let Some(meant) = meant.filter(|meant| *meant != name) {
+            return Err(Refusal::params(format!("there is no field {name}; did you mean {meant}?")));
+        }
+    }
+    Ok(())
+}
+
+fn in_query(query: &Text, field: &str) -> Result<Option<String>, Refusal> {
+    let mut values = query.iter().filter(|(name, _)| name == field).map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Refusal::params(format!("{field} is given twice"))),
+        (value, None) => Ok(value.cloned()),
+    }
+}
+
+fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal> {
+    let Ok(name) = HeaderName::try_from(format!("x-mcp-{field}")) else { return Ok(None) };
+    let mut values = headers.get_all(&name).iter();
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Refusal::params(format!("the header {name} is given twice"))),
+        (None, None) => Ok(None),
+        (Some(value), None) => match value.to_str() {
+            Ok(value) => Ok(Some(value.to_owned())),
+            Err(_) => Err(Refusal::params(format!("the header {name} is not in ASCII"))),
+        },
+    }
+}
+
+fn flag(word: &str) -> Result<bool, Refusal> {
+    match word {
+        "true" | "1" | "" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(Refusal::params("readonly is true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn chosen(query: &[(&str, &str)], headers: &[(&'static str, &[u8])]) -> Option<(Option<String>, bool)> {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut sent = HeaderMap::new();
+        for (name, value) in headers {
+            sent.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        choice(&sent, &query).ok().map(|choice| (choice.toolsets, choice.reads_only))
+    }
+
+    #[test]
+    fn a_choice_narrows_or_is_rejected() {
+        let claims = || Some("claims".to_owned());
+        assert_eq!(chosen(&[], &[]), Some((None, false)));
+        assert_eq!(chosen(&[("toolsets", "claims"), ("key", "x")], &[]), Some((claims(), false)));
+        assert_eq!(chosen(&[], &[("x-mcp-toolsets", b"claims")]), Some((claims(), false)));
+        assert_eq!(
+            chosen(&[("toolsets", "claims")], &[("x-mcp-toolsets", b"messages")]),
+            Some((claims(), false))
+        );
+        for reads_only in ["true", "1", ""] {
+            assert_eq!(chosen(&[("readonly", reads_only)], &[]), Some((None, true)));
+        }
+        assert_eq!(chosen(&[("readonly", "false")], &[("x-mcp-readonly", b"true")]), Some((None, true)));
+        for twice in ["readonly", "toolsets", "tools"] {
+            assert_eq!(chosen(&[(twice, "false"), (twice, "true")], &[]), None, "{twice}");
+        }
+        for name in ["toolset", "tool", "Readonly", "read_only", "read-only", "toolSets"] {
+            assert_eq!(chosen(&[(name, "true")], &[]), None, "{name}");
+        }
+        assert_eq!(chosen(&[("readonly", "yes")], &[]), None);
+        assert_eq!(chosen(&[], &[("x-mcp-readonly", b"\xff")]), None);
+        assert_eq!(chosen(&[], &[("x-mcp-readonly", b"false"), ("x-mcp-readonly", b"true")]), None);
+    }
+}
