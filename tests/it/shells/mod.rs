@@ -9,6 +9,7 @@ mod file_sizes;
 mod hostile_wire;
 mod oidc;
 mod mcp_clients;
+mod mutants;
 mod newcomer;
 mod outside;
 mod pruning;

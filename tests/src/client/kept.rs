@@ -5,8 +5,9 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -56,18 +57,31 @@ impl Kept {
         target: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), Broken> {
-        let request = Request::builder()
+        let body = body.map_or_else(String::new, Value::to_string).into();
+        let response = self.raw(method, target, &HeaderMap::new(), body).await?;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.map_err(|_| Broken::CutOff)?.to_bytes();
+        Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+    }
+
+    /// Sends a request with more headers and returns before the body has arrived.
+    pub async fn raw(
+        &mut self,
+        method: Method,
+        target: &str,
+        more: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Broken> {
+        let mut request = Request::builder()
             .method(method)
             .uri(target)
             .header("host", &self.host)
             .header("authorization", &self.credential)
             .header("content-type", "application/json")
-            .body(Full::from(body.map_or_else(String::new, Value::to_string)))
+            .body(Full::from(body))
             .unwrap();
+        request.headers_mut().extend(more.clone());
         self.sender.ready().await.map_err(|_| Broken::Idle)?;
-        let response = self.sender.send_request(request).await.map_err(|_| Broken::CutOff)?;
-        let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.map_err(|_| Broken::CutOff)?.to_bytes();
-        Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+        self.sender.send_request(request).await.map_err(|_| Broken::CutOff)
     }
 }

@@ -9,9 +9,11 @@ use svc_core::op::Operation;
 use svc_mcp_stdio::view::View;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::Answer;
 use super::mcp::{message, outcome};
+use crate::process::TEST_TIMEOUT;
 use crate::{refusals, runtime};
 
 /// A client at the other end of a server's input and output.
@@ -41,12 +43,23 @@ impl Stdio {
 
     /// Calls a method and returns the whole JSON-RPC response.
     pub fn request(&self, method: &str, params: Value) -> Value {
+        self.send(message(method, params).to_string().as_bytes());
+        self.receive()
+    }
+
+    /// Sends a line, whatever it says.
+    pub fn send(&self, line: &[u8]) {
         let mut pipes = self.pipes.lock().unwrap();
-        let pipes = pipes.as_mut().unwrap();
-        runtime().block_on(async {
-            pipes.input.write_all(format!("{}\n", message(method, params)).as_bytes()).await.unwrap();
-            serde_json::from_str(&pipes.output.next_line().await.unwrap().unwrap()).unwrap()
-        })
+        let input = &mut pipes.as_mut().unwrap().input;
+        runtime().block_on(input.write_all(&[line, b"\n"].concat())).unwrap();
+    }
+
+    /// Returns the next line.
+    pub fn receive(&self) -> Value {
+        let mut pipes = self.pipes.lock().unwrap();
+        let output = &mut pipes.as_mut().unwrap().output;
+        let line = runtime().block_on(async { timeout(TEST_TIMEOUT, output.next_line()).await });
+        serde_json::from_str(&line.expect("the server is alive").unwrap().unwrap()).unwrap()
     }
 
     /// Calls a tool.
