@@ -3,6 +3,7 @@
 //! A result is made of members that are encoded already, so that what an operation returns is spliced in
 //! without being parsed. What a revision adds to every result is added when the response is written.
 
+use bytes::Bytes;
 use rmcp::model::RequestId;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -28,7 +29,7 @@ pub enum Scope {
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
     /// Its members but those below, encoded, without the braces around them.
-    members: Vec<u8>,
+    members: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
     cache: Option<(u64, Scope)>,
@@ -36,8 +37,8 @@ pub struct Answered {
 
 impl Answered {
     /// Creates a result of encoded members, separated by commas.
-    pub fn raw(members: Vec<u8>) -> Self {
-        Self { members, ..Self::default() }
+    pub fn raw(members: impl Into<Bytes>) -> Self {
+        Self { members: members.into(), ..Self::default() }
     }
 
     /// Creates the result that a type of the protocol's model describes.
@@ -53,7 +54,7 @@ impl Answered {
         };
         let mut text = Value::Object(members).to_string().into_bytes();
         text.pop();
-        let members = text.split_off(1.min(text.len()));
+        let members = text.split_off(1.min(text.len())).into();
         Self { members, meta, needs_input, cache: None }
     }
 

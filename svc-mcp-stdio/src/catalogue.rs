@@ -110,6 +110,9 @@ impl Audience {
     }
 }
 
+/// How the member begins that lists tools.
+const LIST: &[u8] = br#""tools":["#;
+
 /// All tools, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
@@ -136,16 +139,16 @@ impl Catalogue {
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
 
-    /// Returns the list of tools for this audience, as JSON.
+    /// Returns the member of a result that lists the tools for this audience, as JSON.
     ///
     /// It is never split: the reference clients read one page.
     pub fn list(&self, audience: Audience) -> Bytes {
         if let Some(list) = self.kept().get(&audience) {
             return list;
         }
-        let mut list = vec![b'['];
+        let mut list = LIST.to_vec();
         for entry in self.entries.iter().filter(|entry| audience.sees(&entry.operation)) {
-            if list.len() > 1 {
+            if list.len() > LIST.len() {
                 list.push(b',');
             }
             if let Some(bytes) = entry.shapes.get(audience.shape as usize) {
@@ -203,7 +206,7 @@ mod tests {
     }
 
     fn listed(catalogue: &Catalogue, audience: Audience) -> Vec<Value> {
-        serde_json::from_slice(&catalogue.list(audience)).unwrap()
+        serde_json::from_slice(catalogue.list(audience).strip_prefix(br#""tools":"#).unwrap()).unwrap()
     }
 
     #[test]

@@ -258,6 +258,8 @@ fn words(error: &serde_json::Error) -> String {
         ("invalid type: sequence", "an array"),
         ("invalid type: map", "an object"),
         ("invalid type: ", ""),
+        ("internally tagged enum Reference", "an object with a type"),
+        ("expected variant identifier", "a name was expected"),
     ] {
         said = said.replace(of_rust, of_json);
     }

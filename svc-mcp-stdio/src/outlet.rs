@@ -59,7 +59,6 @@ impl Outlet {
     }
 }
 
-/// Returns a notification.
 /// Returns the answer to a request, and passes on meanwhile what is said to its client.
 ///
 /// What was said before the answer arrives before it.
@@ -83,6 +82,7 @@ pub async fn relaying<T>(
     answer
 }
 
+/// Returns a notification.
 pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

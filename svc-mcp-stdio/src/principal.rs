@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use svc_core::op::{
 };
 use svc_core::ops::{Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI, Whoami};
 use svc_core::{Client, Code, Error, Result, Service, Standing};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// The path recorded in the audit trail for tool calls.
 const PATH: &str = "/mcp";
@@ -164,11 +165,11 @@ impl Principal {
         Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
-    /// Returns the same, asking the core if it has not replied so far; none if it refuses that.
+    /// Returns the same, asking the core if it has not replied so far; none if it refuses that or takes long.
     pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
         if self.room_lsn().is_none() {
             // Whoever may not ask is told by what answers the request.
-            let _ = self.capabilities(service).await;
+            let _ = timeout(ASK_MAX, self.capabilities(service)).await;
         }
         self.room_lsn()
     }
@@ -274,6 +275,9 @@ impl Principal {
 pub fn head(credential: Credential, peer: Option<IpAddr>) -> RequestHead {
     RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
+
+/// How long the head of a response waits for the last position in the log.
+const ASK_MAX: Duration = Duration::from_millis(200);
 
 /// Marks that the last position in the log is not known.
 const UNKNOWN_LSN: i64 = -1;

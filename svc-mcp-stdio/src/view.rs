@@ -44,6 +44,8 @@ pub struct View {
     /// The names of what was chosen; all tools if none.
     chosen: Option<Arc<BTreeSet<&'static str>>>,
     reads_only: bool,
+    /// Whether the path of a request alone decides it.
+    is_of_path: bool,
 }
 
 /// What a client has chosen, in its own words.
@@ -63,7 +65,7 @@ pub struct Choice {
 impl View {
     /// Returns the view of a profile.
     pub fn of(profile: Profile) -> Self {
-        Self { profile: Some(profile), ..Self::default() }
+        Self { profile: Some(profile), is_of_path: true, ..Self::default() }
     }
 
     /// Returns the view that a client has chosen, or what is wrong with a word of it.
@@ -75,19 +77,20 @@ impl View {
         if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
             && let Some(profile) = Profile::named(only)
         {
-            return Ok(Self { reads_only: choice.reads_only, ..Self::of(profile) });
+            return Ok(Self { reads_only: choice.reads_only, is_of_path: false, ..Self::of(profile) });
         }
         let mut chosen = BTreeSet::new();
         let mut has_all = toolsets.is_empty() && tools.is_empty();
-        for word in toolsets {
+        for &word in &toolsets {
             has_all |= word == ALL;
             chosen.extend(toolset(table, word)?);
         }
-        for word in tools {
+        for &word in &tools {
             chosen.insert(tool(table, word)?);
         }
         Ok(Self {
             profile: None,
+            is_of_path: toolsets.is_empty() && tools.is_empty() && !choice.reads_only,
             chosen: (!has_all).then(|| Arc::new(chosen)),
             reads_only: choice.reads_only,
         })
@@ -109,7 +112,7 @@ impl View {
                 profile.name()
             ));
         }
-        Ok(Self { reads_only: choice.reads_only, ..Self::of(profile) })
+        Ok(Self { reads_only: choice.reads_only, is_of_path: !choice.reads_only, ..Self::of(profile) })
     }
 
     /// Returns the profile that it is of.
@@ -117,9 +120,15 @@ impl View {
         self.profile
     }
 
-    /// Returns whether it is the same for all who use the same path.
+    /// Returns whether the path of a request alone decides it, so that caches may keep what it shows.
     pub fn is_of_path(&self) -> bool {
-        self.chosen.is_none() && !self.reads_only
+        self.is_of_path
+    }
+
+    /// Returns whether it shows all tools that a text names in backticks.
+    pub fn shows_named(&self, text: &str, table: &Table) -> bool {
+        let mut named = text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
+        named.all(|operation| self.shows(operation))
     }
 
     /// Returns what an agent is told that sees these tools, and may see those of its profile.

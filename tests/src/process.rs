@@ -15,15 +15,15 @@ pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The path of the program `name`.
 pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    let profile = here.ancestors().nth(2).unwrap();
-    let path = profile.join(name);
-    assert!(
-        path.is_file(),
-        "there is no {}: build the programs first, with `cargo build --workspace --bins` or by using \
-         tests/run",
-        path.display()
-    );
-    path
+    // Tests are in a folder of their own, beside the programs.
+    let found = here.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.unwrap_or_else(|| {
+        panic!(
+            "there is no {name} beside {}: build the programs first, with `cargo build --workspace --bins` \
+             or by using tests/run",
+            here.display()
+        )
+    })
 }
 
 /// How a program ended, and its output.

@@ -40,6 +40,12 @@ pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes 
     event.into()
 }
 
+/// Returns the parts of an event `message`, whose data is sent as it is: what it counts for is held until
+/// then.
+pub(super) fn message(data: Bytes) -> [Bytes; 3] {
+    [Bytes::from_static(b"event: message\ndata: "), data, Bytes::from_static(b"\n\n")]
+}
+
 /// Returns the response that sends a stream.
 pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let mut response = hyper::Response::new(ResponseBody::streamed(Box::pin(events)));

@@ -12,8 +12,8 @@ mod sessions;
 mod post;
 mod batch;
 pub(crate) mod stream;
-mod streamable;
 mod narrowing;
+mod streamable;
 
 use std::net::IpAddr;
 use std::sync::Arc;

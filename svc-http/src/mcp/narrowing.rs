@@ -4,6 +4,7 @@
 //! query counts, but reading only is what any of them asks for.
 
 use hyper::header::{HeaderMap, HeaderName};
+use svc_core::text::echo;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::view::Choice;
 
@@ -12,12 +13,18 @@ use crate::decode::Text;
 const TOOLSETS: &str = "toolsets";
 const TOOLS: &str = "tools";
 const READONLY: &str = "readonly";
+/// How the names of the headers begin.
+const PREFIX: &str = "x-mcp-";
 
 /// Returns which tools a client has chosen.
 pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusal> {
-    check_names(query)?;
+    query.iter().try_for_each(|(name, _)| check_name(name, name))?;
+    let own = headers.keys().filter_map(|name| Some((name.as_str(), name.as_str().strip_prefix(PREFIX)?)));
+    own.into_iter().try_for_each(|(name, field)| check_name(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
-        Ok(in_query(query, field)?.or(in_header(headers, field)?))
+        // A list without a word is no choice.
+        let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
+        Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
     };
     let reads_only = [in_query(query, READONLY)?, in_header(headers, READONLY)?];
     Ok(Choice {
@@ -30,18 +37,16 @@ pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusa
     })
 }
 
-/// Rejects fields of the query that look like one of these.
-fn check_names(query: &Text) -> Result<(), Refusal> {
-    for (name, _) in query {
-        let plain: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-        let meant = [TOOLSETS, TOOLS, READONLY]
-            .into_iter()
-            .find(|known| plain == **known || format!("{plain}s") == **known);
-        if let Some(meant) = meant.filter(|meant| *meant != name) {
-            return Err(Refusal::params(format!("there is no field {name}; did you mean {meant}?")));
+/// Rejects the name of a field, or the rest of a header's, that looks like one of these and is none.
+fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
+    let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');
+    match [TOOLSETS, TOOLS, READONLY].into_iter().find(is_meant) {
+        Some(meant) if meant != field => {
+            Err(Refusal::params(format!("there is no {}; did you mean {meant}?", echo(name))))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn in_query(query: &Text, field: &str) -> Result<Option<String>, Refusal> {
@@ -53,7 +58,7 @@ fn in_query(query: &Text, field: &str) -> Result<Option<String>, Refusal> {
 }
 
 fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal> {
-    let Ok(name) = HeaderName::try_from(format!("x-mcp-{field}")) else { return Ok(None) };
+    let Ok(name) = HeaderName::try_from(format!("{PREFIX}{field}")) else { return Ok(None) };
     let mut values = headers.get_all(&name).iter();
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(Refusal::params(format!("the header {name} is given twice"))),
@@ -105,9 +110,11 @@ mod tests {
         for twice in ["readonly", "toolsets", "tools"] {
             assert_eq!(chosen(&[(twice, "false"), (twice, "true")], &[]), None, "{twice}");
         }
-        for name in ["toolset", "tool", "Readonly", "read_only", "read-only", "toolSets"] {
+        for name in ["toolset", "tool", "Readonly", "readonlys", "read_only", "read-only", "toolSets"] {
             assert_eq!(chosen(&[(name, "true")], &[]), None, "{name}");
         }
+        assert_eq!(chosen(&[], &[("x-mcp-read-only", b"true")]), None);
+        assert_eq!(chosen(&[("toolsets", " ,")], &[("x-mcp-toolsets", b"claims")]), Some((claims(), false)));
         assert_eq!(chosen(&[("readonly", "yes")], &[]), None);
         assert_eq!(chosen(&[], &[("x-mcp-readonly", b"\xff")]), None);
         assert_eq!(chosen(&[], &[("x-mcp-readonly", b"false"), ("x-mcp-readonly", b"true")]), None);

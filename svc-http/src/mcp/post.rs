@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use svc_core::{Client, Code, Error, Result};
@@ -20,13 +19,12 @@ use tokio::time::{Instant, sleep};
 
 use super::cancels::Parked;
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::sessions::{Place, SESSION, Session};
+use super::sessions::{Place, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
 use crate::limits::Permit;
 use crate::phase::{Phase, closing};
-use crate::shares::Share;
 use crate::state::ServerState;
 use crate::unread::{self, UnreadAnswers};
 
@@ -110,7 +108,6 @@ impl Post<'_> {
         let stream = listens(message).then(|| self.state.socket()).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
-        let session = self.sender.session.as_deref();
         Ok(Work {
             layer: self.endpoint.layer.clone(),
             asked: Arc::clone(asked),
@@ -120,7 +117,7 @@ impl Post<'_> {
             slot,
             _stream: stream,
             parked,
-            session_over: session.map(|session| Box::pin(session.over()) as BoxFuture<'static, ()>),
+            session: self.sender.session.clone(),
         })
     }
 
@@ -139,14 +136,15 @@ impl Post<'_> {
         let work = self.work(asked, message, manner).await?;
         tokio::spawn(async move {
             let (outlet, said) = Outlet::new();
-            let answer = relaying(work.answer(outlet), said, place.answers()).await;
+            let Place { answers, permit } = place;
+            let answer = relaying(work.answer(outlet), said, &answers).await;
             let Some(answer) = answer else { return };
             if let Some(agreement) = answer.agreed {
                 session.agree(agreement);
             }
             let bytes = counted(answer.bytes.into(), &unread, client);
             // A client that has left reads nothing.
-            let _ = place.answers().send(bytes).await;
+            let _ = answers.send(held(bytes, permit)).await;
         });
         Ok(())
     }
@@ -252,9 +250,9 @@ fn counted(bytes: Bytes, unread: &UnreadAnswers, client: Client) -> Bytes {
     }
 }
 
-/// Returns bytes that hold their share in the unread ones.
-pub(super) fn held(bytes: Bytes, share: Share<Client>) -> Bytes {
-    Bytes::from_owner(Counted { bytes, _share: share })
+/// Returns bytes that hold what they count for until they are sent.
+pub(super) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
+    Bytes::from_owner(Counted { bytes, _counts: counts })
 }
 
 /// Whether a message listens to what changes, until its client leaves.
@@ -262,13 +260,12 @@ fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
-/// Bytes with their share in the unread ones.
-struct Counted {
+struct Counted<T> {
     bytes: Bytes,
-    _share: Share<Client>,
+    _counts: T,
 }
 
-impl AsRef<[u8]> for Counted {
+impl<T> AsRef<[u8]> for Counted<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -285,8 +282,8 @@ struct Work {
     /// Its slot among the streams, if it listens.
     _stream: Option<Permit>,
     parked: Option<Parked>,
-    /// Resolves when its session is over, if it has one.
-    session_over: Option<BoxFuture<'static, ()>>,
+    /// Its session, which is in use by it.
+    session: Option<Arc<Session>>,
 }
 
 impl Work {
@@ -299,7 +296,9 @@ impl Work {
                 Some(at_the_end(&self.layer, &self.asked, &self.message).await)
             }
             () = cancelled(&mut self.parked) => None,
-            () = over(&mut self.session_over) => None,
+            () = over(self.session.as_deref()), if self.waits => {
+                Some(self.layer.refuse(&self.asked, self.message.id.as_ref(), ended().into()).await)
+            }
         };
         drop(self.slot);
         answer
@@ -318,9 +317,9 @@ async fn at_the_end(layer: &Layer, asked: &Asked, message: &Message) -> Answer {
     }
 }
 
-async fn over(session_over: &mut Option<BoxFuture<'static, ()>>) {
-    match session_over {
-        Some(over) => over.await,
+async fn over(session: Option<&Session>) {
+    match session {
+        Some(session) => session.over().await,
         None => std::future::pending().await,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::entropy::Entropy;
 use svc_core::{Client, Code, Error, Result};
@@ -28,11 +28,13 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Sessions of one server.
 const SESSIONS_MAX: usize = 1000;
-/// Sessions of one client: the one that was used least recently makes room.
+/// Sessions of one credential: the one that was used least recently, and is not in use, makes room.
 const OF_ONE_MAX: usize = 100;
+/// Sessions of one client, which may have many credentials.
+const OF_CLIENT_MAX: usize = 500;
 /// How long a session lasts without a request.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
-/// Requests of a session whose answers are made or wait to be read from its stream.
+/// Requests of a session whose answers are made or wait to be sent on its stream.
 const ANSWERS_MAX: usize = 64;
 
 /// The sessions of this server.
@@ -71,17 +73,11 @@ struct AnswerStream {
     connection: Arc<Connection>,
 }
 
-/// A place for one answer on a session's stream.
+/// A place for one answer on a session's stream, which is taken until the answer is sent.
 pub(super) struct Place {
-    answers: mpsc::Sender<Bytes>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Place {
-    /// Returns where the answer goes, and what is said before it.
-    pub fn answers(&self) -> &mpsc::Sender<Bytes> {
-        &self.answers
-    }
+    /// Where the answer goes, and what is said before it.
+    pub answers: mpsc::Sender<Bytes>,
+    pub permit: OwnedSemaphorePermit,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -118,21 +114,25 @@ impl Sessions {
             state,
             |(first, (mut receiver, mut told), mut ticks, mut until, guard)| async move {
                 if let Some(first) = first {
-                    return Some((first, (None, (receiver, told), ticks, until, guard)));
+                    return Some((
+                        [first, Bytes::new(), Bytes::new()],
+                        (None, (receiver, told), ticks, until, guard),
+                    ));
                 }
-                let event = tokio::select! {
+                let parts = tokio::select! {
                     _ = &mut until => return None,
-                    answer = receiver.recv() => event_stream::event(Some("message"), None, &answer?),
-                    Some(notice) = told.recv() => event_stream::event(Some("message"), None, &notice),
+                    answer = receiver.recv() => event_stream::message(answer?),
+                    Some(notice) = told.recv() => event_stream::message(notice),
                     _ = ticks.tick() => {
                         // A stream that is read is a session in use.
                         guard.session.touch();
-                        COMMENT
+                        [COMMENT, Bytes::new(), Bytes::new()]
                     }
                 };
-                Some((event, (None, (receiver, told), ticks, until, guard)))
+                Some((parts, (None, (receiver, told), ticks, until, guard)))
             },
-        ))
+        )
+        .flat_map(|parts| stream::iter(parts.into_iter().filter(|part| !part.is_empty()))))
     }
 
     fn add(&self, owner: Owner, agreed: Agreed, stream: Option<AnswerStream>) -> Result<Arc<Session>> {
@@ -142,15 +142,22 @@ impl Sessions {
         if all.len() >= SESSIONS_MAX {
             all.retain(|_, session| !session.is_idle(now));
         }
-        let own = || all.values().filter(|session| session.owner.client == owner.client);
+        let own = || all.values().filter(|session| session.owner.mark == owner.mark);
         if own().count() >= OF_ONE_MAX
-            && let Some(oldest) = own().min_by_key(|session| session.used()).map(Arc::clone)
+            && let Some(oldest) =
+                own().filter(|session| !session.is_in_use()).min_by_key(|session| session.used())
         {
-            all.remove(&oldest.id);
-            oldest.is_over.send_replace(true);
+            let oldest = oldest.id.clone();
+            all.remove(&oldest);
         }
-        if all.len() >= SESSIONS_MAX {
-            return Err(Error::new(Code::Overloaded, "the server is at its limit of sessions"));
+        let of = |same: fn(&Owner, &Owner) -> bool| {
+            all.values().filter(|session| same(&session.owner, &owner)).count()
+        };
+        let is_full = all.len() >= SESSIONS_MAX
+            || of(|one, other| one.mark == other.mark) >= OF_ONE_MAX
+            || of(|one, other| one.client == other.client) >= OF_CLIENT_MAX;
+        if is_full {
+            return Err(Error::new(Code::Overloaded, "there are too many sessions: end those not needed"));
         }
         let state = Mutex::new(State { agreed, used: now });
         let is_over = watch::Sender::new(false);
@@ -182,9 +189,19 @@ fn missing() -> Error {
     Error::new(Code::NotFound, "there is no such session: begin a new one with initialize")
 }
 
+/// Returns the error of a wait whose session has ended.
+pub(super) fn ended() -> Error {
+    Error::new(Code::NotFound, "the session has ended: begin a new one with initialize")
+}
+
 impl Session {
     fn used(&self) -> Instant {
         locked(&self.state).used
+    }
+
+    /// Whether a request runs for it, or its stream is open: they hold it.
+    fn is_in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
     }
 
     fn is_idle(&self, now: Instant) -> bool {
@@ -216,7 +233,7 @@ impl Session {
                 format!("{ANSWERS_MAX} requests of this session are not answered yet"),
             )
         });
-        Some(permit.map(|permit| Place { answers: stream.answers.clone(), _permit: permit }))
+        Some(permit.map(|permit| Place { answers: stream.answers.clone(), permit }))
     }
 
     /// Returns what its requests know of it, if it is a connection.
@@ -258,7 +275,7 @@ pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Result<O
 
 #[cfg(test)]
 mod tests {
-    use futures_util::{FutureExt as _, StreamExt as _};
+    use futures_util::FutureExt as _;
 
     use super::*;
 
@@ -290,13 +307,33 @@ mod tests {
             all.begin(owner(0), agreed()).unwrap();
         }
         assert_eq!(locked(&all.0).len(), OF_ONE_MAX);
-        assert!(all.of(&first.id, [0; 32]).is_err(), "the least recently used one of a client makes room");
-        assert!(first.over().now_or_never().is_some());
-        for number in 1..=9 {
+        assert!(all.of(&first.id, [0; 32]).is_ok(), "it is in use, so another one made room");
+        let id = std::mem::take(&mut first.id.clone());
+        drop(first);
+        for _ in 0..OF_ONE_MAX {
+            all.begin(owner(0), agreed()).unwrap();
+        }
+        assert!(all.of(&id, [0; 32]).is_err(), "the least recently used one of a credential makes room");
+        let held: Vec<_> = (0..OF_ONE_MAX).map(|_| all.begin(owner(1), agreed()).unwrap()).collect();
+        assert_eq!(all.begin(owner(1), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
+        drop(held);
+        for number in 2..=9 {
             (0..OF_ONE_MAX).for_each(|_| drop(all.begin(owner(number), agreed()).unwrap()));
         }
         assert_eq!(all.begin(owner(10), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
         all.begin(owner(9), agreed()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_with_many_credentials_leaves_room_to_others() {
+        let all = Sessions::default();
+        let client = Client::at([127, 0, 0, 1].into());
+        let begin = |mark: u8, client| all.begin(Owner { mark: [mark; 32], client }, agreed());
+        for mark in 0..5 {
+            (0..OF_ONE_MAX).for_each(|_| drop(begin(mark, client).unwrap()));
+        }
+        assert_eq!(begin(5, client).map(drop).unwrap_err().code(), Code::Overloaded);
+        begin(5, Client::at([127, 0, 0, 2].into())).unwrap();
     }
 
     #[tokio::test]
@@ -310,8 +347,9 @@ mod tests {
         let session = all.of(&id, [1; 32]).unwrap();
         let places: Vec<Place> = (0..ANSWERS_MAX).map(|_| session.place().unwrap().unwrap()).collect();
         assert_eq!(session.place().unwrap().map(drop).unwrap_err().code(), Code::Overloaded);
-        places[0].answers().send(Bytes::from_static(b"{}")).await.unwrap();
-        assert_eq!(stream.next().await.unwrap(), "event: message\ndata: {}\n\n");
+        places[0].answers.send(Bytes::from_static(b"{}")).await.unwrap();
+        let message = [stream.next().await, stream.next().await, stream.next().await];
+        assert_eq!(message.map(Option::unwrap).concat(), b"event: message\ndata: {}\n\n");
         drop(stream);
         assert!(locked(&all.0).is_empty() && session.over().now_or_never().is_some());
     }

@@ -12,13 +12,14 @@ use hyper::{Request, StatusCode};
 use svc_core::{Client, Code, Error, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
+use svc_mcp_stdio::view::View;
 use svc_mcp_stdio::{Principal, Told};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::event_stream::{COMMENT, KEEP_ALIVE};
 use super::sessions::{Owner, Session};
 use super::stream::last_event_id;
-use super::{Endpoint, event_stream, headers, query, refuse, sessions};
+use super::{Endpoint, event_stream, headers, narrowing, query, refuse, sessions};
 use crate::encode::{self, Response};
 use crate::phase::closing;
 use crate::state::{Link, ServerState, Unverified};
@@ -52,11 +53,20 @@ impl Endpoint {
             if session.is_some() || head.headers.contains_key(&headers::VERSION) {
                 return self.notify(state, &principal, &head, session).await;
             }
+            let chosen = query(&head.uri)
+                .and_then(|fields| narrowing::choice(&head.headers, &fields))
+                .and_then(|choice| View::chosen(self.service.table(), &choice).map_err(Refusal::params));
+            if let Err(refusal) = chosen {
+                return Ok(self.refused(&principal, None, refusal).await);
+            }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
             let owner =
                 Owner { mark: principal.mark(), client: principal.client().unwrap_or(Client::at(peer)) };
-            let closing = held_until_closing(state)?;
+            let closing = match held_until_closing(state) {
+                Ok(closing) => closing,
+                Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
+            };
             let dead = has_died(self.service.clone(), principal.clone());
             let until = async {
                 futures_util::future::select(Box::pin(closing), Box::pin(dead)).await;
@@ -146,9 +156,10 @@ impl Endpoint {
             // Later revisions have no sessions, whatever a client sends.
             let has_none = head.headers.contains_key(&headers::VERSION)
                 && !headers::revision(&head.headers).is_ok_and(Revision::has_sessions);
-            let session = match sessions::named(&head.headers, &[])? {
-                Some(id) if !has_none => self.sessions.of(&id, principal.mark()),
-                _ => Err(Error::new(Code::MethodNotAllowed, "there is no session to end")),
+            let session = match sessions::named(&head.headers, &[]) {
+                Err(refusal) => Err(refusal),
+                Ok(Some(id)) if !has_none => self.sessions.of(&id, principal.mark()),
+                Ok(_) => Err(Error::new(Code::MethodNotAllowed, "there is no session to end")),
             };
             match session {
                 Ok(session) => self.sessions.end(&session),

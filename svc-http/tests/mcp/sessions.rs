@@ -50,6 +50,8 @@ async fn what_runs_for_a_session_ends_with_it() {
     let (_, mut told) = server.open("/mcp/streamable", &session).await;
     told.next().await.unwrap();
     server.end_session(&id).await;
+    let ended = waiting.data().await;
+    assert_eq!((&ended["id"], &ended["error"]["code"]), (&json!(5), &json!(404)), "{ended}");
     assert_eq!((waiting.next().await, told.next().await), (None, None));
 
     let (mut events, address) = server.first_transport().await;

@@ -100,7 +100,7 @@ impl ServiceOffer {
             return Ok(None);
         }
         let output = gate.to_string();
-        Ok(Some(Ok(told::output(TOOL, output.as_bytes(), asked.revision))))
+        Ok(Some(Ok(told::output(TOOL, output.as_bytes(), asked, self.service.table()))))
     }
 
     /// Answers a call whose gate needs a person, which is what `error` says.

@@ -64,11 +64,8 @@ impl ServiceOffer {
             view: asked.view.clone(),
             shape: Shape::for_client(asked.revision, asked.declared.cards),
         };
-        let list = self.catalogue().list(audience);
-        let mut members = Vec::with_capacity(list.len() + 8);
-        members.extend_from_slice(br#""tools":"#);
-        members.extend_from_slice(&list);
-        let is_for_all = is_profile && !asked.principal.is_anonymous();
+        let members = self.catalogue().list(audience);
+        let is_for_all = is_profile && asked.view.is_of_path() && !asked.principal.is_anonymous();
         let scope = if is_for_all { Scope::Public } else { Scope::Private };
         Ok(Answered::raw(members).cached(LONG_TTL_MS, scope))
     }

@@ -151,8 +151,7 @@ impl Template {
 
     /// Returns whether all tools that it names are shown.
     fn is_for(&self, view: &View, table: &Table) -> bool {
-        let named = self.text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
-        named.into_iter().all(|operation| view.shows(operation))
+        view.shows_named(self.text, table)
     }
 
     fn shown(&self) -> Prompt {
@@ -210,6 +209,12 @@ impl ServiceOffer {
     /// Returns a prompt with the thread that it is about.
     pub(super) async fn get_prompt(&self, asked: &Asked, params: &GetPromptRequestParams) -> Outcome {
         let template = Template::called(&params.name)?;
+        if !template.is_for(&asked.view, self.service.table()) {
+            return Err(Refusal::params(format!(
+                "the prompt {} takes tools that were not chosen here; see prompts/list",
+                template.name
+            )));
+        }
         let none = JsonObject::default();
         let given = template.read(params.arguments.as_ref().unwrap_or(&none))?;
         let thread = given.iter().find(|(name, _)| *name == THREAD_ID).map_or("", |(_, id)| *id);

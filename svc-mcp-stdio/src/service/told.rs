@@ -3,16 +3,18 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 use svc_core::Error;
-use svc_core::op::mcp;
+use svc_core::op::{Table, mcp};
 
 use crate::answered::{Answered, push_as_string};
+use crate::asked::Asked;
 use crate::revision::Revision;
 
 /// Returns the result of a call with the output of its operation, as text and as structured content.
 ///
-/// The output is JSON. It is not parsed.
-pub(super) fn output(tool: &str, output: &[u8], revision: Revision) -> Answered {
-    output_with_hint(output, hint(tool, output), revision)
+/// The output is JSON. It is not parsed. What to do next is only said with tools that are shown.
+pub(super) fn output(tool: &str, output: &[u8], asked: &Asked, table: &Table) -> Answered {
+    let hint = hint(tool, output).filter(|hint| asked.view.shows_named(hint, table));
+    output_with_hint(output, hint, asked.revision)
 }
 
 /// Returns the same with what to do about it.

@@ -61,7 +61,7 @@ impl ServiceOffer {
             outlet.log(LogLevel::Debug, &json!({"operation": tool, "ms": took, "lsn": lsn}));
         }
         match outcome {
-            Ok(output) => Ok(told::output(tool, &output, asked.revision)),
+            Ok(output) => Ok(told::output(tool, &output, asked, self.service.table())),
             Err(error) if error.code() == Code::NeedsPerson => {
                 self.leave_to_a_person(asked, &call, error).await
             }

@@ -14,7 +14,7 @@ use svc_core::ops::{
     BatchBounds, Begin, FeedState, FrameForm, Subscribed, Subscriber, Subscription, WantedEvents,
 };
 use svc_core::{Code, Error, Result, Service};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ServiceOffer;
 use crate::address::Address;
@@ -25,6 +25,10 @@ use crate::principal::Principal;
 const PAUSE: Duration = Duration::from_millis(250);
 /// How much of the log is taken at once.
 const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
+/// The shortest time between two looks at what the caller sees.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long it takes until a read that the database or the load did not let through is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 /// Longest wait for events without looking at the credential.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -85,9 +89,12 @@ pub(super) struct Watch {
     workspace: WorkspaceId,
     /// Whether the log no longer has all that follows the position where it was to begin.
     has_missed: bool,
-    /// The channels that the caller sees, and the epoch of that.
+    /// The channels that the caller sees, the epoch of that, and when it was looked at last.
     listed: Vec<Listed>,
     epoch: i64,
+    looked: Instant,
+    /// Whether the list may have changed before the watch began.
+    is_list_unsure: bool,
     free_at: Instant,
 }
 
@@ -121,6 +128,9 @@ impl Watch {
             subscriber: begun.subscriber,
             has_missed,
             listed: Vec::new(),
+            looked: Instant::now(),
+            // What the caller saw at that position is not known.
+            is_list_unsure: after.is_some(),
             free_at: Instant::now(),
         };
         watch.listed = watch.listed().await?;
@@ -143,12 +153,12 @@ impl Watch {
     /// now.
     pub async fn next(&mut self) -> Result<Changes> {
         sleep_until(self.free_at).await;
-        let mut changes = Changes::default();
+        let mut changes = Changes { list: std::mem::take(&mut self.is_list_unsure), ..Changes::default() };
         let begun = Instant::now();
         loop {
             if self.has_missed {
                 // It is not known what has changed, so it may be anything.
-                changes.addresses = self.wanted().await?;
+                changes.addresses = patiently(|| self.wanted()).await?;
                 (changes.list, changes.position) = (true, self.position());
                 self.has_missed = false;
                 return Ok(self.pausing(changes));
@@ -158,14 +168,14 @@ impl Watch {
             let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
                     let service = &self.offer.service;
-                    let begun = subscribe(service, &self.caller, Begin::Default, None).await?;
-                    (self.subscriber, self.has_missed) = (begun.subscriber, true);
+                    let again = || subscribe(service, &self.caller, Begin::Default, None);
+                    (self.subscriber, self.has_missed) = (patiently(again).await?.subscriber, true);
                     continue;
                 }
                 batch => batch?,
             };
             if !batch.frames.is_empty() {
-                let wanted = self.wanted().await?;
+                let wanted = patiently(|| self.wanted()).await?;
                 for (_, frame) in &batch.frames {
                     let happened = serde_json::from_slice(frame).map_err(Error::internal)?;
                     changes.add(&wanted, self.workspace, &happened);
@@ -176,8 +186,10 @@ impl Watch {
                 self.subscriber.go_on(batch.after_id)?;
             }
             if self.subscriber.epoch() > self.epoch {
-                self.epoch = self.subscriber.epoch();
-                let listed = self.listed().await?;
+                // Many watches look when anybody's sight changes, so each does that rarely.
+                sleep_until(self.looked + LOOK).await;
+                (self.epoch, self.looked) = (self.subscriber.epoch(), Instant::now());
+                let listed = patiently(|| self.listed()).await?;
                 changes.list |= listed != self.listed;
                 self.listed = listed;
             }
@@ -211,6 +223,18 @@ impl Watch {
         match self.offer.listed_channels(&self.caller, self.workspace).await {
             Err(error) if error.code() == Code::MissingCapability => Ok(Vec::new()),
             listed => listed,
+        }
+    }
+}
+
+/// Reads until the database and the load let it through.
+///
+/// A watch that ended for that would end in silence.
+async fn patiently<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
+    loop {
+        match read().await {
+            Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => sleep(RETRY).await,
+            outcome => return outcome,
         }
     }
 }

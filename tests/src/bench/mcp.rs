@@ -107,7 +107,8 @@ fn mcp_headers(method: &str, name: &str) -> String {
     format!("MCP-Protocol-Version: {REVISION}\r\nMcp-Method: {method}\r\n{name}")
 }
 
-fn post(path: &str, token: &str, headers: &str, body: &Value) -> Vec<u8> {
+/// Returns the bytes of a POST.
+pub(super) fn post(path: &str, token: &str, headers: &str, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\

@@ -27,6 +27,7 @@ pub mod scim;
 pub mod simulate;
 pub mod stage;
 pub mod verify;
+pub mod waits;
 pub mod withdraw;
 
 use std::time::Duration;

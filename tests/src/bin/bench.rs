@@ -4,8 +4,8 @@
 //! posts-followed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
 //! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N]` takes so many connections.
-//! `bench memory` and `bench idle` print KiB. `bench simulate [--engine ..] [--steps N] [--seed N] [--json]`
-//! takes steps of the simulation of the claim engine.
+//! `bench memory`, `bench idle` and `bench mcp-waits` print KiB. `bench simulate [--engine ..] [--steps N]
+//! [--seed N] [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
     admission, claims, credentials, export, fanout, footprints, herd, idle, inboxes, mcp, memory, pop, posts,
-    prune, reads, restore, scim, simulate, verify, withdraw,
+    prune, reads, restore, scim, simulate, verify, waits, withdraw,
 };
 
 /// The allocator of `svc-http`, for both sides.
@@ -23,10 +23,10 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
     delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
-    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle [--engine sqlite|postgres] \
-    [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] [--json]\n   or: bench \
-    mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--engine sqlite|postgres] [--pairs N] \
-    [--json]\n   or: bench simulate \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle|mcp-waits \
+    [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
+    [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
 struct Arguments {
@@ -94,6 +94,7 @@ fn main() -> ExitCode {
         }
         "memory" => Some(memory::run(engine)),
         "idle" => Some(idle::run(engine, runtime)),
+        "mcp-waits" => Some(waits::run(engine, runtime)),
         _ => None,
     };
     if let Some(report) = printed {

@@ -150,7 +150,8 @@ impl Asked<'_> {
         is_named(name) || (name == "channel_id" && is_named("thread_id"))
     }
 
-    /// Writes the payload of an event with these members; of a kind that is not known, as it is.
+    /// Writes the payload of an event with these members; of a kind that is not known, without what
+    /// is empty.
     ///
     /// It says which thread or channel the event is about, which a full one does in what is left out here.
     fn payload(&self, event: &Members<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
