@@ -21,8 +21,6 @@ const LISTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub operation: Arc<Operation>,
-    /// The schema of its arguments.
-    pub input: Value,
     /// Its bytes in each shape.
     shapes: [Bytes; Shape::ALL.len()],
 }
@@ -30,8 +28,7 @@ pub(crate) struct Entry {
 impl Entry {
     fn new(operation: &Arc<Operation>) -> Self {
         let shape = |shape: Shape| Bytes::from(shape.of(operation).to_string());
-        let input = operation.input_schema();
-        Self { operation: Arc::clone(operation), input, shapes: Shape::ALL.map(shape) }
+        Self { operation: Arc::clone(operation), shapes: Shape::ALL.map(shape) }
     }
 
     /// Whether a call may be parked.
@@ -213,6 +210,7 @@ mod tests {
     fn each_audience_sees_its_own_list() {
         let catalogue = Catalogue::of(&operation_table().unwrap());
         let all = listed(&catalogue, everybody(Shape::Full));
+        assert!(!json!(all).to_string().contains("x-mcp-header"), "the offer says that there are none");
         assert!(all.iter().all(|tool| tool["outputSchema"].is_object() && tool["title"].is_string()));
         let plain = listed(&catalogue, everybody(Shape::Plain));
         assert_eq!(plain.len(), all.len());

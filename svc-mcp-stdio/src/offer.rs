@@ -75,7 +75,7 @@ pub trait Offer: Send + Sync {
         self.manner(tool)
     }
 
-    /// Returns the schema of a tool's arguments, for what its headers repeat of them.
+    /// Returns the schema of a tool's arguments, for what headers repeat of them; none if that is nothing.
     fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
     /// Lists the tools.

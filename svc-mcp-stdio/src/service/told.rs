@@ -33,7 +33,9 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
         members.extend_from_slice(br#","structuredContent":"#);
         // A line of a pipe and the data of an event are one line; in JSON line breaks are only between
         // values.
-        members.extend(output.iter().copied().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+        for line in output.split(|byte| matches!(byte, b'\n' | b'\r')) {
+            members.extend_from_slice(line);
+        }
     }
     members.extend_from_slice(br#","isError":false"#);
     Answered::raw(members)
