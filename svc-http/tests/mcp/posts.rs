@@ -278,6 +278,14 @@ async fn profiles_and_choices_narrow_what_is_listed_and_called() {
     assert_eq!(server.at("/mcp/worker", &[], call).await.body["error"]["code"], -32602);
 }
 
+/// The text of a whole stream, and the data of its events.
+fn events(bytes: &[u8]) -> (String, Vec<Value>) {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let data = text.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    let events = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    (text, events)
+}
+
 #[tokio::test]
 async fn a_late_answer_comes_as_an_event_stream_with_progress() {
     let server = Server::start().await;
@@ -288,12 +296,7 @@ async fn a_late_answer_comes_as_an_event_stream_with_progress() {
     let (parts, bytes) = server.bytes("/mcp", Method::POST, &both, wait.to_string()).await;
     assert_eq!(parts.headers["content-type"], "text/event-stream");
     assert_eq!(parts.headers["x-accel-buffering"], "no");
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
-    let events: Vec<Value> = text
-        .split("\n\n")
-        .filter_map(|event| event.strip_prefix("data: "))
-        .map(|data| serde_json::from_str(data).unwrap())
-        .collect();
+    let (text, events) = events(&bytes);
     let (answer, progress) = events.split_last().unwrap();
     assert!(progress.len() >= 2, "{text}");
     for (said, seconds) in progress.iter().zip(1..) {
@@ -367,12 +370,7 @@ async fn what_is_said_before_an_answer_makes_it_a_stream_however_quick_it_is() {
     };
     let both = headers("application/json, text/event-stream");
     let (_, bytes) = server.bytes("/mcp", Method::POST, &both, call.to_string()).await;
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
-    let events: Vec<Value> = text
-        .split("\n\n")
-        .filter_map(|event| event.strip_prefix("data: "))
-        .map(|data| serde_json::from_str(data).unwrap())
-        .collect();
+    let (text, events) = events(&bytes);
     let [said, answer] = &events[..] else { panic!("{text}") };
     assert_eq!(
         (&said["params"]["level"], &said["params"]["data"]["operation"]),

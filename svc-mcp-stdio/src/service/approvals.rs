@@ -83,7 +83,7 @@ impl ServiceOffer {
     pub(super) async fn continue_decision(&self, asked: &Asked, call: &Call) -> Result<Option<Outcome>> {
         let Some(sealed) = sealed_state(call) else { return Ok(None) };
         let bound_to = self.bound_to(asked, call).await?;
-        let state = sealed.as_deref().and_then(|sealed| self.approvals.open(sealed, &bound_to));
+        let state = sealed.as_deref().and_then(|sealed| self.approvals().open(sealed, &bound_to));
         let is_live = |state: &State| self.service.now().micros() < state.expires;
         let Some(state) = state.filter(is_live) else {
             return Ok(Some(Err(Refusal::params(
@@ -121,7 +121,7 @@ impl ServiceOffer {
         if is_whole && opens_links(asked) {
             let expires = self.service.now().micros().saturating_add(STATE_MICROS);
             let state = State { gate: gate_id, expires };
-            let state = self.approvals.seal(&state, &self.bound_to(asked, call).await?)?;
+            let state = self.approvals().seal(&state, &self.bound_to(asked, call).await?)?;
             let message = "A person has to decide about this approval. The page shows what is asked and \
                            by whom, and has the buttons.";
             let question = json!({"method": "elicitation/create",
@@ -140,7 +140,7 @@ impl ServiceOffer {
     /// Returns the gate once it is decided, or at once; by the right of the caller.
     async fn follow(&self, asked: &Asked, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
-        let reply = asked.principal.request(&self.service, &self.approvals.follow, &input).await;
+        let reply = asked.principal.request(&self.service, &self.approvals().follow, &input).await;
         asked.principal.record_lsn(reply.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }

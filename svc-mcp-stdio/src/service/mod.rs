@@ -37,19 +37,23 @@ pub use subscriptions::Told;
 pub(crate) struct ServiceOffer {
     service: Service,
     catalogue: OnceLock<Catalogue>,
-    approvals: Approvals,
+    approvals: OnceLock<Approvals>,
 }
 
 impl ServiceOffer {
     /// Offers the operations of a service.
     pub fn new(service: Service) -> Self {
-        let approvals = Approvals::new(&service);
-        Self { service, catalogue: OnceLock::new(), approvals }
+        Self { service, catalogue: OnceLock::new(), approvals: OnceLock::new() }
     }
 
     /// Returns the tools, which are encoded when they are first asked for.
     fn catalogue(&self) -> &Catalogue {
         self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
+    }
+
+    /// Returns what approvals take, which is made when one is first decided: a watch has an offer of its own.
+    fn approvals(&self) -> &Approvals {
+        self.approvals.get_or_init(|| Approvals::new(&self.service))
     }
 
     async fn list(&self, asked: &Asked) -> Outcome {

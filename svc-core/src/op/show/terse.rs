@@ -40,7 +40,7 @@ const OF_ANOTHER: &str = "` takes it";
 const NEEDLESS_DEFAULTS: &[&str] =
     &[" Default: false.", " Default: 0.", " Default: none.", " Default: nothing."];
 
-/// Keywords of an input that errors say as well, or that the description says.
+/// Keywords of an input that errors say as well, or that the description says. In an output they help nobody.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
     "not",
     "allOf",
@@ -57,22 +57,6 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
 
 /// The kinds that a value of JSON has, besides null and numbers that are whole.
 const KINDS: usize = 5;
-
-/// Keywords of the schema of an output that help nobody who reads the output.
-const IS_NOT_OF_OUTPUTS: &[&str] = &[
-    "not",
-    "allOf",
-    "pattern",
-    "title",
-    "description",
-    "default",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-];
 
 /// Returns the description of a tool and the schema of its input.
 ///
@@ -106,7 +90,8 @@ pub(super) fn input(when: &str, mut schema: Value) -> (String, Value) {
 pub(super) fn output(schema: &mut Value) {
     walk(schema, Place::ROOT, &|keywords, _| {
         keywords.retain(|name, rule| {
-            !is_open(name, rule) && !is_width(name, rule) && !IS_NOT_OF_OUTPUTS.contains(&name.as_str())
+            let helps = name != "description" && !IS_LEFT_TO_ERRORS.contains(&name.as_str());
+            helps && !is_open(name, rule) && !is_width(name, rule)
         });
     });
 }
