@@ -19,16 +19,20 @@ use crate::pace::{Pace, Pending};
 use crate::shares::Share;
 
 /// Bytes in a chunk, and so the least that a slow peer must read within the stall timeout.
-const CHUNK: usize = 16 << 10;
+///
+/// The longest of the usual responses, the list of tools, is one: each further chunk costs a write.
+const CHUNK: usize = 128 << 10;
 
 /// Bytes of a file that are read at a time.
-const READ: usize = 4 * CHUNK;
+const READ: usize = 64 << 10;
 
 /// The part of a response body that is still to be sent.
 #[derive(Default)]
 pub(crate) struct ResponseBody {
     rest: Bytes,
-    /// What comes after that.
+    /// What comes after that, from memory.
+    next: Bytes,
+    /// What comes after that, from a file.
     file: Option<FileRest>,
     /// What comes as it happens.
     events: Option<Events>,
@@ -76,9 +80,14 @@ impl ResponseBody {
         Self { events: Some(events), ..Self::default() }
     }
 
-    /// Returns the bytes that are in memory.
+    /// Returns the number of bytes that are in memory.
     pub fn len(&self) -> usize {
-        self.rest.len()
+        self.rest.len().saturating_add(self.next.len())
+    }
+
+    /// Adds bytes that come after the others.
+    pub fn followed_by(&mut self, next: Bytes) {
+        self.next = next;
     }
 
     /// Attaches the share that the bytes count towards until they are sent.
@@ -125,6 +134,9 @@ impl Body for ResponseBody {
             return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
         }
         if self.rest.is_empty() {
+            self.rest = std::mem::take(&mut self.next);
+        }
+        if self.rest.is_empty() {
             match self.file.as_mut().filter(|file| file.left() > 0) {
                 Some(file) => self.rest = ready!(file.poll_read(cx))?,
                 None => return Poll::Ready(None),
@@ -136,7 +148,7 @@ impl Body for ResponseBody {
         let (share, slot) = if self.file.is_some() {
             self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(Pending::another);
             (None, if self.is_end_stream() { self.slot.take() } else { None })
-        } else if self.rest.is_empty() {
+        } else if self.len() == 0 {
             (self.share.take(), self.slot.take())
         } else {
             // The clock of the rest starts when this chunk is taken.
@@ -155,9 +167,7 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
-            && self.file.as_ref().is_none_or(|file| file.left() == 0)
-            && self.events.is_none()
+        self.len() == 0 && self.file.as_ref().is_none_or(|file| file.left() == 0) && self.events.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -165,7 +175,7 @@ impl Body for ResponseBody {
             return SizeHint::default();
         }
         let left = self.file.as_ref().map_or(0, FileRest::left);
-        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX).saturating_add(left))
+        SizeHint::with_exact(u64::try_from(self.len()).unwrap_or(u64::MAX).saturating_add(left))
     }
 }
 
@@ -193,15 +203,17 @@ mod tests {
     #[tokio::test]
     async fn sent_bytes_no_longer_count() {
         let client = Client::at([127, 0, 0, 1].into());
-        let shares = Shares::new(100_000, 100_000);
-        let mut body = ResponseBody::from(Bytes::from(vec![7; 40_000]));
-        body.counted(shares.take(client, 40_000).unwrap());
-        assert_eq!(body.size_hint().exact(), Some(40_000));
+        let (size, all) = (2 * CHUNK + 7, 4 * CHUNK);
+        let shares = Shares::new(all, all);
+        let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
+        body.followed_by(Bytes::from(vec![7; size - CHUNK]));
+        body.counted(shares.take(client, size).unwrap());
+        assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!((first.len(), shares.taken()), (CHUNK, 40_000));
+        assert_eq!((first.len(), shares.taken()), (CHUNK, size));
         drop(first);
-        assert_eq!(shares.taken(), 40_000 - CHUNK);
+        assert_eq!(shares.taken(), size - CHUNK);
         drop(body);
         assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
         drop(second);

@@ -30,6 +30,9 @@ pub enum Scope {
 pub struct Answered {
     /// Its members but those below, encoded, without the braces around them.
     members: Bytes,
+    /// Its last member, encoded, with all braces up to the end of the response: what many responses share is
+    /// not copied.
+    last: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
     cache: Option<(u64, Scope)>,
@@ -39,6 +42,11 @@ impl Answered {
     /// Creates a result of encoded members, separated by commas.
     pub fn raw(members: impl Into<Bytes>) -> Self {
         Self { members: members.into(), ..Self::default() }
+    }
+
+    /// Creates the result of one encoded member, which [`END`] follows.
+    pub(crate) fn shared(last: Bytes) -> Self {
+        Self { last, ..Self::default() }
     }
 
     /// Creates the result that a type of the protocol's model describes.
@@ -55,7 +63,7 @@ impl Answered {
         let mut text = Value::Object(members).to_string().into_bytes();
         text.pop();
         let members = text.split_off(1.min(text.len())).into();
-        Self { members, meta, needs_input, cache: None }
+        Self { members, meta, needs_input, ..Self::default() }
     }
 
     /// Creates the result of a request that has listened: it names the subscription that has ended.
@@ -87,8 +95,8 @@ impl Answered {
     /// Writes the JSON-RPC response with what the revision has on results.
     ///
     /// `server_info` is JSON.
-    pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> Vec<u8> {
-        let Self { members, meta, needs_input, cache } = self;
+    pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> Encoded {
+        let Self { members, last, meta, needs_input, cache } = self;
         let mut out = Vec::with_capacity(members.len() + 256);
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         match id {
@@ -119,8 +127,44 @@ impl Answered {
         } else if !meta.is_empty() {
             add(&mut out, &format!(r#""_meta":{}"#, Value::Object(meta)));
         }
-        out.extend_from_slice(b"}}");
-        out
+        if last.is_empty() {
+            out.extend_from_slice(END);
+        } else if !is_first {
+            out.push(b',');
+        }
+        Encoded { start: out, rest: last }
+    }
+}
+
+/// How every response ends.
+pub(crate) const END: &[u8] = b"}}";
+
+/// A JSON-RPC response as bytes, of which other responses may share the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// What is its own.
+    pub start: Vec<u8>,
+    /// What comes after that.
+    pub rest: Bytes,
+}
+
+impl Encoded {
+    /// Returns the number of its bytes.
+    pub fn size(&self) -> usize {
+        self.start.len().saturating_add(self.rest.len())
+    }
+
+    /// Returns it in one piece.
+    pub fn joined(self) -> Vec<u8> {
+        let Self { mut start, rest } = self;
+        start.extend_from_slice(&rest);
+        start
+    }
+}
+
+impl From<Vec<u8>> for Encoded {
+    fn from(start: Vec<u8>) -> Self {
+        Self { start, rest: Bytes::new() }
     }
 }
 
@@ -152,7 +196,7 @@ mod tests {
 
     fn read(answered: Answered, revision: Revision) -> Value {
         let response = answered.response(&RequestId::String("a\"b".into()), revision, r#"{"name":"svc"}"#);
-        serde_json::from_slice(&response).unwrap()
+        serde_json::from_slice(&response.joined()).unwrap()
     }
 
     #[test]
@@ -179,6 +223,20 @@ mod tests {
         for empty in [Answered::of(&json!({})), Answered::raw(Vec::new())] {
             assert_eq!(read(empty.clone(), Revision::V20241105)["result"], json!({}));
             assert_eq!(read(empty, Revision::V20260728)["result"]["resultType"], "complete");
+        }
+    }
+
+    #[test]
+    fn a_shared_member_ends_the_response() {
+        for revision in Revision::ALL {
+            let shared = Bytes::from_static(br#""tools":[1]}}"#);
+            let response =
+                Answered::shared(shared.clone()).with_meta("own", json!(1)).cached(7, Scope::Public);
+            let response = response.response(&RequestId::Number(1), revision, "{}");
+            assert_eq!(response.rest.as_ptr(), shared.as_ptr(), "it is not copied");
+            assert_eq!(response.size(), response.clone().joined().len());
+            let read: Value = serde_json::from_slice(&response.joined()).unwrap();
+            assert_eq!((&read["result"]["tools"], &read["result"]["_meta"]["own"]), (&json!([1]), &json!(1)));
         }
     }
 

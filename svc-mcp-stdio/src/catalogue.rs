@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
 
+use crate::answered::END;
 use crate::revision::Revision;
 use crate::view::View;
 
@@ -136,7 +137,7 @@ impl Catalogue {
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
 
-    /// Returns the member of a result that lists the tools for this audience, as JSON.
+    /// Returns the end of a result that lists the tools for this audience, as JSON.
     ///
     /// It is never split: the reference clients read one page.
     pub fn list(&self, audience: Audience) -> Bytes {
@@ -153,6 +154,7 @@ impl Catalogue {
             }
         }
         list.push(b']');
+        list.extend_from_slice(END);
         let list = Bytes::from(list);
         self.kept().put(audience, list.clone());
         list
@@ -203,7 +205,9 @@ mod tests {
     }
 
     fn listed(catalogue: &Catalogue, audience: Audience) -> Vec<Value> {
-        serde_json::from_slice(catalogue.list(audience).strip_prefix(br#""tools":"#).unwrap()).unwrap()
+        let list = catalogue.list(audience);
+        let list = list.strip_prefix(br#""tools":"#).and_then(|list| list.strip_suffix(END)).unwrap();
+        serde_json::from_slice(list).unwrap()
     }
 
     #[test]

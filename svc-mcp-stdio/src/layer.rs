@@ -2,6 +2,7 @@
 //!
 //! A transport reads a message, says who sent it, and sends what comes back. The layer names no transport.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::answered::{Answered, LONG_TTL_MS, Scope};
+use crate::answered::{Answered, Encoded, LONG_TTL_MS, Scope};
 use crate::asked::{Agreed, Agreement, Asked, Declared};
 use crate::log_level::LogLevel;
 use crate::offer::{Call, Manner, Offer, Outcome};
@@ -25,7 +26,7 @@ use crate::wire::{Kind, Message};
 #[derive(Debug)]
 pub struct Answer {
     /// The JSON-RPC response.
-    pub bytes: Vec<u8>,
+    pub bytes: Encoded,
     /// Why there is no result, if there is none.
     pub refusal: Option<Refusal>,
     /// What `initialize` or `logging/setLevel` has agreed on for the rest of the connection.
@@ -53,7 +54,7 @@ impl Layer {
     pub fn manner(&self, message: &Message) -> Manner {
         match message.method.as_str() {
             "tools/call" => {
-                let manner = |tool: String| match message.params.text("requestState") {
+                let manner = |tool: Cow<'_, str>| match message.params.text("requestState") {
                     Some(_) => self.offer.manner_of_next(&tool),
                     None => self.offer.manner(&tool),
                 };
@@ -85,7 +86,7 @@ impl Layer {
                 Answer { bytes, refusal: None, agreed }
             }
             Err(refusal) => {
-                Answer { bytes: refusal.response(Some(id)), refusal: Some(refusal), agreed: None }
+                Answer { bytes: refusal.response(Some(id)).into(), refusal: Some(refusal), agreed: None }
             }
         })
     }
@@ -96,7 +97,7 @@ impl Layer {
             None => self.offer.refuse(asked, refusal).await,
             Some(_) => refusal,
         };
-        Answer { bytes: refusal.response(id), refusal: Some(refusal), agreed: None }
+        Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), agreed: None }
     }
 
     /// Returns the answer to a request that has listened until the server ends it.
@@ -218,8 +219,8 @@ fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabi
     known
 }
 
-fn called_tool(message: &Message) -> Option<String> {
-    (message.method == "tools/call").then(|| message.params.read("name").ok().flatten()).flatten()
+fn called_tool(message: &Message) -> Option<Cow<'_, str>> {
+    (message.method == "tools/call").then(|| message.params.string("name")).flatten()
 }
 
 fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
@@ -231,7 +232,7 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
         Some(text) if text.starts_with(b"{") => text.clone(),
         Some(_) => return Err(Refusal::params("the arguments of tools/call must be an object")),
     };
-    Ok(Call { name, arguments, message: Arc::clone(message) })
+    Ok(Call { name: name.into_owned(), arguments, message: Arc::clone(message) })
 }
 
 fn params<T: DeserializeOwned>(message: &Message) -> Result<T, Refusal> {

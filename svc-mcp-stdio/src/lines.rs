@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rmcp::model::RequestId;
 use secrecy::SecretString;
 use svc_core::{Code, Error, Result, Service};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -33,6 +33,8 @@ const IN_PROGRESS_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 * LINE_MAX;
 /// Requests that are worked on, or whose answers wait to be written. Waits do not count.
 const WORKED_ON_MAX: usize = 64;
+/// Bytes of lines that are written at once.
+const WRITE_BUFFER: usize = 16 << 10;
 /// Lines that may wait to be written.
 const QUEUE_MAX: usize = 64;
 
@@ -74,12 +76,16 @@ where
 }
 
 /// Writes lines until there are no more, or nobody reads them.
-async fn write_lines<W: AsyncWrite + Unpin>(mut out: W, mut queue: mpsc::Receiver<Bytes>) {
+///
+/// A short line goes out in one write, with those that are waiting behind it.
+async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<Bytes>) {
+    let mut out = BufWriter::with_capacity(WRITE_BUFFER, out);
     while let Some(line) = queue.recv().await {
+        let is_last = queue.is_empty();
         let written = async {
             out.write_all(&line).await?;
             out.write_all(b"\n").await?;
-            out.flush().await
+            if is_last { out.flush().await } else { Ok(()) }
         };
         if written.await.is_err() {
             return;
@@ -350,7 +356,7 @@ impl Pipe {
             if let Some(agreement) = answer.agreed {
                 self.agreed = agreement.after(self.agreed);
             }
-            return self.respond(&sink, answer.bytes).await;
+            return self.respond(&sink, answer.bytes.joined()).await;
         }
         let (layer, lines, in_progress) =
             (self.layer.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
@@ -363,7 +369,7 @@ impl Pipe {
             let _place = if waits { None } else { Some(places.acquire_owned().await) };
             let (outlet, said) = Outlet::new();
             let answer = relaying(layer.answer(&asked, &message, &outlet), said, &lines).await;
-            let response = answer.map(|answer| answer.bytes);
+            let response = answer.map(|answer| answer.bytes.joined());
             let ended = locked(&in_progress).end(&key, number);
             if let Some(line) = ended.and_then(|sink| sink.take(response)) {
                 // If the output is broken the connection ends.

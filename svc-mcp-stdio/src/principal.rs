@@ -24,7 +24,7 @@ const PATH: &str = "/mcp";
 /// Clones share the state of the request.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    head: RequestHead,
+    head: Arc<RequestHead>,
     admission: Arc<Mutex<Admitted>>,
     client: Option<Client>,
     standings: Arc<[Standing]>,
@@ -66,7 +66,7 @@ impl Principal {
     /// Each of its requests to the core is counted, and checks the credential.
     pub fn new(head: RequestHead) -> Self {
         Self {
-            head,
+            head: head.into(),
             admission: Arc::default(),
             client: None,
             standings: Arc::default(),
@@ -94,7 +94,7 @@ impl Principal {
 
     /// Admits the same sender for one more message, which is counted.
     pub async fn again(&self, service: &Service) -> std::result::Result<Self, NotAdmitted> {
-        let admission = service.admit(None, self.head.clone()).await?;
+        let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let (client, standings) = (admission.client(), admission.standings().into());
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
         Ok(Self { admission, client, standings, ..self.clone() })
@@ -151,7 +151,7 @@ impl Principal {
         let admission = self.lock().next();
         match admission {
             Some(admission) => Ok(admission),
-            None => Ok(service.admit(operation, self.head.clone()).await?),
+            None => Ok(service.admit(operation, self.head.as_ref().clone()).await?),
         }
     }
 

@@ -83,6 +83,11 @@ impl Params {
         self.text(name).map(|text| serde_json::from_slice(text)).transpose()
     }
 
+    /// Reads a member that is a string; none if it is not.
+    pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.text(name).and_then(|text| string(text))
+    }
+
     /// Reads the members of a member, which is an object; none if there is none, or it is null.
     pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
         Ok(self.text(name).map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
@@ -240,6 +245,11 @@ impl Members<'_> {
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
     }
+}
+
+/// Reads JSON text as a string, without a copy if it has no escapes.
+pub(crate) fn string(text: &[u8]) -> Option<Cow<'_, str>> {
+    serde_json::from_slice(text).ok().map(|Name(text)| text)
 }
 
 #[derive(Deserialize)]

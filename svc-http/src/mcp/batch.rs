@@ -18,7 +18,7 @@ use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::post::{EARLY, accepted, cancelled, held, next};
+use super::post::{EARLY, accepted, cancelled, held};
 use super::{Endpoint, Sender, refuse};
 use crate::encode::{self, Response};
 use crate::in_flight::RequestSlot;
@@ -81,10 +81,12 @@ impl BatchPost {
         let first = tokio::select! {
             biased;
             answered = &mut answering => return answered.into_response(),
-            first = next(&mut said), if said.is_some() => first,
+            Some(first) = event_stream::next(&mut said) => Some(first),
             () = sleep(EARLY), if said.is_some() => None,
         };
-        let Some(said) = said else { return answering.await.into_response() };
+        if said.is_none() {
+            return answering.await.into_response();
+        }
         let answer = Box::pin(async move { answering.await.into_event() });
         let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
         endpoint.streaming(&principal, events).await
@@ -193,13 +195,13 @@ impl BatchPost {
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
             return Err(error);
         }
-        let share = self.state.unread.take(client, manner.changes, answer.bytes.len(), None);
+        let share = self.state.unread.take(client, manner.changes, answer.bytes.size(), None);
         let share = share.ok_or_else(unread::full)?;
         match &mut self.share {
             Some(all) => all.merge(share),
             None => self.share = Some(share),
         }
-        Ok(Some(answer.bytes))
+        Ok(Some(answer.bytes.joined()))
     }
 }
 

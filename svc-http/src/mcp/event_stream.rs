@@ -61,7 +61,8 @@ pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Re
 pub(super) struct Pending {
     /// Resolves with the event to send; with none if the client has given the request up.
     pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
-    pub said: mpsc::Receiver<Bytes>,
+    /// None if nothing can be said.
+    pub said: Option<mpsc::Receiver<Bytes>>,
 }
 
 /// Returns the stream that sends what is said while an answer is made, and then the answer as its last event.
@@ -82,13 +83,13 @@ pub(super) fn of(
         let mut pending = pending?;
         tokio::select! {
             biased;
-            Some(said) = pending.said.recv() => {
+            Some(said) = next(&mut pending.said) => {
                 Some((event(None, None, &said), (Some(pending), None, ticks)))
             }
             answer = &mut pending.answer => {
                 // What was said before the answer arrives before it.
                 let mut rest = Vec::new();
-                while let Ok(said) = pending.said.try_recv() {
+                while let Some(said) = now(&mut pending.said) {
                     rest.extend_from_slice(&event(None, None, &said));
                 }
                 match answer {
@@ -103,6 +104,19 @@ pub(super) fn of(
             _ = ticks.tick() => Some((COMMENT, (Some(pending), None, ticks))),
         }
     })
+}
+
+/// Returns what is said next; never if nothing can be said.
+pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match said {
+        Some(said) => said.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns what has been said by now.
+pub(super) fn now(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    said.as_mut()?.try_recv().ok()
 }
 
 #[cfg(test)]
@@ -126,7 +140,7 @@ mod tests {
             let _ = sender.send(Bytes::from_static(b"2")).await;
             Some(event(None, None, b"3"))
         });
-        let pending = Pending { answer, said };
+        let pending = Pending { answer, said: Some(said) };
         let mut stream = Box::pin(of(pending, Some(Bytes::from_static(b"1")), Duration::from_millis(1)));
         assert_eq!(stream.next().await.unwrap(), "data: 1\n\n");
         assert_eq!(stream.next().await.unwrap(), COMMENT);

@@ -3,6 +3,8 @@
 //! Since revision 2026-07-28 they are required, and must agree with the message. Text beyond visible ASCII
 //! comes as `=?base64?...?=`.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -48,7 +50,7 @@ pub(super) fn check<'a>(
         "resources/read" => "uri",
         _ => return Ok(()),
     };
-    if let Ok(Some(name)) = message.params.read::<String>(member) {
+    if let Some(name) = message.params.string(member) {
         agree(headers, &NAME, &name, is_required)?;
     }
     if is_required && message.method == "tools/call" {
@@ -135,7 +137,7 @@ fn same(said: f64, number: i64) -> bool {
 }
 
 /// Returns the text of a header that may be sent once; none if it is not sent.
-fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -144,12 +146,12 @@ fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal
     text(value).map(Some).ok_or_else(|| mismatch(format!("the header {name} cannot be decoded")))
 }
 
-fn text(value: &HeaderValue) -> Option<String> {
+fn text(value: &HeaderValue) -> Option<Cow<'_, str>> {
     let text = value.to_str().ok()?.trim();
     let encoded = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match encoded {
-        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
-        None => Some(text.to_owned()),
+        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned),
+        None => Some(Cow::Borrowed(text)),
     }
 }
 
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn text_may_be_encoded() {
-        let read = |value: &str| text(&HeaderValue::from_str(value).unwrap());
+        let read = |value: &str| text(&HeaderValue::from_str(value).unwrap()).map(Cow::into_owned);
         assert_eq!(read(" plain "), Some("plain".to_owned()));
         assert_eq!(read("=?base64?w6Q=?="), Some("ä".to_owned()));
         assert_eq!(read("=?base64?/w==?="), None, "no UTF-8");

@@ -18,9 +18,13 @@ const PREFIX: &str = "x-mcp-";
 
 /// Returns which tools a client has chosen.
 pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusal> {
+    if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        return Ok(Choice::default());
+    }
     query.iter().try_for_each(|(name, _)| check_name(name, name))?;
-    let own = headers.keys().filter_map(|name| Some((name.as_str(), name.as_str().strip_prefix(PREFIX)?)));
-    own.into_iter().try_for_each(|(name, field)| check_name(name, field))?;
+    let named = headers.keys().map(HeaderName::as_str);
+    let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
+    own.try_for_each(|(name, field)| check_name(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
         // A list without a word is no choice.
         let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());

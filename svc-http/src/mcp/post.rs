@@ -142,7 +142,7 @@ impl Post<'_> {
             if let Some(agreement) = answer.agreed {
                 session.agree(agreement);
             }
-            let bytes = counted(answer.bytes.into(), &unread, client);
+            let bytes = counted(answer.bytes.joined().into(), &unread, client);
             // A client that has left reads nothing.
             let _ = answers.send(held(bytes, permit)).await;
         });
@@ -152,7 +152,8 @@ impl Post<'_> {
     /// Makes the response.
     async fn make(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Response> {
         let work = self.work(asked, message, manner).await?;
-        let (outlet, mut said) = if self.sender.takes_events {
+        let streams = self.sender.takes_events;
+        let (outlet, mut said) = if streams && is_told(asked, message) {
             let (outlet, said) = Outlet::new();
             (outlet, Some(said))
         } else {
@@ -162,10 +163,12 @@ impl Post<'_> {
         let first = tokio::select! {
             biased;
             answer = &mut answering => return self.at_once(asked, answer, said).await,
-            Some(notification) = next(&mut said) => Some(notification),
-            () = sleep(EARLY), if said.is_some() => None,
+            Some(notification) = event_stream::next(&mut said) => Some(notification),
+            () = sleep(EARLY), if streams => None,
         };
-        let Some(said) = said else { return self.as_json(asked, answering.await).await };
+        if !streams {
+            return self.as_json(asked, answering.await).await;
+        }
         let (unread, client) = (self.state.unread.clone(), self.sender.client);
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, client)) });
@@ -180,10 +183,9 @@ impl Post<'_> {
         answer: Option<Answer>,
         mut said: Option<mpsc::Receiver<Bytes>>,
     ) -> Result<Response> {
-        let first = said.as_mut().and_then(|said| said.try_recv().ok());
-        let (answer, first, said) = match (answer, first, said) {
-            (Some(answer), Some(first), Some(said)) => (answer, first, said),
-            (answer, ..) => return self.as_json(asked, answer).await,
+        let (answer, first) = match (answer, event_stream::now(&mut said)) {
+            (Some(answer), Some(first)) => (answer, first),
+            (answer, _) => return self.as_json(asked, answer).await,
         };
         let event = last_event(answer, &self.state.unread, self.sender.client);
         let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
@@ -229,17 +231,9 @@ pub(super) fn accepted() -> Response {
     response
 }
 
-/// Returns what is said next, while the answer is made.
-pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
-    match said {
-        Some(said) => said.recv().await,
-        None => None,
-    }
-}
-
 /// Returns the event with an answer, whose bytes count as unread until it is sent.
 fn last_event(answer: Answer, unread: &UnreadAnswers, client: Client) -> Bytes {
-    counted(event_stream::event(None, None, &answer.bytes), unread, client)
+    counted(event_stream::event(None, None, &answer.bytes.joined()), unread, client)
 }
 
 /// Returns bytes that count as unread until they are sent.
@@ -253,6 +247,14 @@ fn counted(bytes: Bytes, unread: &UnreadAnswers, client: Client) -> Bytes {
 /// Returns bytes that hold what they count for until they are sent.
 pub(super) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
     Bytes::from_owner(Counted { bytes, _counts: counts })
+}
+
+/// Whether anything may be said to the client of a request before its answer.
+///
+/// Before revision 2026-07-28 log messages may be sent to who has not asked for any.
+fn is_told(asked: &Asked, message: &Message) -> bool {
+    let logs = asked.revision.has_handshake() || asked.log_level.is_some();
+    logs || asked.progress.is_some() || listens(message)
 }
 
 /// Whether a message listens to what changes, until its client leaves.

@@ -45,14 +45,18 @@ pub(crate) fn has_token(headers: &HeaderMap) -> bool {
 
 /// Returns the response with an answer of the layer.
 pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
-    let Some(refusal) = &answer.refusal else { return encode::json(StatusCode::OK, answer.bytes.into()) };
+    let Some(refusal) = &answer.refusal else {
+        let mut response = encode::json(StatusCode::OK, answer.bytes.start.into());
+        response.body_mut().followed_by(answer.bytes.rest);
+        return response;
+    };
     match &refusal.error {
         Some(error) if ends_request(error.code()) => {
             let mut response = refused(None, error, true);
-            *response.body_mut() = Bytes::from(answer.bytes).into();
+            *response.body_mut() = Bytes::from(answer.bytes.joined()).into();
             response
         }
-        _ => encode::json(status(refusal.fault, revision), answer.bytes.into()),
+        _ => encode::json(status(refusal.fault, revision), answer.bytes.joined().into()),
     }
 }
 

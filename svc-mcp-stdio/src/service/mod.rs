@@ -25,7 +25,7 @@ use svc_core::{Code, Error, Service};
 
 use crate::answered::{Answered, LONG_TTL_MS, Scope};
 use crate::asked::Asked;
-use crate::catalogue::{Audience, Catalogue, Shape};
+use crate::catalogue::{Audience, Catalogue, Entry, Shape};
 use crate::offer::{Call, Manner, Offer, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::Refusal;
@@ -68,10 +68,10 @@ impl ServiceOffer {
             view: asked.view.clone(),
             shape: Shape::for_client(asked.revision, asked.declared.cards),
         };
-        let members = self.catalogue().list(audience);
+        let list = self.catalogue().list(audience);
         let is_for_all = is_profile && asked.view.is_of_path() && !asked.principal.is_anonymous();
         let scope = if is_for_all { Scope::Public } else { Scope::Private };
-        Ok(Answered::raw(members).cached(LONG_TTL_MS, scope))
+        Ok(Answered::shared(list).cached(LONG_TTL_MS, scope))
     }
 }
 
@@ -98,7 +98,7 @@ impl Offer for ServiceOffer {
 
     fn manner(&self, tool: &str) -> Manner {
         let entry = self.catalogue().entry(tool);
-        entry.map(|entry| Manner { waits: entry.waits(), changes: entry.changes() }).unwrap_or_default()
+        entry.map(|entry| manner_of(entry)).unwrap_or_default()
     }
 
     fn manner_of_next(&self, tool: &str) -> Manner {
@@ -173,6 +173,11 @@ impl Offer for ServiceOffer {
             }
         })
     }
+}
+
+/// Returns how a call of a tool is to be treated.
+fn manner_of(entry: &Entry) -> Manner {
+    Manner { waits: entry.waits(), changes: entry.changes() }
 }
 
 /// Returns the outcome of a call that an operation has refused.

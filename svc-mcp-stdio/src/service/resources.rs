@@ -266,7 +266,7 @@ mod tests {
     fn what_is_written_is_read_by_the_model_of_the_protocol() {
         let response = |answered: Answered| -> Value {
             let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, "{}");
-            serde_json::from_slice::<Value>(&bytes).unwrap()["result"].take()
+            serde_json::from_slice::<Value>(&bytes.joined()).unwrap()["result"].take()
         };
         let text = "{\"a\":\"\\\"\u{2028}\"}\n".to_owned();
         let content = Content { uri: "svc://x/\"".to_owned(), mime_type: JSON, text: text.clone().into() };

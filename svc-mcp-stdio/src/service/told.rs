@@ -32,9 +32,13 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     if revision.has_structured_content() {
         members.extend_from_slice(br#","structuredContent":"#);
         // A line of a pipe and the data of an event are one line; in JSON line breaks are only between
-        // values.
-        for line in output.split(|byte| matches!(byte, b'\n' | b'\r')) {
-            members.extend_from_slice(line);
+        // values, and few outputs have any.
+        if output.contains(&b'\n') || output.contains(&b'\r') {
+            for line in output.split(|byte| matches!(byte, b'\n' | b'\r')) {
+                members.extend_from_slice(line);
+            }
+        } else {
+            members.extend_from_slice(output);
         }
     }
     members.extend_from_slice(br#","isError":false"#);

@@ -11,11 +11,11 @@ use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
-use super::{ServiceOffer, approvals, refused, told};
+use super::{ServiceOffer, approvals, manner_of, refused, told};
 use crate::asked::Asked;
 use crate::catalogue::Entry;
 use crate::log_level::LogLevel;
-use crate::offer::{Call, Offer as _, Outcome};
+use crate::offer::{Call, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::Refusal;
 
@@ -34,7 +34,7 @@ impl ServiceOffer {
             found => return Err(self.unknown_tool(asked, &call.name, found.is_some())),
         };
         let tool = entry.operation.name();
-        if let Err(error) = self.manner(tool).check_size(&call.message) {
+        if let Err(error) = manner_of(entry).check_size(&call.message) {
             return refused(tool, asked.principal.refuse(&self.service, error).await);
         }
         if tool == approvals::TOOL {

@@ -25,29 +25,50 @@ pub fn drive(
     request: impl Fn(usize, usize) -> Vec<u8> + Send + Sync + 'static,
 ) -> Sample {
     let request = Arc::new(request);
+    let open = async |connection| {
+        let stream = TcpStream::connect(address).await.expect("the server accepts");
+        stream.set_nodelay(true).expect("a socket option");
+        let request = Arc::clone(&request);
+        Http { stream, buffer: Vec::with_capacity(4096), request: move |number| request(connection, number) }
+    };
+    drive_over(runtime, connections, span, open)
+}
+
+/// A connection over which one request is made after the other.
+pub trait Connection: Send + 'static {
+    /// Makes the n-th request and reads its response. Panics unless that is a success.
+    fn exchange(&mut self, number: usize) -> impl Future<Output = ()> + Send;
+}
+
+/// Makes requests over `connections` connections, which `open` opens, for `span`.
+pub fn drive_over<C: Connection>(
+    runtime: &Runtime,
+    connections: usize,
+    span: Duration,
+    open: impl AsyncFn(usize) -> C,
+) -> Sample {
     let over = Arc::new(AtomicBool::new(false));
     runtime.block_on(async {
-        let mut tasks = Vec::new();
-        let (begun, before) = (Instant::now(), processor_time());
+        let mut opened = Vec::new();
         for connection in 0..connections {
-            let (request, over) = (Arc::clone(&request), Arc::clone(&over));
-            tasks.push(tokio::spawn(async move {
-                let mut stream = TcpStream::connect(address).await.expect("the server accepts");
-                stream.set_nodelay(true).expect("a socket option");
-                let mut latencies = Vec::new();
-                let mut buffer = Vec::with_capacity(4096);
-                let mut number = 0;
-                while !over.load(Ordering::Relaxed) {
-                    let bytes = request(connection, number);
-                    let sent = Instant::now();
-                    stream.write_all(&bytes).await.expect("the server reads");
-                    read_response(&mut stream, &mut buffer).await;
-                    latencies.push(sent.elapsed());
-                    number += 1;
-                }
-                latencies
-            }));
+            opened.push(open(connection).await);
         }
+        let (begun, before) = (Instant::now(), processor_time());
+        let tasks: Vec<_> = opened
+            .into_iter()
+            .map(|mut connection| {
+                let over = Arc::clone(&over);
+                tokio::spawn(async move {
+                    let mut latencies = Vec::new();
+                    while !over.load(Ordering::Relaxed) {
+                        let sent = Instant::now();
+                        connection.exchange(latencies.len()).await;
+                        latencies.push(sent.elapsed());
+                    }
+                    latencies
+                })
+            })
+            .collect();
         tokio::time::sleep(span).await;
         over.store(true, Ordering::Relaxed);
         let mut latencies = Vec::new();
@@ -61,6 +82,21 @@ pub fn drive(
             latencies,
         }
     })
+}
+
+/// A connection over HTTP/1.1.
+struct Http<R> {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    request: R,
+}
+
+impl<R: Fn(usize) -> Vec<u8> + Send + 'static> Connection for Http<R> {
+    async fn exchange(&mut self, number: usize) {
+        let bytes = (self.request)(number);
+        self.stream.write_all(&bytes).await.expect("the server reads");
+        read_response(&mut self.stream, &mut self.buffer).await;
+    }
 }
 
 async fn read_response(stream: &mut TcpStream, buffer: &mut Vec<u8>) {

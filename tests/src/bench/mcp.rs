@@ -1,20 +1,24 @@
 //! Calls over the Model Context Protocol, beside the same over REST.
 //!
-//! Both go to one server in this process, over connections that are kept open. The floor of the list of tools
-//! is a bare hyper server that sends its bytes.
+//! Both go to one server in this process, over connections that are kept open. The floor of the list of
+//! tools is a bare hyper server that sends its bytes. A pipe is a pair of the kernel's, as a client gives
+//! one to the process that it starts; each connection has its own.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::Engine;
+use svc_core::{Engine, Service};
 use svc_http::HttpSettings;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use svc_mcp_stdio::view::View;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
-use super::load::drive;
+use super::load::{Connection, drive, drive_over};
 use super::reads::{constant, get_bytes};
 use super::stage::{Stage, body};
 use super::{Finding, alternate};
@@ -48,9 +52,19 @@ impl Compared {
     }
 }
 
+/// What carries the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// HTTP.
+    Http,
+    /// Standard input and output.
+    Pipe,
+}
+
 /// Runs both in alternation, over `connections` connections each.
 pub fn run(
     compared: Compared,
+    carrier: Carrier,
     engine: Engine,
     pairs: usize,
     connections: usize,
@@ -68,33 +82,67 @@ pub fn run(
         Compared::Tools => ("", json!({})),
     };
     let id = thread.as_str().unwrap_or_default();
-    let (ours, floor, floor_address, floor_is) = match compared {
+    let (method, params) = match compared {
+        Compared::Tools => ("tools/list", json!({})),
+        _ => ("tools/call", json!({"name": tool, "arguments": arguments})),
+    };
+    let said = message(method, params);
+    let ours = post("/mcp", token, &mcp_headers(method, tool), &said);
+    let (floor, floor_address) = match compared {
         Compared::Tools => {
-            let ours = post("/mcp", token, &mcp_headers("tools/list", ""), &message("tools/list", json!({})));
             let list = runtime.block_on(async { first_answer(address, &ours).await });
-            let bare = constant(list, runtime);
-            let floor = post("/mcp", token, "", &json!({}));
-            (ours, floor, bare, "a bare hyper server that sends these bytes")
+            (post("/mcp", token, "", &json!({})), constant(list, runtime))
         }
-        _ => {
-            let params = json!({"name": tool, "arguments": arguments});
-            let ours = post("/mcp", token, &mcp_headers("tools/call", tool), &message("tools/call", params));
-            let floor = match compared {
-                Compared::Whoami => get_bytes("/me", token),
-                Compared::Context => get_bytes(&format!("/threads/{id}/context"), token),
-                _ => post(&format!("/threads/{id}/messages"), token, "", &json!({"body": body(1)})),
-            };
-            (ours, floor, address, "the same over REST")
+        Compared::Whoami => (get_bytes("/me", token), address),
+        Compared::Context => (get_bytes(&format!("/threads/{id}/context"), token), address),
+        Compared::Post => {
+            (post(&format!("/threads/{id}/messages"), token, "", &json!({"body": body(1)})), address)
         }
     };
+    let line = format!("{said}\n").into_bytes();
     let pairs = alternate(
         pairs,
-        || drive(runtime, address, connections, SPAN, same(&ours)),
+        || match carrier {
+            Carrier::Http => drive(runtime, address, connections, SPAN, same(&ours)),
+            Carrier::Pipe => drive_over(runtime, connections, SPAN, async |_| {
+                Lines::open(&stage.service, token, line.clone())
+            }),
+        },
         || drive(runtime, floor_address, connections, SPAN, same(&floor)),
     );
-    let wanted = if compared == Compared::Tools { 0.6 } else { 0.8 };
-    let extra = json!({"wanted": wanted, "connections": connections});
+    let is_list = compared == Compared::Tools;
+    let floor_is = if is_list { "a bare hyper server that sends these bytes" } else { "the same over REST" };
+    let extra = json!({"wanted": if is_list { 0.6 } else { 0.8 }, "connections": connections,
+                       "carrier": format!("{carrier:?}").to_lowercase()});
     Finding { name: compared.name(), engine, pairs, floor_is, extra }
+}
+
+/// A pipe to a server of its own.
+struct Lines {
+    request: Vec<u8>,
+    to_server: pipe::Sender,
+    from_server: BufReader<pipe::Receiver>,
+    answer: Vec<u8>,
+}
+
+impl Lines {
+    /// Serves the bearer of a token, who sends one request over and over.
+    fn open(service: &Service, token: &str, request: Vec<u8>) -> Self {
+        let (to_server, reads) = pipe::pipe().expect("a pipe");
+        let (writes, from_server) = pipe::pipe().expect("a pipe");
+        let token = SecretString::from(token.to_owned());
+        tokio::spawn(svc_mcp_stdio::serve(service.clone(), token, View::default(), (reads, writes)));
+        Self { request, to_server, from_server: BufReader::new(from_server), answer: Vec::new() }
+    }
+}
+
+impl Connection for Lines {
+    async fn exchange(&mut self, _: usize) {
+        self.to_server.write_all(&self.request).await.expect("the server reads");
+        self.answer.clear();
+        self.from_server.read_until(b'\n', &mut self.answer).await.expect("the server responds");
+        assert!(self.answer.windows(10).take(64).any(|part| part == br#""result":{"#), "no result");
+    }
 }
 
 fn same(request: &[u8]) -> impl Fn(usize, usize) -> Vec<u8> + Send + Sync + 'static {

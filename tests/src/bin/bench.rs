@@ -3,7 +3,8 @@
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|fanout|
 //! posts-followed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
-//! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N]` takes so many connections.
+//! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
+//! connections, or pipes.
 //! `bench memory`, `bench idle` and `bench mcp-waits` print KiB. `bench simulate [--engine ..] [--steps N]
 //! [--seed N] [--json]` takes steps of the simulation of the claim engine.
 
@@ -25,7 +26,7 @@ const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|with
     delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
-    [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] \
+    [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe] \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
@@ -34,6 +35,7 @@ struct Arguments {
     engine: Engine,
     pairs: usize,
     callers: usize,
+    carrier: mcp::Carrier,
     steps: usize,
     seed: usize,
     json: bool,
@@ -45,6 +47,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
         engine: Engine::Sqlite,
         pairs: 5,
         callers: 64,
+        carrier: mcp::Carrier::Http,
         steps: 100_000,
         seed: 1,
         json: false,
@@ -53,6 +56,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => parsed.json = true,
+            "--pipe" => parsed.carrier = mcp::Carrier::Pipe,
             "--engine" => match arguments.next().as_deref() {
                 Some("sqlite") => parsed.engine = Engine::Sqlite,
                 Some("postgres") => parsed.engine = Engine::Postgres,
@@ -101,6 +105,8 @@ fn main() -> ExitCode {
         print(report, arguments.json);
         return ExitCode::SUCCESS;
     }
+    let over_mcp =
+        |compared| mcp::run(compared, arguments.carrier, engine, pairs, arguments.callers, runtime);
     let finding = match arguments.name.as_str() {
         "pop" if engine == Engine::Postgres => pop::run(arguments.callers, pairs, runtime),
         "posts" => posts::run(engine, pairs, runtime),
@@ -122,10 +128,10 @@ fn main() -> ExitCode {
         "export" => export::run(engine, pairs, runtime),
         "restore" => restore::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
-        "mcp-whoami" => mcp::run(mcp::Compared::Whoami, engine, pairs, arguments.callers, runtime),
-        "mcp-context" => mcp::run(mcp::Compared::Context, engine, pairs, arguments.callers, runtime),
-        "mcp-posts" => mcp::run(mcp::Compared::Post, engine, pairs, arguments.callers, runtime),
-        "mcp-tools" => mcp::run(mcp::Compared::Tools, engine, pairs, arguments.callers, runtime),
+        "mcp-whoami" => over_mcp(mcp::Compared::Whoami),
+        "mcp-context" => over_mcp(mcp::Compared::Context),
+        "mcp-posts" => over_mcp(mcp::Compared::Post),
+        "mcp-tools" => over_mcp(mcp::Compared::Tools),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);
