@@ -4,8 +4,6 @@
 //! The list is exact at the moment of the read. It does not follow from what is parked, which is decided
 //! only when somebody claims.
 
-use std::collections::{BTreeSet, HashMap};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,18 +11,16 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::places::visible;
-use crate::coordination::budget;
-use crate::coordination::footprint::{self, Footprint, Repo, RepoKey};
-use crate::coordination::obstacles::{self, Conflict, ConflictReason};
-use crate::coordination::skill_sets;
+use crate::coordination::footprint::{Footprint, Repo, RepoKey};
+use crate::coordination::obstacles::Conflict;
 use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::id::{ChannelId, MemberId, ThreadId};
-use crate::identity::members;
+use crate::coordination::waiting::{Candidate, Reason, Waiting, candidate_columns, is_waiting};
+use crate::id::{ChannelId, ThreadId};
 use crate::identity::workspaces::Here;
 use crate::limits::{CONFLICTS_MAX, PAGE_BYTES};
 use crate::op::{Feature, Read, read};
 use crate::page::{Counted, Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
-use crate::store::{ToParam, columns};
+use crate::store::ToParam;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -44,17 +40,6 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// What else a thread may wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-enum Reason {
-    Dependencies,
-    Skills,
-    Budget,
-    DeadLetter,
-}
-
 /// Returns the open threads that nobody works on and that something is in the way of, with what that is.
 ///
 /// They are in the order in which they were created. One page covers at most 2000 threads, so it may be
@@ -66,8 +51,8 @@ struct ListDeferredThreads {
     workspace_id: Here,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
     /// active member has all of (`skills`), whose budget has a limit of which nothing is left (`budget`), or
-    /// that have a dead letter which is not settled (`dead-letter`). Default: only what conflicts with a
-    /// footprint.
+    /// that have a dead letter which is not settled (`dead-letter`); or all of these (`any`). Default: only
+    /// what conflicts with a footprint.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,
@@ -153,110 +138,6 @@ impl DeferredThread {
     }
 }
 
-/// A thread that may be deferred.
-struct Candidate {
-    id: ThreadId,
-    footprint: i64,
-    /// How many threads it waits for.
-    blocked: i64,
-    skill_set: i64,
-    exhausted: bool,
-    dead: bool,
-    /// Whether a lapsed claim is in its row that counts against its budget once it is ended.
-    is_lapsing: bool,
-}
-
-columns! {
-    candidate_columns: Candidate as t {
-        id,
-        footprint,
-        blocked,
-        skill_set,
-        exhausted,
-        dead,
-        is_lapsing = "t.budgeted and t.assignee_id is not null",
-    }
-}
-
-/// What stands in the way of threads, as far as one page has found out.
-struct Waiting {
-    reason: Option<Reason>,
-    /// How many obstacles of one thread are looked for.
-    most: i64,
-    by_footprint: HashMap<i64, Vec<Conflict>>,
-    /// Whether some active member has all skills of a set.
-    by_skills: HashMap<i64, bool>,
-    /// The active members with a skill.
-    holders: HashMap<String, BTreeSet<MemberId>>,
-}
-
-impl Waiting {
-    fn for_reason(reason: Option<Reason>, most: i64) -> Self {
-        let (by_footprint, by_skills, holders) = Default::default();
-        Self { reason, most, by_footprint, by_skills, holders }
-    }
-
-    /// Returns everything in the way of a thread.
-    fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Vec<Conflict>> {
-        let mut found = Vec::new();
-        if self.reason == Some(Reason::Budget) && (thread.exhausted || fails(cx, thread)?) {
-            found.push(Conflict::alone(ConflictReason::Budget));
-        }
-        if self.reason == Some(Reason::DeadLetter) && (thread.dead || fails(cx, thread)?) {
-            found.push(Conflict::alone(ConflictReason::DeadLetter));
-        }
-        if self.reason == Some(Reason::Dependencies) && thread.blocked > 0 {
-            found.push(Conflict::alone(ConflictReason::Dependencies));
-        }
-        if self.reason == Some(Reason::Skills) && !self.is_covered(cx, thread.skill_set)? {
-            found.push(Conflict::alone(ConflictReason::Skills));
-        }
-        found.extend(self.conflicts(cx, thread.footprint)?);
-        Ok(found)
-    }
-
-    fn conflicts(&mut self, cx: &Read<'_>, id: i64) -> Result<Vec<Conflict>> {
-        if let Some(known) = self.by_footprint.get(&id) {
-            return Ok(known.clone());
-        }
-        let found: Vec<Conflict> = match footprint::load(cx, id)? {
-            Some(touched) => {
-                let blocked = obstacles::in_the_way(cx, &touched, None, self.most)?;
-                blocked.into_iter().map(|blocked| blocked.conflict).collect()
-            }
-            None => Vec::new(),
-        };
-        self.by_footprint.insert(id, found.clone());
-        Ok(found)
-    }
-
-    fn is_covered(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
-        if let Some(known) = self.by_skills.get(&skill_set) {
-            return Ok(*known);
-        }
-        let required = skill_sets::names_of(cx, skill_set)?;
-        for skill in &required {
-            if !self.holders.contains_key(skill) {
-                self.holders.insert(skill.clone(), members::active_holders(cx, skill)?);
-            }
-        }
-        let mut holders: Vec<&BTreeSet<MemberId>> =
-            required.iter().filter_map(|skill| self.holders.get(skill)).collect();
-        holders.sort_by_key(|members| members.len());
-        let covered = holders.split_first().is_none_or(|(fewest, others)| {
-            fewest.iter().any(|member| others.iter().all(|members| members.contains(member)))
-        });
-        self.by_skills.insert(skill_set, covered);
-        Ok(covered)
-    }
-}
-
-/// Whether a thread fails once its lapsed claim is ended.
-fn fails(cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
-    let lapsing = if thread.is_lapsing { thread_of_workspace(cx, thread.id)? } else { None };
-    lapsing.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
-}
-
 /// Selects threads that nobody works on and that are open, without a result that stands.
 macro_rules! candidates {
     ($which:literal) => {
@@ -264,9 +145,9 @@ macro_rules! candidates {
             "select ",
             candidate_columns!(),
             " from threads t join channels c on c.id = t.channel_id
-             where t.workspace_id = $5 and t.state = 'open' and not t.has_result
-                 and (t.assignee_id is null or t.assignment_expires_at <= $6) and c.archived_at is null
-                 and not c.dm and t.lsn > $7 and t.lsn <= $8 ",
+             where t.workspace_id = $5 and ",
+            is_waiting!(),
+            " and t.lsn > $7 and t.lsn <= $8 ",
             $which,
             " and (cast($9 as text) is null or exists (
                  select 1 from footprints f

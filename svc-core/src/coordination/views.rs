@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::messages::{self, OpenedEvent};
-use crate::conversation::places::{self, visible};
+use crate::conversation::places;
 use crate::coordination::context::get_thread_context;
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::queue::{self, Scope, Wanted};
 use crate::coordination::results;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_select, visible_thread};
+use crate::coordination::workspace_threads::list_workspace_threads;
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId, ThreadId};
-use crate::identity::workspaces::Here;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
@@ -216,68 +216,6 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
 
 /// Children are in their parent's channel and as visible as it is.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
-
-/// Returns the threads of all channels of a workspace that you may see, oldest first.
-///
-/// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, so it may
-/// be short or empty although there is more: continue while `next_cursor` is not null.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListWorkspaceThreads {
-    /// The workspace. It must be yours.
-    workspace_id: Here,
-    /// Only threads in this state.
-    state: Option<ThreadState>,
-    /// Only threads whose live claim this member holds.
-    assignee_id: Option<MemberId>,
-    cursor: Option<Cursor>,
-    limit: Option<Limit>,
-}
-
-fn list_workspace_threads(cx: &Read<'_>, input: &ListWorkspaceThreads) -> Result<Page<Thread>> {
-    let workspace_id = input.workspace_id.of(cx)?;
-    let (workspace, sight) = (workspace_id, cx.caller().sight.params());
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let (horizon, threads) = match input.assignee_id {
-        None => {
-            let horizon = cx.horizon(HORIZON_IN_WORKSPACE, &[&workspace], after)?;
-            let last = horizon.up_to();
-            let params = sight.and(&[&workspace, &after, &input.state, &rows, &last]);
-            (horizon, thread::select(cx, IN_WORKSPACE, &params)?)
-        }
-        Some(holder) => {
-            let horizon = cx.horizon(HORIZON_OF_HOLDER, &[&workspace, &holder], after)?;
-            let (now, last) = (cx.now(), horizon.up_to());
-            let params = sight.and(&[&workspace, &after, &input.state, &rows, &holder, &now, &last]);
-            (horizon, thread::select(cx, HELD_BY, &params)?)
-        }
-    };
-    Ok(page(horizon, threads, input.limit))
-}
-
-const IN_WORKSPACE: &str = thread_select!(
-    "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.lsn > $6 and t.lsn <= $9 and (cast($7 as text) is null or t.state = $7)
-        and not c.dm and ",
-    visible!(c),
-    " order by t.lsn limit $8"
-);
-
-const HORIZON_IN_WORKSPACE: &str =
-    "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
-
-/// The same for one holder, which uses the index of claimed threads.
-const HELD_BY: &str = thread_select!(
-    "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.assignee_id = $9 and t.assignment_expires_at > $10
-        and t.lsn > $6 and t.lsn <= $11 and (cast($7 as text) is null or t.state = $7) and ",
-    visible!(c),
-    " order by t.lsn limit $8"
-);
-
-const HORIZON_OF_HOLDER: &str = "
-    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
-    order by lsn limit 1 offset $4";
 
 /// Returns the thread that the caller would be given if it claimed the next one of the workspace now.
 pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {

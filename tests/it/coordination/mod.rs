@@ -3,6 +3,7 @@
 mod batches;
 mod budgets;
 mod checkpoint;
+mod claimability;
 mod claims;
 mod dependencies;
 mod emitters;
