@@ -3,6 +3,9 @@
 //! A failure of one does not affect the others, each sees what was committed before it was sent, and the
 //! cache of a connection ends with the rows that it was loaded from.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -82,6 +85,50 @@ fn a_client_that_received_an_event_sees_the_change() {
             }
         });
         runtime().block_on(futures_util::future::join_all(talks));
+    });
+}
+
+/// The position beside an answer says how far what was read reaches, and never further.
+///
+/// A client that keeps what it was shown would else ignore the event of a change that it was not shown.
+#[test]
+fn a_read_is_never_older_than_the_position_beside_it() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("news");
+        let mut made = BTreeSet::new();
+        let is_over = AtomicBool::new(false);
+        let reads: Vec<(i64, i64)> = std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..4)
+                .map(|_| {
+                    let input = json!({"channel_id": channel, "newest_first": true, "limit": 1});
+                    let is_over = &is_over;
+                    scope.spawn(move || {
+                        let mut seen = Vec::new();
+                        while !is_over.load(Ordering::Relaxed) {
+                            let row = world.operation("list_threads");
+                            let answer = world.rest().call(Some(&world.people.admin), row, &input);
+                            let newest = answer.body["items"][0]["lsn"].as_i64().unwrap_or(0);
+                            seen.push((answer.lsn().unwrap(), newest));
+                        }
+                        seen
+                    })
+                })
+                .collect();
+            for number in 0..60 {
+                let input = json!({"channel_id": channel, "title": format!("thread {number}")});
+                let thread = world.admin("create_thread", input);
+                made.insert(thread["lsn"].as_i64().unwrap());
+            }
+            is_over.store(true, Ordering::Relaxed);
+            readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect()
+        });
+        let mut between = 0;
+        for (lsn, newest) in &reads {
+            let due = made.range(..=lsn).next_back().map_or(0, |lsn| *lsn);
+            assert!(*newest >= due, "a read at {lsn} shows {newest}, and {due} was there");
+            between += usize::from(due > 0 && due < *made.last().unwrap());
+        }
+        assert!(between > 10, "{between} of {} reads were while something was written", reads.len());
     });
 }
 
