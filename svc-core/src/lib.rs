@@ -58,7 +58,7 @@
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals, refutations; |
 //! | | what leads to a message |
 //! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
-//! | `outreach` | what leaves the service: notification preferences, mail, web push |
+//! | `outreach` | what leaves the service: notification preferences, mail, web push; the board's pages |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
 //! A lower feature reaches a higher one through what that registers: guards, projectors and conditions.

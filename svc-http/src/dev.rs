@@ -1,10 +1,12 @@
-//! The output of `--dev`: the tokens, the one time they can be shown, and a configuration for MCP clients.
+//! The output of `--dev`: the link of the board and the tokens, the one time they can be shown, and a
+//! configuration for MCP clients.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use svc_core::config::{PublicUrl, board_link, reachable};
 use svc_core::setup::Established;
 use svc_mcp_stdio::profiles::Profile;
 
@@ -21,17 +23,19 @@ const UNKNOWN: &str = "${SVC_TOKEN}";
 /// The configuration refers to the `inherited` variables by name and does not contain their values.
 pub(crate) fn greeting(
     data: &Path,
-    address: SocketAddr,
+    (address, public): (SocketAddr, Option<&PublicUrl>),
     made: Option<&Established>,
     inherited: &[&str],
 ) -> String {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();
     let tokens = match made {
         Some(made) => format!(
-            "set up in {data}; the tokens will not be shown again\n\
+            "board {}\n\
+             set up in {data}; the link and the tokens will not be shown again\n\
              workspace {}\n\
              token of {} (administrator): {}\n\
              token of {} (agent): {}\n",
+            board_link(public, address, &made.token.secret),
             made.workspace.id,
             made.admin.handle,
             made.token.secret,
@@ -39,8 +43,11 @@ pub(crate) fn greeting(
             made.agent_token.secret,
         ),
         None => format!(
-            "{data} is already set up; to mint another token run `svc token mint --as-instance --data {data} \
-             --member worker`\n"
+            "board {}\n\
+             {data} is already set up; for a link that signs in run `svc token mint --as-instance --link \
+             --data {data} --member {ADMIN}`; for another token of the agent, the same with --member \
+             worker and without --link\n",
+            board_link(public, address, "").trim_end_matches('#')
         ),
     };
     let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
@@ -75,17 +82,6 @@ fn command() -> String {
     beside.map_or_else(|| "svc".to_owned(), |path| path.display().to_string())
 }
 
-/// Returns an address that a client on this machine can connect to.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    address
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_later_start_shows_no_token() {
-        let text = greeting(Path::new("/d"), "127.0.0.1:80".parse().unwrap(), None, &[]);
+        let text = greeting(Path::new("/d"), ("127.0.0.1:80".parse().unwrap(), None), None, &[]);
         assert!(text.contains("svc token mint") && text.contains(UNKNOWN), "{text}");
+        assert!(text.starts_with("board http://127.0.0.1:80/ui/\n"), "{text}");
     }
 }

@@ -147,7 +147,9 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
 
 /// Turns a response into one to HEAD: the body is removed and its length is kept.
 pub(crate) fn without_body(mut response: Response) -> Response {
-    if let Some(length) = response.body().size_hint().exact() {
+    // Of what is not sent because its client has it, no length is known here.
+    let length = response.body().size_hint().exact();
+    if let Some(length) = length.filter(|_| response.status() != StatusCode::NOT_MODIFIED) {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
     }
     *response.body_mut() = ResponseBody::default();

@@ -9,6 +9,10 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
+/// What is said to whoever calls this server by a name that it does not know.
+const UNKNOWN_NAME: &str = "without a credential Host and Origin must name this server: its operator sets \
+    SVC_PUBLIC_URL to the address under which browsers reach it, or lists further names in SVC_ALLOWED_HOSTS";
+
 /// The names and addresses of this server.
 pub(crate) struct Hosts {
     own: IpAddr,
@@ -24,7 +28,7 @@ impl Hosts {
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
         match origins(headers).all(|site| self.is_own(site)) {
             true => Ok(()),
-            false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_ALLOWED_HOSTS")),
+            false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_PUBLIC_URL")),
         }
     }
 
@@ -35,10 +39,7 @@ impl Hosts {
         let foreign = host.into_iter().chain(origins(headers)).find(|site| !self.is_own(site));
         match foreign {
             None if host.is_some() => Ok(()),
-            _ => Err(Error::new(
-                Code::Forbidden,
-                "without a credential Host and Origin must name this server; see SVC_ALLOWED_HOSTS",
-            )),
+            _ => Err(Error::new(Code::Forbidden, UNKNOWN_NAME)),
         }
     }
 

@@ -103,7 +103,7 @@ fn write_members(page: &mut String, members: &Map<String, Value>) {
 }
 
 /// Returns text in which no character has a meaning in HTML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -23,6 +23,7 @@ mod response_body;
 mod encode;
 mod accept;
 mod html;
+mod ui;
 mod decode;
 mod hosts;
 mod origin;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use svc_core::config::{Config, MailConfig, OidcConfig, PushConfig};
+use svc_core::config::{Config, MailConfig, OidcConfig, PublicUrl, PushConfig};
 use svc_core::egress::Egress;
 use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
@@ -37,8 +37,8 @@ pub struct HttpSettings {
     pub allowed_hosts: Vec<String>,
     /// Whether browsers send the session cookie over HTTPS alone.
     pub cookie_secure: bool,
-    /// The origin under which browsers reach the server, in lower case.
-    pub public_origin: Option<String>,
+    /// The address under which browsers reach the server.
+    pub public_url: Option<PublicUrl>,
     /// How people sign in at an identity provider, if they can.
     pub oidc: Option<OidcConfig>,
     /// How members are mailed, if they are.
@@ -65,7 +65,7 @@ impl Default for HttpSettings {
             trusted_proxy_hops: 0,
             allowed_hosts: Vec::new(),
             cookie_secure: false,
-            public_origin: None,
+            public_url: None,
             oidc: None,
             mail: None,
             push: None,
@@ -87,7 +87,7 @@ impl From<&Config> for HttpSettings {
             trusted_proxy_hops: config.trusted_proxy_hops,
             allowed_hosts: config.allowed_hosts.clone(),
             cookie_secure: config.cookie_secure,
-            public_origin: config.public_origin.clone(),
+            public_url: config.public_url.clone(),
             oidc: config.oidc.clone(),
             mail: config.mail.clone(),
             push: config.push.clone(),
@@ -110,8 +110,8 @@ impl HttpSettings {
 
     /// Returns the host names of this server, with that of its public address.
     pub(crate) fn own_hosts(&self) -> Vec<String> {
-        let public = self.public_origin.as_deref().and_then(|origin| origin.split_once("://"));
-        self.allowed_hosts.iter().cloned().chain(public.map(|(_, host)| host.to_owned())).collect()
+        let public = self.public_url.as_ref().map(|url| url.host().to_owned());
+        self.allowed_hosts.iter().cloned().chain(public).collect()
     }
 
     /// Returns the limits on connections in all and from one address.
@@ -189,7 +189,7 @@ mod tests {
     fn the_public_address_is_an_own_name() {
         let settings = HttpSettings {
             allowed_hosts: vec!["board".to_owned()],
-            public_origin: Some("https://svc.example:8443".to_owned()),
+            public_url: PublicUrl::parse("https://svc.example:8443/team"),
             ..HttpSettings::default()
         };
         assert_eq!(settings.own_hosts(), ["board", "svc.example:8443"]);

@@ -37,7 +37,8 @@ struct Cli {
     /// Address and port to listen on; overrides SVC_LISTEN_ADDR. Port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Set up the data folder if necessary, and print the tokens and an MCP client configuration.
+    /// Set up the data folder if necessary, and print the link of the board, the tokens and an MCP client
+    /// configuration.
     #[arg(long)]
     dev: bool,
 }
@@ -106,7 +107,7 @@ async fn listen_and_serve(
     if cli.dev {
         greeting.push_str(&dev::greeting(
             &cli.data,
-            address,
+            (address, config.public_url.as_ref()),
             made.as_ref(),
             &svc_mcp_stdio::config_print::inherited(),
         ));

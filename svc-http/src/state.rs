@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::COOKIE;
 use hyper::{HeaderMap, Request, Uri};
+use svc_core::config::PublicUrl;
 use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
 use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::sync::watch;
@@ -21,6 +22,7 @@ use crate::origin::{Use, cookie_counts};
 use crate::pace::Pace;
 use crate::phase::{Phase, closing};
 use crate::shares::Share;
+use crate::ui::Board;
 use crate::unread::UnreadAnswers;
 
 /// What all requests to one server share, whatever answers them.
@@ -35,6 +37,8 @@ pub(crate) struct ServerState {
     pub sockets: ConcurrencyLimit,
     /// The identity provider that people sign in at, if there is one.
     pub oidc: Option<Provider>,
+    /// The pages for people.
+    pub board: Board,
 }
 
 /// The connection that a request arrives on.
@@ -91,6 +95,7 @@ impl ServerState {
             hosts: Hosts::new(own, settings.own_hosts()),
             in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
             sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
+            board: Board::new(service.table())?,
             oidc: settings.oidc.as_ref().map(Provider::new).transpose()?,
             service,
             settings,
@@ -138,7 +143,7 @@ impl ServerState {
 
     /// Returns what verifies the cookie of a request, if that counts.
     fn session_key_for(&self, request: &Request<Incoming>, used: Use) -> Option<&SessionKey> {
-        let counts = || cookie_counts(request, used, self.settings.public_origin.as_deref());
+        let counts = || cookie_counts(request, used, self.public_origin());
         self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
     }
 
@@ -175,11 +180,30 @@ impl ServerState {
     /// own names. Otherwise it is empty, and addresses begin with the path: a name that somebody else has put
     /// into the request is not repeated.
     pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
-        if let Some(public) = &self.settings.public_origin {
-            return public.clone();
+        if let Some(public) = &self.settings.public_url {
+            return public.to_string();
         }
         let host = self.hosts.named(uri, headers);
         host.map_or_else(String::new, |host| format!("http://{host}"))
+    }
+
+    /// Returns the origin whose pages are the service's own, if the operator has set it.
+    pub fn public_origin(&self) -> Option<&str> {
+        self.settings.public_url.as_ref().map(PublicUrl::origin)
+    }
+
+    /// Returns where a response to `path` sends a browser on to `to`, which begins with a slash.
+    ///
+    /// What a proxy strips from paths is known if the operator has set the public address. Otherwise the way
+    /// there is relative, so that it leads there whatever was stripped.
+    pub fn location(&self, path: &str, to: &str) -> String {
+        match &self.settings.public_url {
+            Some(public) => format!("{}{to}", public.path()),
+            None => {
+                let depth = path.matches('/').count().saturating_sub(1);
+                format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))
+            }
+        }
     }
 
     /// Takes a slot among the WebSocket connections.

@@ -1,16 +1,10 @@
-//! The card that shows an approval gate in a client's window, and what the page of a link shares with it.
+//! The card that shows an approval gate in a client's window.
 //!
-//! Both have one script and one stylesheet. The card loads nothing: it speaks to its host, which calls tools
-//! and opens links for it.
+//! It loads nothing: it speaks to its host, which calls tools and opens links for it.
 
 use serde_json::{Value, json};
 
 use crate::catalogue::CARD_URI;
-
-/// The script of card and page.
-pub const SCRIPT: &str = include_str!("card/approval.js");
-/// Their stylesheet.
-pub const STYLE: &str = include_str!("card/approval.css");
 
 const MIME_TYPE: &str = "text/html;profile=mcp-app";
 
@@ -59,7 +53,7 @@ mod tests {
             assert_eq!(CARD.matches(wanted).count(), number, "{wanted}");
         }
         for way in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("] {
-            assert!(!SCRIPT.contains(way), "{way}");
+            assert!(!CARD.contains(way), "{way}");
         }
     }
 }

@@ -1,5 +1,5 @@
-// Chromium with a person before the page of an approval, and with hosts around its card: one that shows what
-// the card sends, and one that is made of what is not ours.
+// Chromium with hosts around the card of an approval: one that shows what the card sends, and one that is made
+// of what is not ours.
 //
 // Each line read is a command, and each line printed its result, all in JSON.
 
@@ -23,8 +23,8 @@ page.on("console", (message) => {
   const isStatus = message.text().startsWith("Failed to load resource");
   if (message.type() === "error" && !isStatus) errors.push(message.text());
 });
-// Where the approval is shown: in the page, or in a frame of it.
-let shown = page;
+// The frame of the card.
+let shown;
 
 // Returns what is shown once nothing is under way.
 async function look() {
@@ -34,22 +34,13 @@ async function look() {
     text: await shown.textContent("main"),
     status: await shown.textContent("[role=status]"),
     buttons: await shown.$$eval("button", (all) => all.map(({ id }) => id)),
-    has_field: (await shown.$("input")) !== null,
     images: await shown.$$eval("img, b", (all) => all.length),
     errors,
   };
 }
 
-async function open({ url }) {
-  errors = [];
-  shown = page;
-  const response = await page.goto(url);
-  return { code: response.status(), ...(await look()) };
-}
-
 // Presses a button, and returns what is shown then.
-async function press({ id, token }) {
-  if (token) await shown.fill("input", token);
+async function press({ id }) {
   const before = await shown.textContent("main");
   await shown.click(`#${id}`);
   await shown.waitForFunction(
@@ -60,12 +51,6 @@ async function press({ id, token }) {
     before,
   );
   return look();
-}
-
-// Signs out, as a browser that has forgotten its cookies.
-async function forget() {
-  await context.clearCookies();
-  return {};
 }
 
 // Shows a card as a host does: in a frame without an origin, which may run scripts and load nothing.
@@ -188,7 +173,7 @@ async function opened() {
   return page.evaluate(() => window.opened);
 }
 
-const commands = { open, press, forget, card, answering, asked, bridge, opened };
+const commands = { press, card, answering, asked, bridge, opened };
 for await (const line of createInterface({ input: process.stdin })) {
   const { command, ...input } = JSON.parse(line);
   print(await commands[command](input));

@@ -72,7 +72,7 @@ pub struct Setup {
     /// Whether the service signs exports and checkpoints; it does unless set.
     pub signs: bool,
     /// The address that the operator has set, beside that in mails.
-    pub public_origin: Option<String>,
+    pub public_url: Option<String>,
     /// Whether members are mailed; they are unless set, if a test sends what is due.
     pub mail: bool,
     /// Whether browsers can be registered for web push; they can unless set.
@@ -102,7 +102,7 @@ impl Default for Setup {
             auto_provision: false,
             replay_max: None,
             signs: true,
-            public_origin: None,
+            public_url: None,
             mail: true,
             web_push: true,
             egress: Egress::default(),
@@ -160,8 +160,8 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.oidc_auto_provision = setup.auto_provision;
     options.settings.left_out = setup.left_out;
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
-    options.settings.public_origin = setup.public_origin;
-    let mail = MailSettings { delay: MAIL_DELAY, public_origin: ORIGIN.to_owned() };
+    options.settings.public_url = setup.public_url;
+    let mail = MailSettings { delay: MAIL_DELAY, public_url: ORIGIN.to_owned() };
     options.settings.mail = setup.mail.then_some(mail);
     options.reap_tick = None;
     options.settings.retention_tick = None;

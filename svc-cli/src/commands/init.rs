@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use svc_core::Result;
+use svc_core::config::board_link;
 use svc_core::setup::{self, Established, Variables};
 
 use super::Folder;
@@ -11,9 +12,10 @@ use crate::output::Printer;
 /// Set up a service.
 ///
 /// Creates the data folder, the keys, the database, the first workspace, its administrator, an agent, and a
-/// token for each of the two, which is shown only this once. If DATABASE_URL is set, the data goes to that
-/// PostgreSQL database, whose address is not stored. A second set-up of a folder or database fails and
-/// changes nothing; one that was interrupted can be repeated.
+/// token for each of the two, which is shown only this once, the administrator's also as a link to the board
+/// that signs a browser in. If DATABASE_URL is set, the data goes to that PostgreSQL database, whose address
+/// is not stored. A second set-up of a folder or database fails and changes nothing; one that was interrupted
+/// can be repeated.
 #[derive(Args)]
 pub struct Init {
     #[command(flatten)]
@@ -29,6 +31,8 @@ pub struct Init {
 #[derive(Serialize)]
 struct Made<'a> {
     data_dir: String,
+    /// The link that signs the administrator in at the board.
+    board: &'a str,
     #[serde(flatten)]
     established: &'a Established,
 }
@@ -36,14 +40,16 @@ struct Made<'a> {
 /// Runs `svc init`: sets up the folder and its database, and prints the first tokens.
 pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
-    let (_, service, made) = setup::init(variables, data, &command.name, &command.admin)?;
+    let (config, service, made) = setup::init(variables, data, &command.name, &command.admin)?;
     drop(service);
     let data_dir = std::path::absolute(data).unwrap_or_else(|_| data.clone()).display().to_string();
+    let board = board_link(config.public_url.as_ref(), config.listen_addr, &made.token.secret);
     let text = format!(
         "Set up in {data_dir}.\n\n\
          workspace  {} ({})\n\
          admin      {} ({})\n\
          token      {}\n\
+         board      {board}\n\
          agent      {} ({})\n\
          token      {}\n\n\
          The tokens will not be shown again. Keep a copy of {data_dir}/keys: without content.kek no message \
@@ -66,5 +72,5 @@ pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()
             made.admin.handle, made.agent.handle
         )
     };
-    output.show_once(&Made { data_dir: data_dir.clone(), established: &made }, &text, lost)
+    output.show_once(&Made { data_dir: data_dir.clone(), board: &board, established: &made }, &text, lost)
 }

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
+use svc_core::config::board_link;
 use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 use svc_core::setup::{self, Variables, WantedToken};
 use svc_core::text::{Count, Text};
@@ -44,6 +45,9 @@ pub struct Mint {
     /// Requests per rate window that the token may make, with all tokens derived from it.
     #[arg(long, value_name = "NUMBER")]
     requests: Option<i64>,
+    /// Print a link to the board that signs a browser in with the token, in place of its secret.
+    #[arg(long)]
+    link: bool,
 }
 
 /// Runs `svc token mint`: mints a token and prints its secret.
@@ -56,7 +60,16 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     } else {
         serde_json::to_value(mint_as_member(mint, variables)?)
     };
-    let minted = minted.map_err(Error::internal)?;
+    let mut minted = minted.map_err(Error::internal)?;
+    if mint.link {
+        let config = mint.target.folder.config(variables)?;
+        let secret = minted.get("secret").and_then(Value::as_str).unwrap_or_default();
+        let link = board_link(config.public_url.as_ref(), config.listen_addr, secret);
+        minted
+            .as_object_mut()
+            .into_iter()
+            .for_each(|minted| drop(minted.insert("link".to_owned(), json!(link))));
+    }
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
     let lost = || {
         format!(
@@ -66,7 +79,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
             mint.target.member
         )
     };
-    output.show_once(&minted, text("secret"), lost)
+    output.show_once(&minted, text(if mint.link { "link" } else { "secret" }), lost)
 }
 
 fn wanted(mint: &Mint) -> Result<WantedToken> {

@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
 use super::is_loopback;
+use super::public_url::PublicUrl;
 use super::reader::Reader;
 use crate::mailbox::Mailbox;
 
@@ -55,7 +56,7 @@ pub struct SmtpLogin {
 
 impl Reader {
     /// Returns how members are mailed; none unless the server, the sender and the public address are set.
-    pub(super) fn mail(&mut self, public_origin: Option<&str>) -> Option<MailConfig> {
+    pub(super) fn mail(&mut self, public_url: Option<&PublicUrl>) -> Option<MailConfig> {
         let delay = self.seconds("SVC_MAIL_DELAY_SECS");
         let server = self.smtp_server();
         let from = self.text("SVC_MAIL_FROM");
@@ -66,7 +67,7 @@ impl Reader {
             self.reject(&format!("SVC_MAIL_FROM: expected ADDRESS or NAME <ADDRESS>, found \"{from}\""));
             return None;
         };
-        public_origin?;
+        public_url?;
         Some(MailConfig { server: server?, from, delay })
     }
 

@@ -5,6 +5,7 @@
 //! such errors are reported at once, and never the value of a secret. [`crate::data_dir`] checks whether the
 //! folder is completely set up.
 
+mod public_url;
 mod retention;
 mod registry;
 mod reader;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
+pub use public_url::{PublicUrl, board_link, reachable};
 pub use push::{PushConfig, VapidKey};
 use reader::Reader;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
@@ -95,8 +97,8 @@ pub struct Config {
     pub first_admin: bool,
     /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS alone.
     pub cookie_secure: bool,
-    /// The origin of `SVC_PUBLIC_URL`, in lower case.
-    pub public_origin: Option<String>,
+    /// `SVC_PUBLIC_URL`.
+    pub public_url: Option<PublicUrl>,
     /// How members are mailed; none unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
     pub mail: Option<MailConfig>,
     /// How push services know this service; none without `SVC_VAPID_PRIVATE_KEY`.
@@ -263,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_secure_in_production_and_the_public_url_is_an_origin() {
+    fn cookies_are_secure_in_production_and_the_public_url_has_a_path() {
         let secure = |vars: &[(&str, &str)]| read(vars, "").unwrap().cookie_secure;
         let production = ("SVC_ENV", "production");
         assert!(!secure(&[]) && secure(&[("SVC_COOKIE_SECURE", "1")]));
         assert!(secure(&[production]) && secure(&[production, ("SVC_COOKIE_SECURE", "auto")]));
         let config = read(&[("SVC_PUBLIC_URL", "https://Svc.Example:8443/board/")], "").unwrap();
-        assert_eq!(config.public_origin.as_deref(), Some("https://svc.example:8443"));
+        assert_eq!(config.public_url.unwrap().to_string(), "https://svc.example:8443/board");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint as _;
 use web_push_native::p256::pkcs8::EncodePrivateKey as _;
 use zeroize::Zeroizing;
 
+use super::public_url::PublicUrl;
 use super::reader::Reader;
 use crate::error::{Error, Result};
 
@@ -57,7 +58,7 @@ impl fmt::Debug for VapidKey {
 
 impl Reader {
     /// Returns how push services know this service; none without a key.
-    pub(super) fn push(&mut self, public_origin: Option<&str>) -> Option<PushConfig> {
+    pub(super) fn push(&mut self, public_url: Option<&PublicUrl>) -> Option<PushConfig> {
         const KEY: &str = "SVC_VAPID_PRIVATE_KEY";
         let subject = self.vapid_subject();
         let private = self.key(KEY)?;
@@ -65,7 +66,7 @@ impl Reader {
         if key.is_none() {
             self.reject(&format!("{KEY}: there is no such key on the curve P-256"));
         }
-        let public = public_origin.filter(|origin| origin.starts_with("https://")).map(str::to_owned);
+        let public = public_url.map(PublicUrl::to_string).filter(|url| url.starts_with("https://"));
         Some(PushConfig { key: Arc::new(key?), subject: subject.or(public) })
     }
 

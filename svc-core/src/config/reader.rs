@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
-use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat};
+use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
 use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -159,7 +159,7 @@ impl Reader {
 
     pub fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
-        let public_origin = self.public_origin();
+        let public_url = self.public_url();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_dir: data_dir.to_owned(),
@@ -176,10 +176,10 @@ impl Reader {
             oidc_auto_provision: self.flag("SVC_OIDC_AUTO_PROVISION"),
             first_admin: self.flag("SVC_OIDC_FIRST_ADMIN"),
             cookie_secure: self.cookie_secure(production),
-            mail: self.mail(public_origin.as_deref()),
-            push: self.push(public_origin.as_deref()),
+            mail: self.mail(public_url.as_ref()),
+            push: self.push(public_url.as_ref()),
             egress: Egress { is_open: self.private_egress(production) },
-            public_origin,
+            public_url,
             listen_addr: self.listen_addr(),
             allowed_hosts: self.allowed_hosts(),
             trusted_proxy_hops: self.number("SVC_TRUSTED_PROXY_HOPS"),
@@ -303,18 +303,18 @@ impl Reader {
         }
     }
 
-    fn public_origin(&mut self) -> Option<String> {
-        let text = self.text("SVC_PUBLIC_URL").to_lowercase();
+    fn public_url(&mut self) -> Option<PublicUrl> {
+        let text = self.text("SVC_PUBLIC_URL");
         if text.is_empty() {
             return None;
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
-        let (scheme, rest) = text.split_once("://").unwrap_or_default();
-        let host = rest.split('/').next().unwrap_or_default();
-        if !matches!(scheme, "http" | "https") || host.is_empty() || !host.chars().all(plain) {
-            self.problems.push(format!("SVC_PUBLIC_URL: expected https://HOST, found \"{text}\""));
+        let url = PublicUrl::parse(&text);
+        if url.is_none() {
+            let problem =
+                format!("SVC_PUBLIC_URL: expected https://HOST or https://HOST/PATH, found \"{text}\"");
+            self.problems.push(problem);
         }
-        Some(format!("{scheme}://{host}"))
+        url
     }
 
     fn listen_addr(&mut self) -> SocketAddr {

@@ -139,10 +139,11 @@ pub const VARIABLES: &[Variable] = &[
         "Whether browsers send the session cookie over HTTPS alone: 1 for yes, 0 for no, which production \
         does not allow; auto means yes in production and no otherwise."),
     variable("SVC_PUBLIC_URL", Form::Text(""),
-        "The address under which browsers reach the service, such as https://svc.example.com. Its host \
-        is one of the service's own names, and pages of its origin are the service's own. Addresses in \
-        responses of SCIM and links to approvals begin with it; without it they do with the Host of the \
-        request, if that is one of these names."),
+        "The address under which browsers reach the service, such as https://svc.example.com, or \
+        https://svc.example.com/team if a proxy in front strips that path. Its host is one of the service's \
+        own names, and pages of its origin are the service's own. Redirects begin with its path; addresses \
+        in responses of SCIM and links to approvals begin with it, without it with the Host of the request, \
+        if that is one of these names."),
     variable("SVC_SMTP_URL", Form::Secret,
         "The server that takes mail to members: smtps://USER:PASSWORD@HOST:PORT, or smtp:// to encrypt by \
         STARTTLS; without USER:PASSWORD it is not signed in. On this machine smtp:// encrypts only with a \

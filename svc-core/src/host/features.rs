@@ -89,6 +89,7 @@ pub(crate) fn features() -> Vec<Feature> {
         outreach::mail::feature(),
         outreach::web_push::feature(),
         outreach::push::feature(),
+        outreach::board::feature(),
         parts::in_database(),
     ]
 }

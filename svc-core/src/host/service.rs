@@ -114,7 +114,7 @@ impl Options {
                 first_admin: config.first_admin,
                 oidc_link_email: config.oidc_link_email,
                 oidc_auto_provision: config.oidc_auto_provision,
-                public_origin: config.public_origin.clone(),
+                public_url: config.public_url.as_ref().map(ToString::to_string),
                 mail: MailSettings::configured(config),
                 ..Settings::default()
             },

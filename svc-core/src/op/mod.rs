@@ -23,7 +23,7 @@ pub(crate) use declare::due::Due;
 pub use declare::effect::Effect;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    check_file, destructive, destructive_in_steps, download, homed, idempotent,
+    answered_by_shell, check_file, destructive, destructive_in_steps, download, homed, idempotent,
     idempotent_recording_refusals, long_read, looked, prepared, read, scan, wait, wanting, write, write_file,
     write_in_steps, write_recording_refusals,
 };
@@ -36,7 +36,7 @@ pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Class, Records, RowColumns};
 pub(crate) use declare::records::{Removal, purged};
 pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
-pub use declare::table::{Feature, Table};
+pub use declare::table::{Feature, Table, path_variables};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
 pub use declare::way::{Arrival, OwnQueue, Parcel, Queue, Settle, Take, Way};

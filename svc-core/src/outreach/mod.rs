@@ -1,8 +1,10 @@
-//! What leaves the service: which notifications members want outside of it, and how these get there.
+//! What leaves the service: which notifications members want outside of it, and how these get there; and the
+//! pages that people open.
 //!
 //! - `hours`: quiet hours and the times of digests, and `preferences`: what each member wants
 //! - `delivery_address`: where members are mailed, and `mail`: what they are mailed
 //! - `web_push`: the browsers of members, and `push`: what they are told
+//! - `board`: the pages
 
 mod hours;
 pub(crate) mod delivery_address;
@@ -10,3 +12,4 @@ pub(crate) mod web_push;
 pub(crate) mod preferences;
 pub(crate) mod mail;
 pub(crate) mod push;
+pub(crate) mod board;

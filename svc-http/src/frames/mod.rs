@@ -20,6 +20,7 @@ mod oidc;
 mod share;
 mod scim;
 mod approval;
+mod board;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,7 @@ use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
-use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply};
+use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
 use svc_core::{Client, Code, Error, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
@@ -97,12 +98,17 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::Share => &share::Share,
         Frame::Scim => &scim::Scim,
         Frame::Approval => &approval::Approval,
+        Frame::Board => &board::Board,
     }
 }
 
 /// The paths that belong to one frame, with all below them, whether or not it has a row there.
-const PLACES: [(&str, Frame); 3] =
-    [(scim::BASE, Frame::Scim), ("/share", Frame::Share), ("/oauth/app/token", Frame::AppToken)];
+const PLACES: [(&str, Frame); 4] = [
+    (scim::BASE, Frame::Scim),
+    ("/share", Frame::Share),
+    ("/oauth/app/token", Frame::AppToken),
+    ("/ui", Frame::Board),
+];
 
 /// Returns the frame that a path belongs to.
 pub(crate) fn at(path: &str) -> Option<Frame> {
@@ -194,13 +200,22 @@ impl Call<'_> {
 
     /// Returns whether the request comes from a page of this service, or from no page at all.
     pub fn is_same_origin(&self) -> Result<bool> {
-        let public = self.state.settings.public_origin.as_deref();
-        Ok(cookie_counts(self.request()?, Use::Change, public))
+        Ok(cookie_counts(self.request()?, Use::Change, self.state.public_origin()))
+    }
+
+    /// Returns whether the row only reads.
+    pub fn changes_nothing(&self) -> bool {
+        self.row.effect().changes_nothing()
     }
 
     /// Returns whether a page of this service, or no page at all, asks to sign out.
     pub fn signs_out(&self) -> Result<bool> {
         Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
+    }
+
+    /// Returns whether a success sends the browser on to another address.
+    pub fn redirects(&self) -> bool {
+        self.row.http().success == Success::SeeOther
     }
 
     /// Returns the form that the client asks for.
@@ -351,6 +366,9 @@ mod tests {
             ("/shared", None),
             ("/oauth/app/token", Some(Frame::AppToken)),
             ("/oauth/app", None),
+            ("/ui", Some(Frame::Board)),
+            ("/ui/", Some(Frame::Board)),
+            ("/uix", None),
         ] {
             assert_eq!(at(path), wanted, "{path}");
         }

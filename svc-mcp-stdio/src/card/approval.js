@@ -1,8 +1,7 @@
 // Shows an approval gate and sends what a person decides.
 //
-// On a page of the service, the element "data" has what to show, and the service is asked by fetch. In a card
-// there is no such element: the host of the card sends the gate and calls tools. What others have written
-// goes in as text and never as markup.
+// The host of the card sends the gate and calls tools. What others have written goes in as text and never as
+// markup.
 "use strict";
 (() => {
   const main = document.querySelector("main");
@@ -14,28 +13,22 @@
     return made;
   }
 
-  // Shows a title, a quoted text, named facts, a field for a secret, buttons and what came of them.
-  function show({ title, quote, facts = [], field, buttons = [], note = "" }) {
+  // Shows a title, a quoted text, named facts, buttons and what came of them.
+  function show({ title, quote, facts = [], buttons = [], note = "" }) {
     const list = element("dl");
     for (const [name, value] of facts) {
       if (value) list.append(element("dt", name), element("dd", value));
     }
     const status = element("p", note);
     status.setAttribute("role", "status");
-    const secret = element("input", undefined, { type: "password", autocomplete: "off", name: "token" });
     const form = element("div");
-    if (field) {
-      const label = element("label", field);
-      label.append(secret);
-      form.append(label);
-    }
     const all = buttons.map(([id, text, run]) => {
       const button = element("button", text, { type: "button", id });
       button.addEventListener("click", async () => {
         all.forEach((other) => { other.disabled = true; });
         status.textContent = "…";
         try {
-          const said = (await run(secret.value.trim())) ?? "";
+          const said = (await run()) ?? "";
           if (status.isConnected) status.textContent = said;
         } catch (error) {
           status.textContent = error.message;
@@ -61,160 +54,92 @@
     ];
   }
 
-  // The page of a link.
-  function page(data) {
-    async function post(path, body, token) {
-      const headers = { "content-type": "application/json" };
-      if (token) headers.authorization = `Bearer ${token}`;
-      const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-      const answer = await response.json();
-      if (response.ok) return answer;
-      throw Object.assign(new Error(answer.detail ?? answer.title), { status: response.status });
-    }
+  const host = window.parent;
+  const waiting = new Map();
+  let last = 0;
+  const send = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
 
-    function signIn({ path }) {
-      const enter = async (token) => {
-        await post(path, { token });
-        location.reload();
-        // Nothing is shown any more on this one.
-        return new Promise(() => {});
-      };
-      show({
-        title: "Sign in to decide",
-        field: "Your token",
-        buttons: [["sign-in", "Sign in", enter]],
-        note: "This page is for whoever is signed in.",
-      });
-    }
-
-    function ask(found, needsToken, note) {
-      const { gate } = found;
-      const about = [
-        ["Thread", found.thread_title],
-        ["Who asks", `@${found.requested_by}`],
-        ["Through", found.requested_actor && `@${found.requested_actor}`],
-        ["Link given to", `@${found.asked_by}`],
-        ["You are", `@${found.reader}`],
-      ];
-      const decide = (decision) => async (token) => {
-        try {
-          const decided = await post(`/approval-gates/${gate.id}/decision`, { decision }, token);
-          const title = `The approval is ${decided.state}`;
-          const facts = [...about, ...factsOf(decided)];
-          show({ title, quote: gate.question, facts, note: "You can close this page." });
-        } catch (error) {
-          if (error.status !== 403 || needsToken) throw error;
-          ask(found, true, error.message);
-        }
-      };
-      show({
-        title: "An approval is asked for",
-        quote: gate.question || "The question was withdrawn.",
-        facts: [...about, ...factsOf(gate)],
-        field: needsToken ? "A token of yours with approval:grant" : undefined,
-        buttons: Object.entries(VERBS).map(([decision, verb]) => [decision, verb, decide(decision)]),
-        note,
-      });
-    }
-
-    if (data.sign_in) signIn(data.sign_in);
-    else if (data.approval) ask(data.approval, data.approval.needs_token);
-    else show({ title: data.problem.title, note: data.problem.detail });
+  function request(method, params) {
+    last += 1;
+    const id = last;
+    send({ id, method, params });
+    return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
   }
 
-  // The card in the window of a client.
-  function card() {
-    const host = window.parent;
-    const waiting = new Map();
-    let last = 0;
-    const send = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
+  function tell(result) {
+    const url = result.inputRequests?.decision?.params?.url;
+    if (url) return leave({ url });
+    const said = (result.content ?? []).find((block) => block.type === "text");
+    const note = said?.text ?? "There is no approval to show.";
+    if (result.isError) throw new Error(note);
+    if (!result.structuredContent?.id) return show({ title: "Approval", note });
+    return gateOf(result.structuredContent);
+  }
 
-    function request(method, params) {
-      last += 1;
-      const id = last;
-      send({ id, method, params });
-      return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
-    }
-
-    function tell(result) {
-      const url = result.inputRequests?.decision?.params?.url;
-      if (url) return leave({ url });
-      const said = (result.content ?? []).find((block) => block.type === "text");
-      const note = said?.text ?? "There is no approval to show.";
-      if (result.isError) throw new Error(note);
-      if (!result.structuredContent?.id) return show({ title: "Approval", note });
-      return gateOf(result.structuredContent);
-    }
-
-    function leave({ url }, gate) {
-      const open = async () => {
-        await request("ui/open-link", { url });
-        return "The page is open.";
-      };
-      show({
-        title: "A person has to decide",
-        quote: gate?.question,
-        facts: gate ? factsOf(gate) : [],
-        buttons: [["open", "Open the page", open]],
-        note: "The page shows what is asked and has the buttons.",
-      });
-    }
-
-    function gateOf(gate) {
-      if (gate.link && gate.state === "pending") return leave(gate.link, gate);
-      const decide = (decision) => async () => {
-        const args = { gate_id: gate.id, decision };
-        tell(await request("tools/call", { name: "approval_decide", arguments: args }));
-      };
-      const isOpen = gate.state === "pending";
-      const buttons = Object.entries(VERBS).map(([decision, verb]) => [decision, verb, decide(decision)]);
-      return show({
-        title: isOpen ? "An approval is asked for" : `The approval is ${gate.state}`,
-        quote: gate.question || "The question was withdrawn.",
-        facts: factsOf(gate),
-        buttons: isOpen ? buttons : [],
-      });
-    }
-
-    const NOTIFIED = {
-      "ui/notifications/tool-result": (result) => {
-        try { tell(result); } catch (error) { show({ title: "Approval", note: error.message }); }
-      },
-      "ui/notifications/tool-cancelled": () => show({ title: "Approval", note: "The call was cancelled." }),
+  function leave({ url }, gate) {
+    const open = async () => {
+      await request("ui/open-link", { url });
+      return "The page is open.";
     };
-
-    window.addEventListener("message", (event) => {
-      const message = event.data;
-      if (event.source !== host || message?.jsonrpc !== "2.0") return;
-      if (!message.method) {
-        const answered = waiting.get(message.id);
-        waiting.delete(message.id);
-        if (message.error) answered?.reject(new Error(message.error.message));
-        else answered?.resolve(message.result ?? {});
-      } else if (message.id === undefined) {
-        NOTIFIED[message.method]?.(message.params ?? {});
-      } else if (message.method === "ui/resource-teardown" || message.method === "ping") {
-        send({ id: message.id, result: {} });
-      } else {
-        send({ id: message.id, error: { code: -32601, message: `there is no method ${message.method}` } });
-      }
+    show({
+      title: "A person has to decide",
+      quote: gate?.question,
+      facts: gate ? factsOf(gate) : [],
+      buttons: [["open", "Open the page", open]],
+      note: "The page shows what is asked and has the buttons.",
     });
-
-    new ResizeObserver(() => {
-      const box = document.documentElement.getBoundingClientRect();
-      const params = { width: Math.ceil(box.width), height: Math.ceil(box.height) };
-      send({ method: "ui/notifications/size-changed", params });
-    }).observe(document.documentElement);
-
-    show({ title: "Approval", note: "…" });
-    request("ui/initialize", {
-      protocolVersion: "2026-01-26",
-      appInfo: { name: "svc-approval", version: "1" },
-      appCapabilities: {},
-    }).then(() => send({ method: "ui/notifications/initialized", params: {} }));
   }
 
-  const data = document.getElementById("data");
-  if (data) page(JSON.parse(data.textContent));
-  else card();
+  function gateOf(gate) {
+    if (gate.link && gate.state === "pending") return leave(gate.link, gate);
+    const decide = (decision) => async () => {
+      const args = { gate_id: gate.id, decision };
+      tell(await request("tools/call", { name: "approval_decide", arguments: args }));
+    };
+    const isOpen = gate.state === "pending";
+    const buttons = Object.entries(VERBS).map(([decision, verb]) => [decision, verb, decide(decision)]);
+    return show({
+      title: isOpen ? "An approval is asked for" : `The approval is ${gate.state}`,
+      quote: gate.question || "The question was withdrawn.",
+      facts: factsOf(gate),
+      buttons: isOpen ? buttons : [],
+    });
+  }
+
+  const NOTIFIED = {
+    "ui/notifications/tool-result": (result) => {
+      try { tell(result); } catch (error) { show({ title: "Approval", note: error.message }); }
+    },
+    "ui/notifications/tool-cancelled": () => show({ title: "Approval", note: "The call was cancelled." }),
+  };
+
+  window.addEventListener("message", (event) => {
+    const message = event.data;
+    if (event.source !== host || message?.jsonrpc !== "2.0") return;
+    if (!message.method) {
+      const answered = waiting.get(message.id);
+      waiting.delete(message.id);
+      if (message.error) answered?.reject(new Error(message.error.message));
+      else answered?.resolve(message.result ?? {});
+    } else if (message.id === undefined) {
+      NOTIFIED[message.method]?.(message.params ?? {});
+    } else if (message.method === "ui/resource-teardown" || message.method === "ping") {
+      send({ id: message.id, result: {} });
+    } else {
+      send({ id: message.id, error: { code: -32601, message: `there is no method ${message.method}` } });
+    }
+  });
+
+  new ResizeObserver(() => {
+    const box = document.documentElement.getBoundingClientRect();
+    const params = { width: Math.ceil(box.width), height: Math.ceil(box.height) };
+    send({ method: "ui/notifications/size-changed", params });
+  }).observe(document.documentElement);
+
+  show({ title: "Approval", note: "…" });
+  request("ui/initialize", {
+    protocolVersion: "2026-01-26",
+    appInfo: { name: "svc-approval", version: "1" },
+    appCapabilities: {},
+  }).then(() => send({ method: "ui/notifications/initialized", params: {} }));
 })();

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, SET_COOKIE};
+use http::header::{CONTENT_TYPE, SET_COOKIE};
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
 use svc_tests::client::mcp::message;
 use svc_tests::database::engines;
 use svc_tests::process::until;
-use svc_tests::{Person, Setup, World, on_both_engines, runtime, text};
+use svc_tests::{Person, Setup, World, on_both_engines, text};
 
 use super::new_thread;
 
@@ -95,14 +95,15 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
         assert!(text(&problem["link"]["url"]).starts_with(&own), "{problem:#}");
 
         let (link, person) = (path_of(&problem), cookie(world, &world.people.admin));
-        let page = open(world, &person, &link).output();
-        assert_eq!(page["gate"], gate);
+        let shown = open(world, &person, &link).output();
+        assert_eq!(shown["gate"], gate);
+        let thread = world.admin("get_thread", json!({"thread_id": gate["thread_id"]}));
         assert_eq!(
-            json!([page["requested_by"], page["asked_by"], page["requested_actor"], page["needs_token"]]),
-            json!(["asking", "asking", null, false])
+            json!([shown["thread"]["id"], shown["thread"]["title"], shown["asked_by"]]),
+            json!([thread["id"], thread["title"], "asking"])
         );
-        let agent = open(world, &cookie(world, &asker.token), &link).output();
-        assert_eq!(agent["needs_token"], json!(true));
+        assert_eq!(shown["expires_at"], problem["link"]["expires_at"]);
+        open(world, &cookie(world, &asker.token), &link).output();
         world.rest().send(None, "GET", &link, &[], None).refused(401, "unauthenticated");
         world.rest().send(Some(&world.people.admin), "GET", &link, &[], None).refused(401, "unauthenticated");
         for wrong in ["/ui/approvals/x".to_owned(), format!("{link}A"), link[..link.len() - 1].to_owned()] {
@@ -116,12 +117,6 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
         open(world, &person, &path_of(&hidden)).output();
         open(world, &cookie(world, &asker.token), &path_of(&hidden)).refused(404, "not-found");
 
-        let as_page = [("cookie", person.as_str()), ("accept", "text/html,*/*;q=0.8")];
-        let shown = runtime().block_on(world.rest().raw(None, "GET", &link, &as_page, None));
-        assert_eq!(shown.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
-        let policy = shown.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
-        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
-
         world.clock.advance(Duration::from_secs(3600));
         open(world, &person, &link).refused(404, "not-found");
         let again = world.call(&asker.token, "approval_decide", accept(&gate)).refused(403, "needs-person");
@@ -129,6 +124,41 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
         open(world, &person, &link).output();
         world.admin("approval_decide", accept(&gate));
         open(world, &person, &link).refused(404, "not-found");
+    });
+}
+
+/// The page asks for what it shows by itself, so it is the same for everybody; its status says what that is.
+#[test]
+fn a_browser_that_opens_a_link_gets_the_board_whoever_it_is() {
+    on_both_engines(|world| {
+        let asker = Person::new(world, "asking");
+        let gate = request(world, &asker.token, json!({}));
+        let problem = world.call(&asker.token, "approval_decide", accept(&gate)).refused(403, "needs-person");
+        let (link, person) = (path_of(&problem), cookie(world, &world.people.admin));
+        let board = world.rest().send(None, "GET", "/ui/t/x", &[], None);
+        let opened = |cookie: Option<&str>, path: &str| {
+            let cookie = cookie.map(|cookie| ("cookie", cookie));
+            let headers: Vec<_> = cookie.into_iter().chain([("accept", "text/html,*/*;q=0.8")]).collect();
+            let opened = world.rest().send(None, "GET", path, &headers, None);
+            assert_eq!(opened.body, board.body);
+            assert_eq!(opened.headers[CONTENT_TYPE], "text/html; charset=utf-8");
+            for header in ["content-security-policy", "referrer-policy", "x-content-type-options"] {
+                assert_eq!(opened.headers[header], board.headers[header]);
+            }
+            assert_eq!(
+                (&opened.headers["cache-control"], &opened.headers["vary"]),
+                (&"no-store".parse().unwrap(), &"accept".parse().unwrap())
+            );
+            opened.status
+        };
+        assert_eq!(opened(Some(&person), &link), 200);
+        assert_eq!(opened(None, &link), 401);
+        assert_eq!(opened(Some(&person), "/ui/approvals/x"), 404);
+        world.admin("approval_decide", accept(&gate));
+        assert_eq!(opened(Some(&person), &link), 404);
+        let odd = [("accept", "text/html")];
+        let odd = world.rest().send(None, "GET", "/ui/approvals/a.b", &odd, None);
+        odd.refused(401, "unauthenticated");
     });
 }
 
@@ -240,8 +270,8 @@ fn other_clients_get_the_gate_with_the_link() {
 #[test]
 fn a_pipe_names_the_address_that_the_operator_has_set() {
     for engine in engines() {
-        let origin = Some("https://svc.example.com".to_owned());
-        let world = World::with(engine, Setup { public_origin: origin, ..Setup::default() });
+        let url = Some("https://svc.example.com".to_owned());
+        let world = World::with(engine, Setup { public_url: url, ..Setup::default() });
         let asker = Person::new(&world, "asking");
         let gate = request(&world, &asker.token, json!({}));
         let pipe = world.stdio(&asker.token);

@@ -1,4 +1,4 @@
-//! Approvals in Chromium: the page of a link, and the card in the window of a client.
+//! Approvals in Chromium: the card in the window of a client.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,78 +28,13 @@ impl Browser {
         serde_json::from_str(&self.0.next_line()).unwrap()
     }
 
-    fn open(&mut self, url: &str) -> Value {
-        self.run("open", json!({"url": url}))
-    }
-
-    fn press(&mut self, id: &str, token: Option<&str>) -> Value {
-        self.run("press", json!({"id": id, "token": token}))
+    fn press(&mut self, id: &str) -> Value {
+        self.run("press", json!({"id": id}))
     }
 }
 
 /// What nobody may read as markup.
 const QUESTION: &str = "May <b>all</b> go? <img src=x onerror=alert(1)></script>";
-
-#[test]
-fn a_person_decides_on_the_page_of_a_link() {
-    let Some(mut browser) = Browser::start() else { return skipped("a browser", "SVC_TEST_CHROMIUM") };
-    let site = Site::found(Engine::Sqlite);
-    let server = site.serve(&[("SVC_SESSION_SECRET", "the key of the cookies in this test")]);
-    let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
-    let workspace = &site.founders.workspace_id;
-    let channel = admin.post(&format!("/workspaces/{workspace}/channels"), json!({"name": "work"}));
-    let threads = format!("/channels/{}/threads", text(&channel["id"]));
-    let thread = text(&admin.post(&threads, json!({"title": "the old tables"}))["id"]);
-    let ask = || {
-        let asked = json!({"question": QUESTION});
-        let gate = text(&agent.post(&format!("/threads/{thread}/approval-gates"), asked)["id"]);
-        let decision = json!({"decision": "accept"});
-        let refused = agent.ask("POST", &format!("/approval-gates/{gate}/decision"), Some(&decision));
-        (gate, text(&refused.refused(403, "needs-person")["link"]["url"]))
-    };
-    let state =
-        |gate: &str| text(&admin.ask("GET", &format!("/approval-gates/{gate}"), None).output()["state"]);
-
-    // Without a session one signs in on the page, and is back at the question.
-    let (gate, url) = ask();
-    let closed = browser.open(&url);
-    assert_eq!((&closed["code"], &closed["buttons"]), (&json!(401), &json!(["sign-in"])), "{closed:#}");
-    let wrong = browser.press("sign-in", Some("svc_wrong"));
-    assert_eq!(wrong["buttons"], json!(["sign-in"]), "{wrong:#}");
-    let asked = browser.press("sign-in", Some(&site.founders.admin));
-    assert_eq!(asked["buttons"], json!(["accept", "decline"]), "{asked:#}");
-    for said in [QUESTION, "the old tables", "@"] {
-        assert!(asked["text"].as_str().unwrap().contains(said), "{said}: {asked:#}");
-    }
-    assert_eq!((&asked["images"], &asked["has_field"]), (&json!(0), &json!(false)), "words are text");
-    let accepted = browser.press("accept", None);
-    assert_eq!(
-        (&accepted["title"], state(&gate)),
-        (&json!("The approval is accepted"), "accepted".to_owned())
-    );
-    assert_eq!(accepted["errors"], json!([]), "the policy lets it do what it does");
-    assert_eq!(browser.open(&url)["code"], 404, "the link has ended");
-    let place = &url[..url.rfind('/').unwrap()];
-    let foreign = browser.open(&format!("{place}/AAAA"));
-    assert_eq!((&foreign["code"], &foreign["buttons"]), (&json!(404), &json!([])), "{foreign:#}");
-
-    // A session that cannot accept takes a token beside it.
-    let tokens = format!("/workspaces/{workspace}/members/{}/tokens", site.founders.admin_id);
-    let capabilities = json!({"capabilities": ["workspace:read", "thread:transition"]});
-    let limited = text(&admin.post(&tokens, capabilities)["secret"]);
-    browser.run("forget", json!({}));
-    let (gate, url) = ask();
-    browser.open(&url);
-    let asked = browser.press("sign-in", Some(&limited));
-    assert_eq!(asked["has_field"], json!(true), "{asked:#}");
-    let refused = browser.press("accept", None);
-    assert_eq!((state(&gate), &refused["has_field"]), ("pending".to_owned(), &json!(true)), "{refused:#}");
-    let declined = browser.press("decline", Some(&site.founders.admin));
-    assert_eq!(
-        (&declined["title"], state(&gate)),
-        (&json!("The approval is declined"), "declined".to_owned())
-    );
-}
 
 #[test]
 fn a_card_decides_by_its_host_and_opens_the_link() {
@@ -118,21 +53,21 @@ fn a_card_decides_by_its_host_and_opens_the_link() {
 
     let refused = json!({"content": [{"type": "text", "text": "the thread is archived"}], "isError": true});
     browser.run("answering", json!({"result": refused}));
-    let still = browser.press("accept", None);
+    let still = browser.press("accept");
     assert_eq!(
         (&still["status"], &still["buttons"]),
         (&json!("the thread is archived"), &json!(["accept", "decline"]))
     );
     let link = json!({"link": {"url": "https://svc.example.com/ui/approvals/x"}});
     browser.run("answering", json!({"result": gate("pending", link)}));
-    let left = browser.press("accept", None);
+    let left = browser.press("accept");
     assert_eq!(left["buttons"], json!(["open"]), "{left:#}");
     let decided = browser.run("card", json!({"html": html, "result": gate("declined", json!({}))}));
     assert_eq!((&decided["title"], &decided["buttons"]), (&json!("The approval is declined"), &json!([])));
 
     let asking = json!({"inputRequests": {"decision": {"params": {"url": "https://svc.example.com/ui/x"}}}});
     browser.run("card", json!({"html": html, "result": asking}));
-    browser.press("open", None);
+    browser.press("open");
     let asked = browser.run("asked", json!({}));
     let last = asked.as_array().unwrap().last().unwrap();
     assert_eq!(last, &json!({"method": "ui/open-link", "params": {"url": "https://svc.example.com/ui/x"}}));
@@ -164,7 +99,7 @@ fn a_card_decides_and_opens_the_link_by_a_bridge_that_is_not_ours() {
         assert_eq!(shown["uri"], "ui://svc/approval-card.html");
         assert_eq!((&shown["buttons"], &shown["images"]), (&json!(["accept", "decline"]), &json!(0)));
         assert!(shown["text"].as_str().unwrap().contains(QUESTION), "{shown:#}");
-        let pressed = browser.press("accept", None);
+        let pressed = browser.press("accept");
         assert_eq!(pressed["errors"], json!([]), "{pressed:#}");
         pressed
     };
@@ -172,7 +107,7 @@ fn a_card_decides_and_opens_the_link_by_a_bridge_that_is_not_ours() {
     // The agent may not decide: its card has the link for a person.
     let left = accept_in(&mut browser, &founders.agent);
     assert_eq!((&left["buttons"], &*state()), (&json!(["open"]), "pending"), "{left:#}");
-    browser.press("open", None);
+    browser.press("open");
     let opened = browser.run("opened", json!({}));
     let link = format!("http://{}/ui/approvals/", server.address());
     assert!(opened[0].as_str().unwrap().starts_with(&link), "{opened}");

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod arena;
+mod board;
 mod cli;
 pub mod costs;
 mod directories;

@@ -66,8 +66,8 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Lets a service mail and push.
 fn notify(options: &mut Options) {
-    let public_origin = "https://svc.example.org".to_owned();
-    options.settings.mail = Some(MailSettings { delay: Duration::from_secs(120), public_origin });
+    let public_url = "https://svc.example.org".to_owned();
+    options.settings.mail = Some(MailSettings { delay: Duration::from_secs(120), public_url });
     options.settings.vapid_public_key = Some(push_service::public_key());
 }
 

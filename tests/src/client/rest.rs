@@ -132,7 +132,10 @@ impl Rest {
 pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Option<Value>) {
     let mut rest: Map<String, Value> = input.as_object().cloned().unwrap_or_default();
     let segments = path.split('/').map(|segment| match segment.strip_prefix('{') {
-        Some(name) => encode(&text(&rest.remove(name.trim_end_matches('}')).unwrap_or_default())),
+        Some(name) => {
+            let name = name.trim_start_matches('*').trim_end_matches('}');
+            encode(&text(&rest.remove(name).unwrap_or_default()))
+        }
         None => segment.to_owned(),
     });
     let mut target = segments.collect::<Vec<_>>().join("/");

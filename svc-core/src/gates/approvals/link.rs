@@ -48,7 +48,7 @@ impl Link {
 
     /// Returns the address of its page.
     pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
-        let service = cx.settings().public_origin.as_deref().unwrap_or_default();
+        let service = cx.settings().public_url.as_deref().unwrap_or_default();
         let url = format!("{service}{PLACE}{}", self.seal(cx.sealer())?);
         Ok(DecisionLink { url, expires_at: self.expires_at })
     }

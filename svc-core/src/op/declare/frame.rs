@@ -26,8 +26,10 @@ pub enum Frame {
     Share,
     /// RFC 7644: the resources of SCIM, and its own errors.
     Scim,
-    /// JSON by the session of a browser, or a page, whatever comes of the request.
+    /// JSON by the session of a browser, or the page of the board with the same status.
     Approval,
+    /// The files of the board, which the shell has: the same for everybody.
+    Board,
 }
 
 /// Which credentials in the head of a request count; any other is as if it had not been sent.
@@ -45,6 +47,8 @@ pub enum Takes {
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The media type of JSON.
 pub(in crate::op) const JSON: &str = "application/json";
+/// The media type of a page.
+pub(in crate::op) const HTML: &str = "text/html";
 /// The media type of SCIM.
 const SCIM: &str = "application/scim+json";
 
@@ -52,7 +56,9 @@ impl Frame {
     /// Returns which credentials of the head count.
     pub fn takes(self) -> Takes {
         match self {
-            Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback => Takes::Nothing,
+            Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback | Self::Board => {
+                Takes::Nothing
+            }
             Self::Share => Takes::Authorization,
             Self::Session | Self::Approval => Takes::All,
             Self::Scim => Takes::Authorization,
@@ -67,7 +73,8 @@ impl Frame {
             | Self::OidcLogin
             | Self::OidcCallback
             | Self::Share
-            | Self::Approval => &[JSON],
+            | Self::Approval
+            | Self::Board => &[JSON],
             Self::AppToken => &[FORM, JSON],
             Self::Scim => &[SCIM, JSON],
         }
@@ -84,15 +91,19 @@ impl Frame {
             | Self::Share
             | Self::Approval => JSON,
             Self::Scim => SCIM,
+            Self::Board => HTML,
         }
     }
 
     /// Returns the surface that audit rows name.
     pub fn surface(self) -> Surface {
         match self {
-            Self::SignIn | Self::Session | Self::OidcLogin | Self::OidcCallback | Self::Approval => {
-                Surface::Session
-            }
+            Self::SignIn
+            | Self::Session
+            | Self::OidcLogin
+            | Self::OidcCallback
+            | Self::Approval
+            | Self::Board => Surface::Session,
             Self::AppToken => Surface::Rest,
             Self::Share => Surface::Share,
             Self::Scim => Surface::Scim,

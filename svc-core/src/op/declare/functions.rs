@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
@@ -31,6 +31,18 @@ where
 {
     Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
         Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
+    })
+}
+
+/// Declares a row that the shell which frames it answers by itself, once the request is admitted.
+///
+/// Nothing is read for it: what it returns is the same for everybody.
+pub fn answered_by_shell<I>(name: &'static str) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, ()>((name, None), Effect::Read, |_, _, _| {
+        Err(Error::internal("a row was run that has nothing to run"))
     })
 }
 

@@ -437,9 +437,11 @@ fn check(operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// Returns the variables of a path template: the names in braces.
-pub(crate) fn path_variables(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+/// Returns the variables of a path template: the names in braces, of which the last may be the whole rest of
+/// the path, `{*name}`.
+pub fn path_variables(path: &str) -> impl Iterator<Item = &str> {
+    let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    braced.map(|name| name.trim_start_matches('*'))
 }
 
 #[cfg(test)]

@@ -36,14 +36,14 @@ pub struct MailSettings {
     /// How long after somebody was told of something it is mailed.
     pub delay: Duration,
     /// The address under which browsers reach the service.
-    pub public_origin: String,
+    pub public_url: String,
 }
 
 impl MailSettings {
     /// Returns those of a configuration.
     pub(crate) fn configured(config: &Config) -> Option<Self> {
-        let (mail, origin) = (config.mail.as_ref()?, config.public_origin.as_ref()?);
-        Some(Self { delay: mail.delay, public_origin: origin.clone() })
+        let (mail, url) = (config.mail.as_ref()?, config.public_url.as_ref()?);
+        Some(Self { delay: mail.delay, public_url: url.to_string() })
     }
 }
 
@@ -83,7 +83,7 @@ pub struct Settings {
     /// The time between rounds of pruning; none leaves it to other processes.
     pub retention_tick: Option<Duration>,
     /// The address under which browsers reach the service, if the operator has set it.
-    pub public_origin: Option<String>,
+    pub public_url: Option<String>,
     /// How members are mailed; none if they are not.
     pub mail: Option<MailSettings>,
     /// Most events that are sent to a subscriber beyond what it has said that it wants.
@@ -113,7 +113,7 @@ impl Default for Settings {
             spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
-            public_origin: None,
+            public_url: None,
             mail: None,
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),

@@ -12,7 +12,7 @@ use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::call::credential::SESSION_COOKIE;
 use crate::op::declare::effect::Effect;
-use crate::op::declare::frame::{Frame, JSON, Takes};
+use crate::op::declare::frame::{Frame, HTML, JSON, Takes};
 use crate::op::declare::http::{Method, Success};
 use crate::op::declare::job::TimedOut;
 use crate::op::declare::operation::Operation;
@@ -28,7 +28,8 @@ pub fn document(table: &Table) -> Value {
     for operation in table.rows() {
         let output = output(operation, &mut components);
         for path in operation.http().paths() {
-            let item = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
+            // A variable that is the rest of the path is like any other here.
+            let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
                     operation.http().method.name().to_lowercase(),
@@ -67,7 +68,8 @@ pub fn document(table: &Table) -> Value {
 
 /// Returns a reference to the schema of an operation's output, if its success has a body.
 fn output(operation: &Operation, components: &mut Components) -> Value {
-    if matches!(operation.http().success, Success::SeeOther | Success::NoContent) {
+    let is_file = operation.http().frame == Some(Frame::Board);
+    if is_file || matches!(operation.http().success, Success::SeeOther | Success::NoContent) {
         return Value::Null;
     }
     let output = components.add(operation.docs().output);
@@ -140,10 +142,14 @@ fn success(operation: &Operation, output: &Value) -> Value {
     if operation.http().success == Success::NoContent {
         return json!({"description": "Success.", "headers": success_headers()});
     }
+    if operation.http().frame == Some(Frame::Board) {
+        let file = json!({"schema": {"type": "string"}});
+        return json!({"description": "The page, or a file of it.", "content": {HTML: file, "*/*": file}});
+    }
     let schema = if operation.is_detailed() { or_lean(output) } else { output.clone() };
     let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": schema}});
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
-        media.insert("text/html".to_owned(), json!({"schema": {"type": "string"}}));
+        media.insert(HTML.to_owned(), json!({"schema": {"type": "string"}}));
     }
     json!({"description": "Success.", "headers": success_headers(), "content": content})
 }

@@ -61,6 +61,11 @@ const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRou
 }
 
 impl Fixed {
+    /// Returns what its caller needs.
+    pub fn needs(self) -> Needs {
+        self.access().1
+    }
+
     /// Returns what contracts call the credential, and what its caller needs.
     fn access(self) -> (&'static str, Needs) {
         let follows = || Needs::one_of(&[Capability::EventSubscribe]);

@@ -90,7 +90,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
         return nothing(cx, member);
     }
     let receiver =
-        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin: &mail.public_origin };
+        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin: &mail.public_url };
     let is_due = |due: Option<Time>| due.is_some_and(|due| due <= cx.now());
     let letters = if is_due(stored.code_due) || is_due(stored.former_due) {
         take_notices(cx, &receiver, stored)?

@@ -1,0 +1,117 @@
+//! The address under which browsers reach the service, as the operator has set it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// That address: an origin, and the path that a proxy in front strips, if it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicUrl {
+    origin: String,
+    path: String,
+}
+
+impl PublicUrl {
+    /// Reads an address such as `https://svc.example.com/team`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());
+        let in_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        let in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-');
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let is_segment =
+            |segment: &str| !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(in_path);
+        let is_valid = matches!(&*scheme, "http" | "https")
+            && !host.is_empty()
+            && host.chars().all(in_host)
+            && (path.is_empty() || path.split('/').all(is_segment));
+        let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+        is_valid.then(|| Self { origin: format!("{scheme}://{host}"), path })
+    }
+
+    /// Returns its origin, in lower case.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Returns its host, with the port if it names one, in lower case.
+    pub fn host(&self) -> &str {
+        self.origin.split_once("://").map_or("", |(_, host)| host)
+    }
+
+    /// Returns its path without a slash at the end: empty, or what begins with one.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// Returns the address of the board, at which a browser offers to sign in with `token`.
+///
+/// The part behind `#` stays in the browser. Without a public address the board is opened on this machine.
+pub fn board_link(public: Option<&PublicUrl>, listens: SocketAddr, token: &str) -> String {
+    let service = public.map_or_else(|| format!("http://{}", reachable(listens)), PublicUrl::to_string);
+    format!("{service}/ui/#{token}")
+}
+
+/// Returns an address that a client on this machine can connect to.
+pub fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+impl fmt::Display for PublicUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_the_board_is_one_that_a_browser_can_open() {
+        let public = PublicUrl::parse("https://svc.example/team/");
+        for (public, listens, wanted) in [
+            (public.as_ref(), "127.0.0.1:80", "https://svc.example/team/ui/#svc_1"),
+            (None, "127.0.0.1:8080", "http://127.0.0.1:8080/ui/#svc_1"),
+            (None, "0.0.0.0:80", "http://127.0.0.1:80/ui/#svc_1"),
+            (None, "[::]:80", "http://[::1]:80/ui/#svc_1"),
+        ] {
+            assert_eq!(board_link(public, listens.parse().unwrap(), "svc_1"), wanted);
+        }
+    }
+
+    #[test]
+    fn an_address_is_an_origin_and_a_path() {
+        for (text, wanted) in [
+            ("https://Svc.Example:8443", ["https://svc.example:8443", "svc.example:8443", ""]),
+            ("HTTP://localhost/", ["http://localhost", "localhost", ""]),
+            ("https://svc.example/Team/a_b/", ["https://svc.example", "svc.example", "/Team/a_b"]),
+            ("http://[::1]:80/x", ["http://[::1]:80", "[::1]:80", "/x"]),
+        ] {
+            let url = PublicUrl::parse(text).unwrap();
+            assert_eq!([url.origin(), url.host(), url.path()], wanted);
+            assert_eq!(url.to_string(), format!("{}{}", wanted[0], wanted[2]));
+        }
+        for wrong in [
+            "svc.example",
+            "ftp://svc.example",
+            "https://",
+            "https:///x",
+            "https://user@svc.example",
+            "https://svc.example//x",
+            "https://svc.example/x//",
+            "https://svc.example/../x",
+            "https://svc.example/x?y",
+            "https://svc.example/a b",
+        ] {
+            assert_eq!(PublicUrl::parse(wrong), None, "{wrong}");
+        }
+    }
+}

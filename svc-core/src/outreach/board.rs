@@ -1,0 +1,56 @@
+//! The board: the pages for people, which a browser gets without a credential.
+//!
+//! They have nothing of any workspace: a page asks for what it shows by the operations of the API, with the
+//! session of its browser. So they are the same for everybody, and the shell that serves HTTP has them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::Code;
+use crate::op::{Feature, Frame, Operation, answered_by_shell};
+
+pub(crate) fn feature() -> Feature {
+    let rows = vec![
+        answered_by_shell::<FindBoard>("find_board")
+            .title("Go to the board")
+            .get("/")
+            .alias("/ui")
+            .redirects()
+            .refuses(&[Code::UnknownRoute])
+            .example(|_| json!({})),
+        answered_by_shell::<OpenBoard>("open_board")
+            .title("Open the board")
+            .get("/ui/")
+            .example(|_| json!({})),
+        answered_by_shell::<OpenBoardAt>("open_board_at")
+            .title("Open the board at a screen, or read a file of it")
+            .get("/ui/{*path}")
+            .example(|_| json!({"path": "board"})),
+    ];
+    let framed = |row: Operation| row.framed(Frame::Board).open_to_all();
+    Feature::new().operations("board", rows.into_iter().map(framed).collect())
+}
+
+/// Sends a browser to the board.
+///
+/// Fails with 404 `unknown-route` at `/` if no page is asked for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FindBoard {}
+
+/// Returns the page of the board.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OpenBoard {}
+
+/// Returns the page of the board, which shows the screen of this path, or the file that is there.
+///
+/// Paths of screens have no dot and at most five segments; a query is the page's own affair.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the shell reads the path")]
+struct OpenBoardAt {
+    /// The rest of the path.
+    path: String,
+}

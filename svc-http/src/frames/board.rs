@@ -1,0 +1,67 @@
+//! The routes of the board: its page and files, to whoever names this server; the way there from the root.
+//!
+//! Nothing is run for them. A browser that is refused because it calls the server by another name is told so
+//! by a page, since nobody reads the body of a problem.
+
+use futures_util::future::BoxFuture;
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, LOCATION};
+use svc_core::{Code, Error, Result};
+
+use super::{Call, Framing};
+use crate::accept::Accepted;
+use crate::encode::{self, Response};
+use crate::ui;
+
+/// The page and the files of the board.
+pub(super) struct Board;
+
+impl Framing for Board {
+    fn refusal(&self, error: &Error) -> Response {
+        let mut response = encode::problem(error);
+        ui::protect(response.headers_mut());
+        response
+    }
+
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(answer(call))
+    }
+}
+
+async fn answer(mut call: Call<'_>) -> Result<Response> {
+    let takes_page = Accepted::of(call.headers()?).names("text", "html");
+    let head = match call.head().await {
+        Ok(head) => head,
+        Err(refusal) if takes_page => return Ok(ui::words(&refusal)),
+        Err(refusal) => return Err(refusal),
+    };
+    let admission = call.admit(head).await?;
+    let response = if call.redirects() { go(&call, takes_page) } else { serve(&call) };
+    match response {
+        Ok(response) => {
+            call.discard().await;
+            Ok(response)
+        }
+        Err(refusal) => {
+            let refusal = call.refuse(admission, refusal).await;
+            call.discard().await;
+            Err(refusal)
+        }
+    }
+}
+
+fn serve(call: &Call<'_>) -> Result<Response> {
+    call.state.board.response(call.uri()?.path(), call.headers()?)
+}
+
+/// Returns the redirect to the board; at the root only for who wants a page.
+fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
+    if call.uri()?.path() == "/" && !takes_page {
+        return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
+    }
+    let mut response = encode::empty(StatusCode::SEE_OTHER);
+    let location = call.state.location(call.uri()?.path(), "/ui/");
+    response.headers_mut().insert(LOCATION, HeaderValue::from_str(&location).map_err(Error::internal)?);
+    ui::protect(response.headers_mut());
+    Ok(response)
+}

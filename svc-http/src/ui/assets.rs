@@ -1,0 +1,236 @@
+//! The files of the board: what of them is sent, under one digest, and packed once somebody takes that.
+//!
+//! They are compiled in; a debug build reads them from the sources, so that a change shows at a reload.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rust_embed::RustEmbed;
+use svc_core::hash::sha256;
+use svc_core::{Error, Result};
+
+use super::shell::{self, DEPTH_MAX};
+
+/// The module that is made of the operation table.
+const OPERATIONS: &str = "operations.js";
+/// The page.
+const PAGE: &str = "index.html";
+/// The service worker, which has its own address because its folder is what it serves.
+pub(super) const WORKER: &str = "push.js";
+/// The manifest of the board as an application, which a browser remembers by its address.
+pub(super) const MANIFEST: &str = "manifest.webmanifest";
+
+/// Hexadecimal digits of the digest and of tags.
+const DIGITS: usize = 12;
+
+#[derive(RustEmbed)]
+#[folder = "ui/"]
+#[exclude = ".*"]
+#[exclude = "*/.*"]
+#[exclude = "strings/test.js"]
+struct Embedded;
+
+/// One file.
+pub(super) struct Asset {
+    media: &'static str,
+    tag: String,
+    plain: Bytes,
+    /// None in it if that is not smaller.
+    gzip: OnceLock<Option<Bytes>>,
+}
+
+impl Asset {
+    fn new(name: &str, plain: Bytes) -> Self {
+        Self { media: media(name), tag: short(&sha256(&plain)), plain, gzip: OnceLock::new() }
+    }
+
+    /// Returns the media type.
+    pub fn media(&self) -> &'static str {
+        self.media
+    }
+
+    /// Returns the entity tag of the file, packed or plain.
+    pub fn tag(&self, packed: bool) -> String {
+        format!("\"{}{}\"", self.tag, if packed { "-gzip" } else { "" })
+    }
+
+    /// Returns the file as it is.
+    pub fn plain(&self) -> &Bytes {
+        &self.plain
+    }
+
+    /// Returns the file packed by gzip, if that is smaller.
+    pub fn gzip(&self) -> Option<&Bytes> {
+        self.gzip.get_or_init(|| packed(&self.plain)).as_ref()
+    }
+}
+
+fn packed(plain: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    // Nothing fails that writes into memory.
+    encoder.write_all(plain).ok()?;
+    let packed = encoder.finish().ok()?;
+    (packed.len() < plain.len()).then(|| packed.into())
+}
+
+/// All files of one version.
+pub(super) struct Assets {
+    digest: String,
+    files: BTreeMap<String, Asset>,
+    /// The page by its depth.
+    pages: Vec<Asset>,
+}
+
+impl Assets {
+    /// Reads all files, with `operations` as the module of the operations.
+    pub fn read(operations: &str) -> Result<Self> {
+        let mut sources: BTreeMap<String, Bytes> = BTreeMap::new();
+        for name in Embedded::iter() {
+            // In a debug build one may be gone since.
+            let Some(file) = Embedded::get(&name) else { continue };
+            let bytes = match file.data {
+                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+                Cow::Owned(bytes) => bytes.into(),
+            };
+            sources.insert(name.into_owned(), bytes);
+        }
+        sources.insert(OPERATIONS.to_owned(), operations.to_owned().into());
+        Self::of(sources)
+    }
+
+    fn of(mut sources: BTreeMap<String, Bytes>) -> Result<Self> {
+        let digest = digest(&sources);
+        let missing = |name: &str| Error::internal(format!("the board has no {name}, or it is no text"));
+        let mut text = |name: &str| {
+            let bytes = sources.remove(name)?;
+            String::from_utf8(bytes.into()).ok()
+        };
+        let page = text(PAGE).ok_or_else(|| missing(PAGE))?;
+        let manifest = text(MANIFEST).ok_or_else(|| missing(MANIFEST))?;
+        let filled = |template: &str, depth| Bytes::from(shell::filled(template, depth, &digest));
+        let pages = (0..=DEPTH_MAX).map(|depth| Asset::new(PAGE, filled(&page, depth))).collect();
+        sources.insert(MANIFEST.to_owned(), filled(&manifest, 0));
+        let asset = |(name, bytes): (String, Bytes)| {
+            let asset = Asset::new(&name, bytes);
+            (name, asset)
+        };
+        Ok(Self { pages, files: sources.into_iter().map(asset).collect(), digest })
+    }
+
+    /// Returns the digest of all files.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the page of a screen that is this many folders below the board's.
+    pub fn page(&self, depth: usize) -> Option<&Asset> {
+        self.pages.get(depth)
+    }
+
+    /// Returns a file that has an address of its own.
+    pub fn own(&self, name: &str) -> Option<&Asset> {
+        self.files.get(name)
+    }
+
+    /// Returns a file whose address has the digest.
+    pub fn file(&self, name: &str) -> Option<&Asset> {
+        self.files.get(name).filter(|_| ![WORKER, MANIFEST].contains(&name))
+    }
+}
+
+/// Returns the digest of names and bytes.
+fn digest(sources: &BTreeMap<String, Bytes>) -> String {
+    let mut all = Vec::new();
+    for (name, bytes) in sources {
+        all.extend_from_slice(&sha256(name.as_bytes()));
+        all.extend_from_slice(&sha256(bytes));
+    }
+    short(&sha256(&all))
+}
+
+fn short(hash: &[u8]) -> String {
+    let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.take(DIGITS).filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+fn media(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, kind)| kind) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "webmanifest" => "application/manifest+json",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    fn sources(files: &[(&str, &str)]) -> BTreeMap<String, Bytes> {
+        let page = "<link href=\"{up}f/{digest}/a.css\">";
+        let known = [(PAGE, page), (MANIFEST, "{\"src\": \"f/{digest}/icon.svg\"}")];
+        let all = known.iter().chain(files);
+        all.map(|(name, text)| ((*name).to_owned(), Bytes::from((*text).to_owned()))).collect()
+    }
+
+    #[test]
+    fn the_digest_is_that_of_every_name_and_byte() {
+        let of = |files: &[(&str, &str)]| Assets::of(sources(files)).unwrap().digest().to_owned();
+        let first = of(&[("a.js", "1"), ("b.js", "2")]);
+        assert!(first.len() == DIGITS && first.chars().all(|c| c.is_ascii_hexdigit()), "{first}");
+        assert_eq!(first, of(&[("b.js", "2"), ("a.js", "1")]));
+        for other in [
+            &[("a.js", "2"), ("b.js", "1")][..],
+            &[("a.js", "1"), ("c.js", "2")],
+            &[("a.js", "1b.js2")],
+            &[("a.js", "1")],
+        ] {
+            assert_ne!(first, of(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn pages_and_the_manifest_have_the_digest_in_their_addresses() {
+        let assets = Assets::of(sources(&[])).unwrap();
+        let at = |depth: usize| String::from_utf8(assets.page(depth).unwrap().plain().to_vec()).unwrap();
+        assert_eq!(at(0), format!("<link href=\"f/{}/a.css\">", assets.digest()));
+        assert_eq!(at(2), format!("<link href=\"../../f/{}/a.css\">", assets.digest()));
+        assert!(assets.page(DEPTH_MAX + 1).is_none());
+        let manifest = String::from_utf8(assets.own(MANIFEST).unwrap().plain().to_vec()).unwrap();
+        assert_eq!(manifest, format!("{{\"src\": \"f/{}/icon.svg\"}}", assets.digest()));
+        assert!(assets.file(MANIFEST).is_none() && assets.file(PAGE).is_none());
+    }
+
+    #[test]
+    fn a_file_is_packed_if_that_is_smaller() {
+        let long = "word ".repeat(100);
+        let assets = Assets::of(sources(&[("long.js", &long), ("short.js", "x")])).unwrap();
+        let (long, short) = (assets.file("long.js").unwrap(), assets.file("short.js").unwrap());
+        assert!(long.gzip().unwrap().len() < 100 && short.gzip().is_none());
+        let mut read = String::new();
+        GzDecoder::new(&long.gzip().unwrap()[..]).read_to_string(&mut read).unwrap();
+        assert_eq!(read.as_bytes(), &long.plain()[..]);
+        assert_ne!(long.tag(true), long.tag(false));
+    }
+
+    #[test]
+    fn without_its_page_there_is_no_board() {
+        for name in [PAGE, MANIFEST] {
+            let mut sources = sources(&[]);
+            sources.remove(name);
+            assert!(Assets::of(sources).is_err(), "{name}");
+        }
+    }
+}

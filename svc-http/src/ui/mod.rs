@@ -1,0 +1,252 @@
+//! The board: the pages for people, as static files that a browser gets without a credential.
+//!
+//! Below its folder an address is that of a file, by the digest of all files, or of a screen, which gets the
+//! page; the page's script knows the screens. Every address in the files is relative, so that the board works
+//! under any prefix that a proxy strips. Nothing here depends on who asks.
+
+mod operations;
+mod shell;
+mod assets;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use hyper::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, StatusCode};
+use svc_core::op::Table;
+use svc_core::{Error, Result};
+
+use crate::encode::{self, Response};
+use assets::{Asset, Assets, MANIFEST, WORKER};
+use shell::DEPTH_MAX;
+
+/// The folder of the board.
+const FOLDER: &str = "/ui/";
+/// The folder of the files that have the digest in their address, below that of the board.
+const FILES: &str = "f/";
+
+/// What a page of the board may do.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
+     connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types board",
+);
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// What is at an address of the board.
+#[derive(Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// The page for a screen that is this many folders below the board's.
+    Screen { depth: usize },
+    /// A file with an address of its own, which stays.
+    Own { name: &'a str },
+    /// A file of one set of files.
+    File { digest: &'a str, name: &'a str },
+}
+
+impl<'a> Place<'a> {
+    /// Reads a path as it was sent.
+    fn of(path: &'a str) -> Option<Self> {
+        let rest = path.strip_prefix(FOLDER)?;
+        if let Some((digest, name)) = rest.strip_prefix(FILES).and_then(|rest| rest.split_once('/')) {
+            return Some(Self::File { digest, name });
+        }
+        if [WORKER, MANIFEST].contains(&rest) {
+            return Some(Self::Own { name: rest });
+        }
+        // A browser resolves what is relative by the segments as they stand in the address.
+        let depth = rest.matches('/').count();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '~' | '-');
+        let is_screen = rest.chars().all(is_plain) && !rest.starts_with('/') && !rest.contains("//");
+        (is_screen && depth <= DEPTH_MAX).then_some(Self::Screen { depth })
+    }
+}
+
+/// The files of the board.
+pub(crate) struct Board {
+    operations: String,
+    current: Mutex<Arc<Assets>>,
+}
+
+impl Board {
+    /// Reads the files, for the operations of a table.
+    pub fn new(table: &Table) -> Result<Self> {
+        let operations = operations::module(table);
+        let current = Mutex::new(Arc::new(Assets::read(&operations)?));
+        Ok(Self { operations, current })
+    }
+
+    /// Returns the response of a path, to a request with these headers.
+    pub fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
+        let missing = || Error::not_found("page or file");
+        let place = Place::of(path).ok_or_else(missing)?;
+        let assets = self.assets(&place)?;
+        let (asset, cached) = match place {
+            Place::Screen { depth } => (assets.page(depth), ASK_AGAIN),
+            Place::Own { name } => (assets.own(name), ASK_AGAIN),
+            Place::File { digest, name } if digest == assets.digest() => (assets.file(name), FOR_A_YEAR),
+            // The file of another version of the service might be another one.
+            Place::File { .. } => (None, ASK_AGAIN),
+        };
+        Ok(response(asset.ok_or_else(missing)?, cached, asked))
+    }
+
+    /// Puts the page into the response of a path that may be a screen's: its status stays, and that it is not
+    /// stored.
+    pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
+        if let Some(place @ Place::Screen { depth }) = Place::of(path) {
+            let assets = self.assets(&place)?;
+            let page = assets.page(depth).ok_or_else(|| Error::internal("the board has no page"))?;
+            *response.body_mut() = page.plain().clone().into();
+            response.headers_mut().insert(CONTENT_TYPE, HTML);
+        }
+        protect(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Returns the files; in a debug build as they are on disk whenever a page is opened.
+    fn assets(&self, place: &Place<'_>) -> Result<Arc<Assets>> {
+        let opens_page = matches!(place, Place::Screen { .. });
+        let read = (cfg!(debug_assertions) && opens_page).then(|| Assets::read(&self.operations));
+        let read = read.transpose()?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = read.filter(|read| read.digest() != current.digest()) {
+            *current = Arc::new(read);
+        }
+        Ok(Arc::clone(&current))
+    }
+}
+
+/// Returns the response with a file, or without it if whoever asks has it.
+fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
+    let packed = asset.gzip().filter(|_| accepts_gzip(asked));
+    let tag = asset.tag(packed.is_some());
+    let mut response = encode::empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, cached);
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    protect(headers);
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    if has(asked, &tag) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media()));
+    if packed.is_some() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    *response.body_mut() = packed.unwrap_or(asset.plain()).clone().into();
+    response
+}
+
+/// Adds the headers that keep the pages of the board apart from all others.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, SAME_ORIGIN);
+    headers.insert(HeaderName::from_static("cross-origin-opener-policy"), SAME_ORIGIN);
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), SAME_ORIGIN);
+}
+
+/// Returns the response with a page that says in words what is wrong, and has no script.
+pub(crate) fn words(error: &Error) -> Response {
+    let mut response = encode::problem(error);
+    *response.body_mut() = Bytes::from(shell::words(error)).into();
+    response.headers_mut().insert(CONTENT_TYPE, HTML);
+    protect(response.headers_mut());
+    response
+}
+
+/// Returns whether a client takes a response that is packed by gzip.
+fn accepts_gzip(asked: &HeaderMap) -> bool {
+    let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
+        name.trim().eq_ignore_ascii_case("gzip").then_some(weight.unwrap_or(1.0))
+    });
+    codings.next().is_some_and(|weight: f32| weight > 0.0)
+}
+
+/// Returns whether a client says that it has what this tag is of.
+fn has(asked: &HeaderMap, tag: &str) -> bool {
+    let values = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_screen_or_a_file() {
+        let screen = |depth| Some(Place::Screen { depth });
+        for (path, wanted) in [
+            ("/ui/", screen(0)),
+            ("/ui/board", screen(0)),
+            ("/ui/t/0190-a_b", screen(1)),
+            ("/ui/t/", screen(1)),
+            ("/ui/a/b/c/d/e", screen(4)),
+            ("/ui/a/b/c/d/e/f", None),
+            ("/ui/f", screen(0)),
+            ("/ui/app.js", None),
+            ("/ui/.git/config", None),
+            ("/ui/t/..", None),
+            ("/ui/t/%2e%2e", None),
+            ("/ui//t", None),
+            ("/ui/t//x", None),
+            ("/ui", None),
+            ("/ui/push.js", Some(Place::Own { name: "push.js" })),
+            ("/ui/manifest.webmanifest", Some(Place::Own { name: "manifest.webmanifest" })),
+            ("/ui/f/0123/css/base.css", Some(Place::File { digest: "0123", name: "css/base.css" })),
+            ("/ui/f/0123/../x", Some(Place::File { digest: "0123", name: "../x" })),
+        ] {
+            assert_eq!(Place::of(path), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_sent_to_who_takes_it() {
+        for (sent, wanted) in [
+            (&["gzip, deflate, br"][..], true),
+            (&["br", "GZIP;q=0.5"], true),
+            (&["gzip; q=1"], true),
+            (&["gzip;q=0"], false),
+            (&["br, *"], false),
+            (&[""], false),
+            (&[], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in sent {
+                headers.append(ACCEPT_ENCODING, value.parse().unwrap());
+            }
+            assert_eq!(accepts_gzip(&headers), wanted, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_tag_is_compared_as_caches_send_it() {
+        for (sent, wanted) in [
+            ("\"a\"", true),
+            ("W/\"a\"", true),
+            ("\"b\", \"a\"", true),
+            ("*", true),
+            ("\"b\"", false),
+            ("a", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(IF_NONE_MATCH, sent.parse().unwrap());
+            assert_eq!(has(&headers, "\"a\""), wanted, "{sent}");
+        }
+        assert!(!has(&HeaderMap::new(), "\"a\""));
+    }
+}

@@ -1,0 +1,64 @@
+//! The page of the board, whose addresses depend on how deep its own is; and a page of words alone.
+//!
+//! The template marks what is filled in: `{up}` leads to the folder of the board, `{digest}` is that of the
+//! files. Nothing else is, so no word of anybody is ever in the page.
+
+use svc_core::Error;
+
+use crate::html::escaped;
+
+/// How many folders below the board's a screen may be.
+pub(super) const DEPTH_MAX: usize = 4;
+
+/// Returns a template for a screen that is this many folders below the board's.
+pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
+    template.replace("{up}", &"../".repeat(depth)).replace("{digest}", digest)
+}
+
+/// Returns a page that says what is wrong, and what to do.
+pub(super) fn words(error: &Error) -> String {
+    let (title, detail) = (escaped(error.code().title()), escaped(error.detail()));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
+         <p>{detail}</p>\n</main>\n</body>\n</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_core::Code;
+
+    use super::*;
+
+    const TEMPLATE: &str = include_str!("../../ui/index.html");
+
+    /// An address without the mark leads nowhere from all screens but those of one depth.
+    #[test]
+    fn every_address_in_the_page_is_marked() {
+        let addresses = || ["href=\"", "src=\""].into_iter().flat_map(|name| TEMPLATE.split(name).skip(1));
+        assert!(addresses().all(|rest| rest.starts_with("{up}")), "{TEMPLATE}");
+        assert_eq!((addresses().count(), TEMPLATE.matches("{up}").count()), (4, 4));
+        assert_eq!(TEMPLATE.matches("{up}f/{digest}/").count(), 3, "all but the manifest's");
+        let filled = filled(TEMPLATE, 1, "0123456789ab");
+        assert!(!filled.contains(['{', '}']), "{filled}");
+    }
+
+    /// The policy of the page would not let any of it run.
+    #[test]
+    fn the_page_has_nothing_inline() {
+        for inline in ["<style", "style=", " on", "javascript:"] {
+            assert!(!TEMPLATE.replace(" one", "").contains(inline), "{inline}");
+        }
+        assert_eq!(
+            TEMPLATE.matches("<script").count(),
+            TEMPLATE.matches("<script type=\"module\" src=").count()
+        );
+    }
+
+    #[test]
+    fn words_are_no_markup() {
+        let page = words(&Error::new(Code::Forbidden, "<b>&</b>"));
+        assert!(page.contains("&lt;b&gt;&amp;&lt;/b&gt;") && !page.contains("<b>"), "{page}");
+    }
+}
