@@ -1,8 +1,9 @@
 //! The routes by which a browser goes to the identity provider and comes back: cookies and redirects.
 //!
-//! The cookie of a sign-in has the browser's secret. It is `HttpOnly`, sent to these routes alone, and ends
-//! with the sign-in; it is `SameSite=Lax`, because it must come back with a browser that the provider sends
-//! here. Without a provider, or a key to sign the cookies of sessions, the routes do not exist.
+//! The cookie of a sign-in has the browser's secret. It is `HttpOnly` and ends with the sign-in. It names no
+//! path, so it is sent to the routes of this folder alone, whatever a proxy strips from their paths. It is
+//! `SameSite=Lax`, because it must come back with a browser that the provider sends here. Without a provider,
+//! or a key to sign the cookies of sessions, the routes do not exist.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{COOKIE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
@@ -60,7 +61,7 @@ fn provider(state: &ServerState) -> Result<&Provider> {
 }
 
 async fn begin(mut call: Call<'_>) -> Result<Response> {
-    let (state, head) = (call.state, call.head().await?);
+    let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
     let received = call.read(&admission).await;
     let read = received.and_then(|received| received.json());
@@ -73,7 +74,10 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
     let way = state.unless_closing(provider.way(&login, state.service.now())).await??;
     let answer = |reply: &Reply| {
         let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
-        let mut response = redirect(&way.address(begun)?)?;
+        let address = way.address(begun)?;
+        // The mock is at a path of this server.
+        let is_own = address.starts_with('/');
+        let mut response = redirect(&if is_own { state.location(&path, &address) } else { address })?;
         let cookie = cookie(state, begun.browser.expose_secret(), begun.lasts.as_secs())?;
         response.headers_mut().append(SET_COOKIE, cookie);
         Ok(response)
@@ -83,7 +87,7 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
 }
 
 async fn finish(mut call: Call<'_>) -> Result<Response> {
-    let (state, head) = (call.state, call.head().await?);
+    let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
     let received = call.read(&admission).await;
     let read = received.and_then(|received| {
@@ -102,7 +106,7 @@ async fn finish(mut call: Call<'_>) -> Result<Response> {
     let identified = provider(state)?.identify(&callback, &taken.secrets, state.service.now());
     let claims = state.unless_closing(identified).await??;
     let session = state.service.sign_in(taken.workspace_id, claims).await?;
-    let mut response = redirect(&taken.return_to)?;
+    let mut response = redirect(&state.location(&path, &taken.return_to))?;
     response.headers_mut().append(SET_COOKIE, session_cookie(state, &session)?);
     response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);
     Ok(response)
@@ -130,9 +134,7 @@ fn redirect(address: &str) -> Result<Response> {
 
 fn cookie(state: &ServerState, value: &str, max_age_secs: u64) -> Result<HeaderValue> {
     let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
-    let cookie = format!(
-        "{COOKIE_NAME}={value}; Path=/auth/oidc; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}"
-    );
+    let cookie = format!("{COOKIE_NAME}={value}; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}");
     let mut cookie = HeaderValue::from_str(&cookie).map_err(Error::internal)?;
     cookie.set_sensitive(true);
     Ok(cookie)

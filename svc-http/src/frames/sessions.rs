@@ -6,6 +6,7 @@
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, SET_COOKIE};
 use secrecy::SecretString;
+use serde_json::json;
 use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
 use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
 use svc_core::{Code, Error, Result};
@@ -79,9 +80,13 @@ pub(super) struct Session;
 
 impl Session {
     async fn respond_to(&self, call: Call<'_>) -> Result<Response> {
-        let (state, signs_out) = (call.state, call.signs_out()?);
+        let (state, signs_out, reads) = (call.state, call.signs_out()?, call.changes_nothing());
         let responded = in_usual_steps(self, call).await;
         match responded {
+            Err(refusal) if reads && refusal.code() == Code::Unauthenticated => {
+                let ways = json!({"token": true, "oidc": state.oidc.is_some()});
+                Err(refusal.with("sign_in", ways))
+            }
             Err(refusal) if signs_out && refusal.code() == Code::Unauthenticated => {
                 let mut response = self.refusal(&refusal);
                 response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);

@@ -160,6 +160,21 @@ fn a_bearer_token_is_no_session() {
 }
 
 #[test]
+fn who_has_no_session_is_told_how_to_sign_in() {
+    on_both_engines(|world| {
+        let ask = |headers: &[(&str, &str)]| {
+            let answer = world.rest().send(None, "GET", "/auth/session", headers, None);
+            answer.refused(401, "unauthenticated")["sign_in"].clone()
+        };
+        for headers in [&[][..], &[("cookie", "svc_session=v1.x")], &[("sec-fetch-site", "cross-site")]] {
+            assert_eq!(ask(headers), json!({"token": true, "oidc": false}), "{headers:?}");
+        }
+        let out = post(world, "/auth/logout", &[], &json!({})).refused(401, "unauthenticated");
+        assert!(out.get("sign_in").is_none(), "{out:#}");
+    });
+}
+
+#[test]
 fn mcp_takes_no_cookie() {
     on_both_engines(|world| {
         let browser = Browser::sign_in(world, &world.people.agent);

@@ -26,8 +26,8 @@ use crate::text::Text;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcLogin {
-    /// The workspace to sign in to.
-    workspace_id: WorkspaceId,
+    /// The workspace to sign in to. It is required where there are several.
+    workspace_id: Option<WorkspaceId>,
     /// Where in the service the browser goes once it is signed in: a path under `/ui/`. Default: `/ui/`.
     return_to: Option<ReturnTo>,
     /// Who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
@@ -107,7 +107,7 @@ const FORGET: &str = "
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
 pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
-    the_workspace(cx, Some(input.workspace_id))
+    the_workspace(cx, input.workspace_id)
 }
 
 pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, workspace: WorkspaceId) -> Result<BegunLogin> {

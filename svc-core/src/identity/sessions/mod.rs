@@ -76,7 +76,8 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the session that your browser is signed in with, and whom it acts as.
 ///
-/// A bearer token is no session: with one, even beside the cookie of a session, the answer is 401.
+/// A bearer token is no session: with one, even beside the cookie of a session, the answer is 401. Its
+/// problem says by `sign_in` which ways to sign in there are: `token`, and `oidc` if that is enabled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSession {}

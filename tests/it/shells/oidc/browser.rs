@@ -11,6 +11,7 @@ use svc_tests::{Setup, in_parallel, on_both_engines};
 
 use super::{
     BACK, Begun, LOGIN, ask, begin, come, cookie_of, count, get, left, location, mock, on_both, open_to_all,
+    session,
 };
 
 #[test]
@@ -23,9 +24,10 @@ fn the_cookies_are_as_a_browser_needs_them() {
                 let answer =
                     get(world, &format!("{LOGIN}?workspace_id={}&sub=1", world.id("workspace")), None);
                 let cookie = answer.headers[SET_COOKIE].to_str().unwrap();
-                for part in ["; Path=/auth/oidc;", "; HttpOnly", "; SameSite=Lax", "; Max-Age=600;"] {
+                for part in ["; HttpOnly", "; SameSite=Lax", "; Max-Age=600;"] {
                     assert!(cookie.contains(part), "{part}: {cookie}");
                 }
+                assert!(!cookie.contains("Path="), "it is of the folder, as the browser sees that");
                 assert_eq!(cookie.contains("; Secure"), secure);
                 assert_eq!(
                     (&answer.headers["cache-control"], &answer.headers["referrer-policy"]),
@@ -162,6 +164,23 @@ fn a_browser_is_sent_nowhere_but_to_the_board() {
             .refused(404, "not-found");
         get(world, &format!("{LOGIN}?workspace_id={}", world.id("workspace")), None)
             .refused(400, "malformed-request");
+    });
+}
+
+#[test]
+fn a_browser_that_names_no_workspace_signs_in_to_the_only_one() {
+    on_both(open_to_all, |world| {
+        let login = || get(world, &format!("{LOGIN}?sub=1"), None);
+        login().refused(400, "malformed-request");
+        assert_eq!(count(world, "oidc_logins"), 0);
+        let first = world.database.id(world.id("workspace"));
+        world.database.execute(&format!("update workspaces set state = 'hidden' where id <> {first}"));
+        let begun = login();
+        let cookie = cookie_of(&begun, "svc_oidc").unwrap();
+        let back = get(world, &location(&begun), Some(&cookie));
+        assert_eq!(session(world, &back)["workspace_id"], json!(world.id("workspace")));
+        let ways = get(world, "/auth/session", None).refused(401, "unauthenticated");
+        assert_eq!(ways["sign_in"], json!({"token": true, "oidc": true}));
     });
 }
 

@@ -46,9 +46,11 @@ fn cookie_of(answer: &Answer, name: &str) -> Option<String> {
     pairs.filter(|pair| pair.starts_with(&format!("{name}="))).map(str::to_owned).next()
 }
 
+/// Where a browser goes from one of the routes, as far as it is on this server.
 fn location(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{:#}", answer.body);
-    answer.headers[LOCATION].to_str().unwrap().to_owned()
+    let location = answer.headers[LOCATION].to_str().unwrap();
+    location.strip_prefix("../../").map_or_else(|| location.to_owned(), |path| format!("/{path}"))
 }
 
 fn get(world: &World, target: &str, cookie: Option<&str>) -> Answer {
