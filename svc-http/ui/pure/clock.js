@@ -11,7 +11,7 @@ const SECOND = 1000;
 
 /** @returns {Clock} */
 export function newClock() {
-    return { samples: [] };
+  return { samples: [] };
 }
 
 /**
@@ -20,15 +20,15 @@ export function newClock() {
  * @returns {Clock}
  */
 export function sample(clock, { sent, received, date }) {
-    const said = date === null ? NaN : Date.parse(date);
-    const trip = received - sent;
-    if (Number.isNaN(said) || trip < 0) return clock;
-    // The header leaves out the part of the second: in the middle it is half of one.
-    const offset = said + SECOND / 2 - (sent + received) / 2;
-    const now = { trip, offset, slack: trip / 2 + SECOND / 2 };
-    // One of the clocks was set: what was measured before is of another time.
-    const agreeing = clock.samples.filter((old) => Math.abs(old.offset - offset) <= old.slack + now.slack);
-    return { samples: [...agreeing, now].slice(-SAMPLES_KEPT) };
+  const said = date === null ? NaN : Date.parse(date);
+  const trip = received - sent;
+  if (Number.isNaN(said) || trip < 0) return clock;
+  // The header leaves out the part of the second: in the middle it is half of one.
+  const offset = said + SECOND / 2 - (sent + received) / 2;
+  const now = { trip, offset, slack: trip / 2 + SECOND / 2 };
+  // One of the clocks was set: what was measured before is of another time.
+  const agreeing = clock.samples.filter((old) => Math.abs(old.offset - offset) <= old.slack + now.slack);
+  return { samples: [...agreeing, now].slice(-SAMPLES_KEPT) };
 }
 
 /**
@@ -36,7 +36,7 @@ export function sample(clock, { sent, received, date }) {
  * @returns {boolean} whether the server's clock is known
  */
 export function isKnown(clock) {
-    return clock.samples.length > 0;
+  return clock.samples.length > 0;
 }
 
 /**
@@ -44,9 +44,9 @@ export function isKnown(clock) {
  * @returns {number} how far the server's clock is ahead of ours
  */
 export function offset(clock) {
-    let best = clock.samples[0];
-    for (const other of clock.samples) if (other.trip <= best.trip) best = other;
-    return best ? Math.round(best.offset) : 0;
+  let best = clock.samples[0];
+  for (const other of clock.samples) if (other.trip <= best.trip) best = other;
+  return best ? Math.round(best.offset) : 0;
 }
 
 /**
@@ -55,7 +55,7 @@ export function offset(clock) {
  * @returns {number}
  */
 export function serverNow(clock, local) {
-    return local + offset(clock);
+  return local + offset(clock);
 }
 
 /**
@@ -63,8 +63,8 @@ export function serverNow(clock, local) {
  * @returns {number | null}
  */
 export function ms(time) {
-    const parsed = time ? Date.parse(time) : NaN;
-    return Number.isNaN(parsed) ? null : parsed;
+  const parsed = time ? Date.parse(time) : NaN;
+  return Number.isNaN(parsed) ? null : parsed;
 }
 
 const AMBER_SHARE = 0.2;
@@ -78,9 +78,9 @@ const RED_MS = 30 * SECOND;
  * @returns {{ms: number, state: 'plenty' | 'amber' | 'red' | 'due', share: number | null}}
  */
 export function timeLeft(until, now, whole) {
-    const left = Math.max(0, until - now);
-    const share = whole && whole > 0 ? Math.min(1, left / whole) : null;
-    return { ms: left, state: stateOf(left, share), share };
+  const left = Math.max(0, until - now);
+  const share = whole && whole > 0 ? Math.min(1, left / whole) : null;
+  return { ms: left, state: stateOf(left, share), share };
 }
 
 /**
@@ -88,7 +88,7 @@ export function timeLeft(until, now, whole) {
  * @param {number | null} share
  */
 function stateOf(left, share) {
-    if (left === 0) return 'due';
-    if (left < RED_MS) return 'red';
-    return share !== null && share < AMBER_SHARE ? 'amber' : 'plenty';
+  if (left === 0) return "due";
+  if (left < RED_MS) return "red";
+  return share !== null && share < AMBER_SHARE ? "amber" : "plenty";
 }

@@ -7,7 +7,7 @@
 //
 // What each kind of event does stands in effects/. Nothing here reads anything, and nothing says when to read.
 
-import { effectsOf } from './effects/all.js';
+import { effectsOf } from "./effects/all.js";
 
 /** @typedef {import('./types.js').Entity} Entity */
 /** @typedef {import('./types.js').Fields} Fields */
@@ -38,12 +38,12 @@ const TRIM_AT = EVENTS_KEPT + 500;
  * @returns {World}
  */
 export function newWorld(me) {
-    return { lsn: 0, floor: 0, me, kinds: {}, events: [] };
+  return { lsn: 0, floor: 0, me, kinds: {}, events: [] };
 }
 
 /** @returns {Changes} */
 function noChanges() {
-    return { dirty: new Set(), gone: new Set(), lists: new Set() };
+  return { dirty: new Set(), gone: new Set(), lists: new Set() };
 }
 
 /**
@@ -52,7 +52,7 @@ function noChanges() {
  * @returns {Map<string, Entity>}
  */
 export function all(world, kind) {
-    return (world.kinds[kind] ??= new Map());
+  return (world.kinds[kind] ??= new Map());
 }
 
 /**
@@ -62,7 +62,7 @@ export function all(world, kind) {
  * @returns {Entity | undefined}
  */
 export function entity(world, kind, id) {
-    return world.kinds[kind]?.get(id);
+  return world.kinds[kind]?.get(id);
 }
 
 /**
@@ -72,22 +72,22 @@ export function entity(world, kind, id) {
  * @returns {Changes}
  */
 export function applyEvents(world, events) {
-    const changes = noChanges();
-    for (const event of events) {
-        if (event.lsn <= world.lsn) continue;
-        fold(world, event, changes, null);
-        world.events.push(event);
-        world.lsn = event.lsn;
-    }
-    if (world.events.length > TRIM_AT) trim(world);
-    return changes;
+  const changes = noChanges();
+  for (const event of events) {
+    if (event.lsn <= world.lsn) continue;
+    fold(world, event, changes, null);
+    world.events.push(event);
+    world.lsn = event.lsn;
+  }
+  if (world.events.length > TRIM_AT) trim(world);
+  return changes;
 }
 
 /** @param {World} world */
 function trim(world) {
-    const over = world.events.length - EVENTS_KEPT;
-    world.floor = Math.max(world.floor, world.events[over - 1].lsn);
-    world.events = world.events.slice(over);
+  const over = world.events.length - EVENTS_KEPT;
+  world.floor = Math.max(world.floor, world.events[over - 1].lsn);
+  world.events = world.events.slice(over);
 }
 
 /**
@@ -99,20 +99,20 @@ function trim(world) {
  * @returns {Changes}
  */
 export function applyAnswer(world, kind, fields, lsn) {
-    const changes = noChanges();
-    const known = all(world, kind);
-    const put = new Set();
-    for (const one of Array.isArray(fields) ? fields : [fields]) {
-        const id = idOf(kind, one);
-        const before = known.get(id);
-        if (before && lsn < before.of) continue;
-        // What happened between the answer and the first event that is kept is unknown.
-        known.set(id, { ...one, id, of: lsn, stale: lsn < world.floor });
-        put.add(`${kind}/${id}`);
-    }
-    if (put.size) foldAgain(world, lsn, put, changes);
-    for (const key of put) changes.dirty.add(key);
-    return changes;
+  const changes = noChanges();
+  const known = all(world, kind);
+  const put = new Set();
+  for (const one of Array.isArray(fields) ? fields : [fields]) {
+    const id = idOf(kind, one);
+    const before = known.get(id);
+    if (before && lsn < before.of) continue;
+    // What happened between the answer and the first event that is kept is unknown.
+    known.set(id, { ...one, id, of: lsn, stale: lsn < world.floor });
+    put.add(`${kind}/${id}`);
+  }
+  if (put.size) foldAgain(world, lsn, put, changes);
+  for (const key of put) changes.dirty.add(key);
+  return changes;
 }
 
 /**
@@ -125,12 +125,12 @@ export function applyAnswer(world, kind, fields, lsn) {
  * @returns {Changes}
  */
 export function applyWhole(world, kind, rows, lsn, where = () => true) {
-    const changes = applyAnswer(world, kind, rows, lsn);
-    const answered = new Set(rows.map((row) => idOf(kind, row)));
-    for (const [id, known] of all(world, kind)) {
-        if (!answered.has(id) && known.of <= lsn && where(known)) remove(world, kind, id, changes);
-    }
-    return changes;
+  const changes = applyAnswer(world, kind, rows, lsn);
+  const answered = new Set(rows.map((row) => idOf(kind, row)));
+  for (const [id, known] of all(world, kind)) {
+    if (!answered.has(id) && known.of <= lsn && where(known)) remove(world, kind, id, changes);
+  }
+  return changes;
 }
 
 /**
@@ -140,11 +140,11 @@ export function applyWhole(world, kind, rows, lsn, where = () => true) {
  * @param {Changes} changes
  */
 function foldAgain(world, lsn, only, changes) {
-    for (let at = firstAfter(world.events, lsn); at < world.events.length; at += 1) {
-        fold(world, world.events[at], changes, only);
-    }
-    // Lists were named when the events came.
-    changes.lists.clear();
+  for (let at = firstAfter(world.events, lsn); at < world.events.length; at += 1) {
+    fold(world, world.events[at], changes, only);
+  }
+  // Lists were named when the events came.
+  changes.lists.clear();
 }
 
 /**
@@ -153,13 +153,13 @@ function foldAgain(world, lsn, only, changes) {
  * @returns {number}
  */
 function firstAfter(events, lsn) {
-    let [low, high] = [0, events.length];
-    while (low < high) {
-        const middle = (low + high) >> 1;
-        if (events[middle].lsn <= lsn) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+  let [low, high] = [0, events.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (events[middle].lsn <= lsn) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /**
@@ -171,10 +171,10 @@ function firstAfter(events, lsn) {
  * @returns {Changes}
  */
 export function applyMissing(world, kind, id, lsn) {
-    const changes = noChanges();
-    const before = entity(world, kind, id);
-    if (before && before.of <= lsn) remove(world, kind, id, changes);
-    return changes;
+  const changes = noChanges();
+  const before = entity(world, kind, id);
+  if (before && before.of <= lsn) remove(world, kind, id, changes);
+  return changes;
 }
 
 /**
@@ -183,7 +183,7 @@ export function applyMissing(world, kind, id, lsn) {
  * @param {number} lsn
  */
 export function position(world, lsn) {
-    world.lsn = Math.max(world.lsn, lsn);
+  world.lsn = Math.max(world.lsn, lsn);
 }
 
 /**
@@ -193,17 +193,17 @@ export function position(world, lsn) {
  * @returns {Changes}
  */
 export function restart(world, lsn) {
-    const changes = noChanges();
-    world.events = [];
-    world.lsn = Math.max(world.lsn, lsn);
-    world.floor = world.lsn;
-    for (const [kind, known] of Object.entries(world.kinds)) {
-        for (const [id, before] of known) {
-            known.set(id, { ...before, of: Math.max(before.of, lsn), stale: true });
-            changes.dirty.add(`${kind}/${id}`);
-        }
+  const changes = noChanges();
+  world.events = [];
+  world.lsn = Math.max(world.lsn, lsn);
+  world.floor = world.lsn;
+  for (const [kind, known] of Object.entries(world.kinds)) {
+    for (const [id, before] of known) {
+      known.set(id, { ...before, of: Math.max(before.of, lsn), stale: true });
+      changes.dirty.add(`${kind}/${id}`);
     }
-    return changes;
+  }
+  return changes;
 }
 
 /**
@@ -212,7 +212,7 @@ export function restart(world, lsn) {
  * @param {string} id
  */
 export function forget(world, kind, id) {
-    world.kinds[kind]?.delete(id);
+  world.kinds[kind]?.delete(id);
 }
 
 /**
@@ -223,11 +223,11 @@ export function forget(world, kind, id) {
  * @param {Set<string> | null} only
  */
 function fold(world, event, changes, only) {
-    for (const effect of effectsOf(event, world)) {
-        if ('list' in effect) changes.lists.add(effect.list);
-        else if ('each' in effect) foldEach(world, event.lsn, effect, changes, only);
-        else if (!only || only.has(`${effect.on}/${effect.id}`)) change(world, event.lsn, effect, changes);
-    }
+  for (const effect of effectsOf(event, world)) {
+    if ("list" in effect) changes.lists.add(effect.list);
+    else if ("each" in effect) foldEach(world, event.lsn, effect, changes, only);
+    else if (!only || only.has(`${effect.on}/${effect.id}`)) change(world, event.lsn, effect, changes);
+  }
 }
 
 /**
@@ -238,11 +238,11 @@ function fold(world, event, changes, only) {
  * @param {Set<string> | null} only
  */
 function foldEach(world, lsn, effect, changes, only) {
-    const { each, where, ...rest } = effect;
-    for (const [id, known] of world.kinds[each] ?? []) {
-        if (only && !only.has(`${each}/${id}`)) continue;
-        if (where(known)) change(world, lsn, { on: each, id, ...rest }, changes);
-    }
+  const { each, where, ...rest } = effect;
+  for (const [id, known] of world.kinds[each] ?? []) {
+    if (only && !only.has(`${each}/${id}`)) continue;
+    if (where(known)) change(world, lsn, { on: each, id, ...rest }, changes);
+  }
 }
 
 /**
@@ -252,13 +252,13 @@ function foldEach(world, lsn, effect, changes, only) {
  * @param {Changes} changes
  */
 function change(world, lsn, { on, id, patch, make, stale, gone }, changes) {
-    const before = entity(world, on, id);
-    if (before ? before.of >= lsn : !make) return;
-    if (gone) return remove(world, on, id, changes);
-    const fields = before ? { ...before, ...(typeof patch === 'function' ? patch(before) : patch) } : make;
-    all(world, on).set(id, { ...fields, id, of: lsn, stale: Boolean(before?.stale || stale) });
-    changes.dirty.add(`${on}/${id}`);
-    changes.gone.delete(`${on}/${id}`);
+  const before = entity(world, on, id);
+  if (before ? before.of >= lsn : !make) return;
+  if (gone) return remove(world, on, id, changes);
+  const fields = before ? { ...before, ...(typeof patch === "function" ? patch(before) : patch) } : make;
+  all(world, on).set(id, { ...fields, id, of: lsn, stale: Boolean(before?.stale || stale) });
+  changes.dirty.add(`${on}/${id}`);
+  changes.gone.delete(`${on}/${id}`);
 }
 
 /**
@@ -268,22 +268,22 @@ function change(world, lsn, { on, id, patch, make, stale, gone }, changes) {
  * @param {Changes} changes
  */
 function remove(world, kind, id, changes) {
-    world.kinds[kind]?.delete(id);
-    changes.dirty.add(`${kind}/${id}`);
-    changes.gone.add(`${kind}/${id}`);
+  world.kinds[kind]?.delete(id);
+  changes.dirty.add(`${kind}/${id}`);
+  changes.gone.add(`${kind}/${id}`);
 }
 
 /** What identifies an entity that has no id of its own. @type {Record<string, (fields: Fields) => string>} */
 const IDS = {
-    budget: (fields) => fields.thread_id,
-    result: (fields) => fields.thread_id,
-    review_status: (fields) => fields.thread_id,
-    land_gate: (fields) => fields.thread_id,
-    deferred: (fields) => fields.thread_id,
-    boot: (fields) => fields.channel_id,
-    // Names of repositories and slots are compared without case.
-    pause: (fields) => fields.repo.toLowerCase(),
-    slot: (fields) => fields.slot.toLowerCase(),
+  budget: (fields) => fields.thread_id,
+  result: (fields) => fields.thread_id,
+  review_status: (fields) => fields.thread_id,
+  land_gate: (fields) => fields.thread_id,
+  deferred: (fields) => fields.thread_id,
+  boot: (fields) => fields.channel_id,
+  // Names of repositories and slots are compared without case.
+  pause: (fields) => fields.repo.toLowerCase(),
+  slot: (fields) => fields.slot.toLowerCase(),
 };
 
 /**
@@ -292,8 +292,8 @@ const IDS = {
  * @returns {string}
  */
 export function idOf(kind, fields) {
-    return fields.id ?? IDS[kind](fields);
+  return fields.id ?? IDS[kind](fields);
 }
 
-export { KINDS_HANDLED } from './effects/all.js';
-export { iso, placeOf } from './effects/effect.js';
+export { KINDS_HANDLED } from "./effects/all.js";
+export { iso, placeOf } from "./effects/effect.js";

@@ -18,7 +18,7 @@
 
 /** @returns {Overlays} */
 export function newOverlays() {
-    return { of: new Map() };
+  return { of: new Map() };
 }
 
 /**
@@ -26,8 +26,8 @@ export function newOverlays() {
  * @param {{write: string, kind: string, id: string, field: string, value: any}} laid
  */
 export function lay(overlays, laid) {
-    const key = `${laid.kind}/${laid.id}`;
-    overlays.of.set(key, [...(overlays.of.get(key) ?? []), { ...laid, lsn: null }]);
+  const key = `${laid.kind}/${laid.id}`;
+  overlays.of.set(key, [...(overlays.of.get(key) ?? []), { ...laid, lsn: null }]);
 }
 
 /**
@@ -37,10 +37,13 @@ export function lay(overlays, laid) {
  * @param {number} lsn
  */
 export function accepted(overlays, write, lsn) {
-    for (const [key, above] of overlays.of) {
-        if (!above.some((overlay) => overlay.write === write)) continue;
-        overlays.of.set(key, above.map((overlay) => (overlay.write === write ? { ...overlay, lsn } : overlay)));
-    }
+  for (const [key, above] of overlays.of) {
+    if (!above.some((overlay) => overlay.write === write)) continue;
+    overlays.of.set(
+      key,
+      above.map((overlay) => (overlay.write === write ? { ...overlay, lsn } : overlay)),
+    );
+  }
 }
 
 /**
@@ -50,7 +53,7 @@ export function accepted(overlays, write, lsn) {
  * @returns {string[]} keys of what is drawn differently now
  */
 export function refused(overlays, write) {
-    return take(overlays, (overlay) => overlay.write === write);
+  return take(overlays, (overlay) => overlay.write === write);
 }
 
 /**
@@ -60,12 +63,12 @@ export function refused(overlays, write) {
  * @returns {string[]} keys of what is drawn differently now
  */
 export function settle(overlays, world) {
-    return take(overlays, ({ kind, id, lsn }) => {
-        if (lsn === null) return false;
-        const known = world.kinds[kind]?.get(id);
-        // What is stale has still to be read before it says what the write has done.
-        return known ? known.of >= lsn && !known.stale : world.lsn >= lsn;
-    });
+  return take(overlays, ({ kind, id, lsn }) => {
+    if (lsn === null) return false;
+    const known = world.kinds[kind]?.get(id);
+    // What is stale has still to be read before it says what the write has done.
+    return known ? known.of >= lsn && !known.stale : world.lsn >= lsn;
+  });
 }
 
 /**
@@ -74,15 +77,15 @@ export function settle(overlays, world) {
  * @returns {string[]}
  */
 function take(overlays, which) {
-    const keys = [];
-    for (const [key, above] of overlays.of) {
-        const left = above.filter((overlay) => !which(overlay));
-        if (left.length === above.length) continue;
-        keys.push(key);
-        if (left.length) overlays.of.set(key, left);
-        else overlays.of.delete(key);
-    }
-    return keys;
+  const keys = [];
+  for (const [key, above] of overlays.of) {
+    const left = above.filter((overlay) => !which(overlay));
+    if (left.length === above.length) continue;
+    keys.push(key);
+    if (left.length) overlays.of.set(key, left);
+    else overlays.of.delete(key);
+  }
+  return keys;
 }
 
 /**
@@ -94,14 +97,14 @@ function take(overlays, which) {
  * @returns {E}
  */
 export function over(overlays, kind, entity) {
-    const above = overlays.of.get(`${kind}/${entity.id}`);
-    if (!above) return entity;
-    /** @type {Entity} */
-    const drawn = { ...entity };
-    for (const { field, value } of above) {
-        drawn[field] = typeof value === 'function' ? value(drawn[field]) : value;
-    }
-    return /** @type {E} */ (drawn);
+  const above = overlays.of.get(`${kind}/${entity.id}`);
+  if (!above) return entity;
+  /** @type {Entity} */
+  const drawn = { ...entity };
+  for (const { field, value } of above) {
+    drawn[field] = typeof value === "function" ? value(drawn[field]) : value;
+  }
+  return /** @type {E} */ (drawn);
 }
 
 /**
@@ -111,5 +114,5 @@ export function over(overlays, kind, entity) {
  * @returns {{write: string, field: string}[]} what of mine is not confirmed
  */
 export function pending(overlays, kind, id) {
-    return (overlays.of.get(`${kind}/${id}`) ?? []).map(({ write, field }) => ({ write, field }));
+  return (overlays.of.get(`${kind}/${id}`) ?? []).map(({ write, field }) => ({ write, field }));
 }

@@ -1,12 +1,12 @@
 // Every kind of event with what it does. A kind that is not here makes its thread stale.
 
-import { placeOf, stale } from './effect.js';
-import { CLAIMS } from './claims.js';
-import { GATES } from './gates.js';
-import { PEOPLE } from './people.js';
-import { THREADS } from './threads.js';
-import { WORDS } from './words.js';
-import { WORKSPACE } from './workspace.js';
+import { placeOf, stale } from "./effect.js";
+import { CLAIMS } from "./claims.js";
+import { GATES } from "./gates.js";
+import { PEOPLE } from "./people.js";
+import { THREADS } from "./threads.js";
+import { WORDS } from "./words.js";
+import { WORKSPACE } from "./workspace.js";
 
 /** @typedef {import('./effect.js').Case} Case */
 /** @typedef {import('./effect.js').Effect} Effect */
@@ -20,8 +20,15 @@ export const KINDS_HANDLED = Object.keys(CASES);
 
 /** Kinds that change neither who may claim a thread nor what its close needs. */
 const QUIET = new Set([
-    'MessagePosted', 'MessageEdited', 'MessagePinned', 'MessageUnpinned', 'ReactionAdded', 'ReactionRemoved',
-    'VoteOpened', 'BallotCast', 'VoteClosed',
+  "MessagePosted",
+  "MessageEdited",
+  "MessagePinned",
+  "MessageUnpinned",
+  "ReactionAdded",
+  "ReactionRemoved",
+  "VoteOpened",
+  "BallotCast",
+  "VoteClosed",
 ]);
 
 /**
@@ -30,10 +37,10 @@ const QUIET = new Set([
  * @returns {Effect[]}
  */
 export function effectsOf(event, world) {
-    const place = placeOf(event);
-    const made = CASES[event.kind] ? CASES[event.kind](event.payload, place, world, event) : unknown(place);
-    const tells = place.thread && !QUIET.has(event.kind);
-    return tells ? [...made, stale('context', place.thread)] : made;
+  const place = placeOf(event);
+  const made = CASES[event.kind] ? CASES[event.kind](event.payload, place, world, event) : unknown(place);
+  const tells = place.thread && !QUIET.has(event.kind);
+  return tells ? [...made, stale("context", place.thread)] : made;
 }
 
 /**
@@ -41,5 +48,5 @@ export function effectsOf(event, world) {
  * @returns {Effect[]}
  */
 function unknown({ thread }) {
-    return thread ? [stale('thread', thread)] : [];
+  return thread ? [stale("thread", thread)] : [];
 }

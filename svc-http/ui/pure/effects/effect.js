@@ -34,9 +34,9 @@
  * @returns {string}
  */
 export function iso(micros) {
-    const whole = Math.floor(micros / 1000);
-    const rest = String(micros - whole * 1000).padStart(3, '0');
-    return new Date(whole).toISOString().replace('Z', `${rest}Z`);
+  const whole = Math.floor(micros / 1000);
+  const rest = String(micros - whole * 1000).padStart(3, "0");
+  return new Date(whole).toISOString().replace("Z", `${rest}Z`);
 }
 
 /**
@@ -44,16 +44,16 @@ export function iso(micros) {
  * @returns {Place}
  */
 export function placeOf(event) {
-    const { $chain: chain, attribution } = event.payload;
-    return {
-        lsn: event.lsn,
-        at: iso(chain.at),
-        workspace: chain.workspace_id,
-        channel: chain.channel_id ?? '',
-        thread: chain.thread_id ?? '',
-        by: attribution?.subject_id ?? null,
-        delegated: attribution?.actor_id !== attribution?.subject_id,
-    };
+  const { $chain: chain, attribution } = event.payload;
+  return {
+    lsn: event.lsn,
+    at: iso(chain.at),
+    workspace: chain.workspace_id,
+    channel: chain.channel_id ?? "",
+    thread: chain.thread_id ?? "",
+    by: attribution?.subject_id ?? null,
+    delegated: attribution?.actor_id !== attribution?.subject_id,
+  };
 }
 
 /**
@@ -62,7 +62,7 @@ export function placeOf(event) {
  * @returns {One}
  */
 export function stale(on, id) {
-    return { on, id, stale: true };
+  return { on, id, stale: true };
 }
 
 /**
@@ -71,7 +71,7 @@ export function stale(on, id) {
  * @returns {Each}
  */
 export function staleEach(each, where = () => true) {
-    return { each, where, stale: true };
+  return { each, where, stale: true };
 }
 
 /**
@@ -81,7 +81,7 @@ export function staleEach(each, where = () => true) {
  * @returns {One}
  */
 export function patch(on, id, fields) {
-    return { on, id, patch: fields };
+  return { on, id, patch: fields };
 }
 
 /**
@@ -92,7 +92,7 @@ export function patch(on, id, fields) {
  * @returns {One}
  */
 export function set(on, id, fields) {
-    return { on, id, make: fields, patch: fields };
+  return { on, id, make: fields, patch: fields };
 }
 
 /**
@@ -100,5 +100,5 @@ export function set(on, id, fields) {
  * @returns {List[]}
  */
 export function lists(...names) {
-    return names.map((list) => ({ list }));
+  return names.map((list) => ({ list }));
 }
