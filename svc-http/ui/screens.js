@@ -1,0 +1,25 @@
+// The screens: a row and a file each. Menus, keys and addresses follow from here.
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./state/store.js").Changes} Changes */
+/**
+ * A screen that is open. `show` draws what has changed, or with nothing all of it; `moved` is called when the
+ * address has changed within the screen.
+ *
+ * @typedef {{show: (changes?: Changes) => void, close: () => void, moved?: (place: import("./router.js").Place) => void}} Open
+ */
+/** @typedef {(root: HTMLElement, world: World, place: import("./router.js").Place) => Open} OpenScreen */
+/**
+ * @typedef {{
+ *   id: string,
+ *   path: string,
+ *   key: string | null,
+ *   isPlace: boolean,
+ *   needs: string,
+ *   load: () => Promise<{open: OpenScreen}>,
+ * }} Screen `key` goes there after `g`; `isPlace`: it stands in the menu; `needs`: the operation without which it
+ * has nothing to show.
+ */
+
+/** @type {Screen[]} */
+export const screens = [];
