@@ -112,14 +112,15 @@ function inOrder(whys) {
     .sort((one, other) => place(one) - place(other));
 }
 
-/** @typedef {{code: string, detail?: string} & Record<string, any>} Refusal a problem, with its members */
+/** @typedef {{code?: string, detail?: string, members?: Record<string, any>} & Record<string, any>} Refusal a problem, with its members */
 
 /**
  * Why a claim was refused, or would be.
- * @param {Refusal} refusal a problem of claiming; `type` may stand for its code
+ * @param {Refusal} told a problem of claiming, as it was answered or thrown; `type` may stand for its code
  * @returns {Why[]}
  */
-export function whyRefused(refusal) {
+export function whyRefused(told) {
+  const refusal = { ...told.members, ...told };
   const code =
     refusal.code ??
     String(refusal.type ?? "")

@@ -5,6 +5,10 @@ import { whyRefused } from "../pure/why.js";
 
 /** @typedef {import("../pure/types.js").Part} Part */
 /** @typedef {{code: string, status: number, detail: string} & Record<string, any>} Refusal with the problem's own members */
+/** @typedef {{code: string, status: number, detail: string, members?: Record<string, any>}} Told a refusal as it was thrown */
+
+/** @param {Told} told @returns {Refusal} */
+const whole = (told) => ({ ...told.members, code: told.code, status: told.status, detail: told.detail });
 
 /** @type {Record<string, (refusal: Refusal) => Part[]>} */
 const SAID = {
@@ -46,10 +50,11 @@ function joined(sentences) {
 }
 
 /**
- * @param {Refusal} refusal
+ * @param {Told} told
  * @returns {Part[]} what was in the way
  */
-export function problemParts(refusal) {
+export function problemParts(told) {
+  const refusal = whole(told);
   const parts = SAID[refusal.code]?.(refusal) ?? [];
   return parts.length ? parts : [refusal.detail || "The server refused"];
 }
@@ -70,10 +75,11 @@ const WAYS = {
 };
 
 /**
- * @param {Refusal} refusal
+ * @param {Told} told
  * @returns {Way[]} what one can do about it
  */
-export function waysOut(refusal) {
+export function waysOut(told) {
+  const refusal = whole(told);
   if (refusal.code === "not-claimable" && refusal.reason === "claimed") return ["wait", "ask-holder"];
   if (refusal.code === "not-claimable" && refusal.reason === "dead-letter") return ["requeue"];
   return WAYS[refusal.code] ?? [];

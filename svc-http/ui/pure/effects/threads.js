@@ -139,8 +139,8 @@ function settled(thread, at) {
  * @returns {Effect[]}
  */
 function inDependencies(thread, fields) {
-  const has = ({ items }) => items.some((/** @type {any} */ item) => item.thread_id === thread);
-  const changed = ({ items }) => ({
+  const has = (/** @type {Entity} */ { items }) => items.some((/** @type {any} */ item) => item.thread_id === thread);
+  const changed = (/** @type {Entity} */ { items }) => ({
     items: items.map((/** @type {any} */ item) => (item.thread_id === thread ? { ...item, ...fields } : item)),
   });
   return [{ each: "dependencies", where: has, patch: changed }];
