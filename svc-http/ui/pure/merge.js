@@ -8,6 +8,7 @@
 // What each kind of event does stands in effects/. Nothing here reads anything, and nothing says when to read.
 
 import { effectsOf } from "./effects/all.js";
+import { idOf, own } from "./answered.js";
 
 /** @typedef {import('./types.js').Entity} Entity */
 /** @typedef {import('./types.js').Fields} Fields */
@@ -107,7 +108,7 @@ export function applyAnswer(world, kind, fields, lsn) {
     const before = known.get(id);
     if (before && lsn < before.of) continue;
     // What happened between the answer and the first event that is kept is unknown.
-    known.set(id, { ...one, id, of: lsn, stale: lsn < world.floor });
+    known.set(id, { ...own(kind, one), id, of: lsn, stale: lsn < world.floor });
     put.add(`${kind}/${id}`);
   }
   if (put.size) foldAgain(world, lsn, put, changes);
@@ -273,27 +274,6 @@ function remove(world, kind, id, changes) {
   changes.gone.add(`${kind}/${id}`);
 }
 
-/** What identifies an entity that has no id of its own. @type {Record<string, (fields: Fields) => string>} */
-const IDS = {
-  budget: (fields) => fields.thread_id,
-  result: (fields) => fields.thread_id,
-  review_status: (fields) => fields.thread_id,
-  land_gate: (fields) => fields.thread_id,
-  deferred: (fields) => fields.thread_id,
-  boot: (fields) => fields.channel_id,
-  // Names of repositories and slots are compared without case.
-  pause: (fields) => fields.repo.toLowerCase(),
-  slot: (fields) => fields.slot.toLowerCase(),
-};
-
-/**
- * @param {string} kind
- * @param {Fields} fields
- * @returns {string}
- */
-export function idOf(kind, fields) {
-  return fields.id ?? IDS[kind](fields);
-}
-
+export { idOf } from "./answered.js";
 export { KINDS_HANDLED } from "./effects/all.js";
 export { iso, placeOf } from "./effects/effect.js";

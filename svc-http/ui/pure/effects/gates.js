@@ -123,7 +123,7 @@ function review({ review_id, verdict, head_sha, message_id, findings }, { thread
  */
 const resolved =
   ({ finding_id, resolution, resolved_by }, at) =>
-  ({ findings }) => ({
+  (/** @type {import("../types.js").Entity} */ { findings }) => ({
     findings: findings.map((/** @type {any} */ finding) =>
       finding.id === finding_id ? { ...finding, resolution, resolved_by, resolved_at: at } : finding,
     ),
