@@ -125,7 +125,7 @@ function passOver(run, lsn) {
 async function accept(run, event) {
   const lsn = event?.lsn;
   if (!Number.isSafeInteger(lsn)) return { ...run, broken: { lsn: run.lsn + 1, defect: "unreadable" } };
-  if (lsn < 1 || lsn <= run.lsn) return { ...run, broken: { lsn, defect: "stray" } };
+  if (lsn <= run.lsn) return { ...run, broken: { lsn, defect: "stray" } };
   const begun = lsn === run.lsn + 1 ? run : reach(run, lsn);
   if (begun.broken) return begun;
   const defect = (await defectOf(event, run.workspace_id)) ?? linkDefect(begun, event);

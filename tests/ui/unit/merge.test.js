@@ -130,6 +130,16 @@ test("an answer with all of a kind removes what it does not have, but for what c
   assert.deepEqual([...changes.gone], ["pause/a/a"]);
 });
 
+test("what is no more and then is again is not gone; and lists are named once, when the event comes", () => {
+  const world = merge.newWorld(me);
+  const nowhere = { thread: null, channel: null };
+  const paused = (lsn) => event(lsn, "RepoPaused", { repo: "a/a", reason: null }, nowhere);
+  const { gone, lists } = merge.applyEvents(world, [paused(1), event(2, "RepoResumed", { repo: "A/a" }, nowhere), paused(3)]);
+  assert.deepEqual([...gone], []);
+  assert.deepEqual([...lists], ["deferred", "occupancy"]);
+  assert.deepEqual([...merge.applyAnswer(world, "pause", { repo: "b/b" }, 0).lists], []);
+});
+
 test("a kind that is unknown makes its thread stale, and one outside of threads nothing", () => {
   const world = known(5);
   merge.applyAnswer(world, "context", { id: "t" }, 5);
