@@ -8,8 +8,9 @@ import { shown } from "./shown.js";
 /** @typedef {{mentions: Mentions, left: {nodes: number}}} Setting */
 
 const DEPTH_MAX = 6;
-/** Marks around text, the longer first. @type {[string, "strong" | "strike" | "em"][]} */
+/** Marks around text, the longer first, and what is in them. @type {[string, "strong" | "strike" | "em", ("em")?][]} */
 const MARKS = [
+  ["***", "strong", "em"],
   ["**", "strong"],
   ["__", "strong"],
   ["~~", "strike"],
@@ -119,13 +120,14 @@ function code(text, at, state) {
 /** @param {string} text @param {number} at @param {State} state @returns {Made} */
 function marked(text, at, state) {
   if (state.depth >= DEPTH_MAX) return null;
-  for (const [mark, type] of MARKS) {
+  for (const [mark, type, within] of MARKS) {
     if (!text.startsWith(mark, at) || !opens(text, at, mark)) continue;
     const end = closing(text, mark, at + mark.length, state);
     if (end < 0) continue;
     const inner = text.slice(at + mark.length, end);
     const children = inline(inner, state.setting, state.depth + 1, state.inLink);
-    return { nodes: [{ type, children }], end: end + mark.length };
+    const inside = within ? [/** @type {TextNode} */ ({ type: within, children })] : children;
+    return { nodes: [{ type, children: inside }], end: end + mark.length };
   }
   return null;
 }

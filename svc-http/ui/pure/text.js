@@ -4,7 +4,7 @@
 // what is beyond them is text too. Links lead to http and https alone.
 
 import { inline } from "./inline.js";
-import { shown } from "./shown.js";
+import { shown, shownText } from "./shown.js";
 
 export { shown, shownText } from "./shown.js";
 export { webAddress } from "./inline.js";
@@ -69,7 +69,7 @@ function block(lines, at, setting, depth) {
   const line = lines[at];
   if (line.trim() === "") return { node: null, next: at + 1 };
   const fence = FENCE.exec(line);
-  if (fence) return fenced(lines, at, fence[1], fence[2].trim().split(/\s/, 1)[0].slice(0, 50));
+  if (fence) return fenced(lines, at, fence[1], shownText(fence[2].trim().slice(0, 50)));
   const heading = HEADING.exec(line);
   if (heading) {
     return { node: { type: "heading", level: heading[1].length, children: inline(heading[2], setting) }, next: at + 1 };
@@ -109,6 +109,7 @@ function list(lines, at, setting, depth) {
     mark && (mark[3] !== undefined) === ordered;
     mark = ITEM.exec(lines[next] ?? "")
   ) {
+    if (setting.left.nodes <= 0) break;
     const inner = [lines[next].slice(mark[0].length)];
     next += 1;
     // What is indented is of the item, and so is an empty line before it.

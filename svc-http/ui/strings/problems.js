@@ -3,7 +3,7 @@
 import { blocks, closes } from "./why.js";
 import { whyRefused } from "../pure/why.js";
 
-/** @typedef {import("../pure/types.js").Part} Part */
+/** @import { Part } from "../pure/types.js" */
 /** @typedef {{code: string, status: number, detail: string} & Record<string, any>} Refusal with the problem's own members */
 /** @typedef {{code: string, status: number, detail: string, members?: Record<string, any>}} Told a refusal as it was thrown */
 

@@ -3,10 +3,10 @@
 import { limits } from "./lanes.js";
 import { plural } from "./plural.js";
 
-/** @typedef {import("../pure/types.js").Part} Part */
-/** @typedef {import("../pure/why.js").Why} Why */
-/** @typedef {import("../pure/why.js").WhyCode} WhyCode */
-/** @typedef {import("../pure/why.js").UnblockCode} UnblockCode */
+/** @import { Part } from "../pure/types.js" */
+/** @import { Why } from "../pure/why.js" */
+/** @import { WhyCode } from "../pure/why.js" */
+/** @import { UnblockCode } from "../pure/why.js" */
 
 const names = new Intl.ListFormat("en", { type: "conjunction" });
 
