@@ -72,7 +72,18 @@ export function canAnswer(gate, me) {
   if (gate.state !== "pending") return "over";
   if (gate.requested_by === me.member_id) return "own";
   if (gate.needs_person && me.kind !== "human") return "needs-person";
-  return me.capabilities.includes("approval:grant") ? "yes" : "capability";
+  return me.mayGrant ? "yes" : "capability";
+}
+
+/**
+ * The capability that accepts an approval: of those that may decide one, which also whoever asked may in part, the one that
+ * asking does not need.
+ * @param {string} decides what deciding needs, as the table of operations says
+ * @param {string} asks what asking needs
+ * @returns {string}
+ */
+export function granting(decides, asks) {
+  return decides.split("|").find((one) => !asks.split("|").includes(one)) ?? "";
 }
 
 /**

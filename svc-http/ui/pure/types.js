@@ -63,7 +63,7 @@
  * @property {string | null} expires_at
  */
 
-/** @typedef {{member_id: string, kind: string, capabilities: string[]}} Me the member who is signed in */
+/** @typedef {{member_id: string, kind: string, mayGrant?: boolean}} Me who is signed in; `mayGrant`: may accept approvals */
 /**
  * @typedef {object} Alarm what became of a claim, until somebody takes the thread up again
  * @property {string} id the thread

@@ -83,12 +83,15 @@ export const leases = {
   due: () => "Lease due, checking",
 };
 
-/** Why one cannot answer an approval. @type {Record<"own" | "needs-person" | "capability" | "over", string>} */
+/**
+ * Why one cannot answer an approval.
+ * @type {Record<"own" | "needs-person" | "capability" | "over", (capability: string) => string>}
+ */
 export const cannotAnswer = {
-  own: "It is your own request: somebody else has to decide.",
-  "needs-person": "Only a person may accept this.",
-  capability: "Deciding needs the capability approval:grant.",
-  over: "It has been decided.",
+  own: () => "It is your own request: somebody else has to decide.",
+  "needs-person": () => "Only a person may accept this.",
+  capability: (capability) => `Accepting it needs the capability ${capability}.`,
+  over: () => "It has been decided.",
 };
 
 /** @param {number} priority */

@@ -51,7 +51,7 @@ export const blocks = {
   archived: () => ["Its channel is archived"],
   dm: () => ["It is a direct message, and no task"],
   frozen: () => ["You are frozen and may only read"],
-  capability: () => ["Your session may not claim tasks (thread:transition)"],
+  capability: ({ detail }) => [detail || "Your session may not claim tasks"],
   refused: ({ detail }) => [detail ?? "It was refused"],
 };
 
@@ -71,7 +71,7 @@ export const unblocks = {
   reopen: () => ["reopen it to have it done again"],
   unarchive: () => ["unarchive the channel"],
   unfreeze: () => ["an administrator can unfreeze you"],
-  token: () => ["ask a holder of token:admin for a token that may"],
+  token: () => ["an administrator can give you a token that may"],
   nothing: () => [],
 };
 

@@ -1,6 +1,7 @@
 // Lanes, what needs me, and in which order.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import {
@@ -15,7 +16,7 @@ import {
 } from "../../../svc-http/ui/pure/lanes.js";
 import { budgetShare, rankNow } from "../../../svc-http/ui/pure/rank.js";
 
-const me = { member_id: "me", kind: "human", capabilities: ["approval:grant"] };
+const me = { member_id: "me", kind: "human", mayGrant: true };
 const free = {
   ...{ id: "t", channel_id: "c", parent_id: null, title: "T", state: "open", priority: 0, required_skills: [], footprint: null },
   ...{ blocked: 0, has_result: false, exhausted: false, dead: false, owner_id: "x", assignee_id: null, claim_lease_id: null },
@@ -71,9 +72,19 @@ test("who may answer an approval, and why not", () => {
     [{ requested_by: "me" }, {}, "own"],
     [{ needs_person: true }, {}, "yes"],
     [{ needs_person: true }, { kind: "agent" }, "needs-person"],
-    [{}, { capabilities: ["thread:transition"] }, "capability"],
+    [{}, { mayGrant: false }, "capability"],
   ];
   for (const [fields, my, wanted] of table) assert.equal(canAnswer({ ...gate, ...fields }, { ...me, ...my }), wanted);
+});
+
+test("what accepts an approval is known by the table", () => {
+  const table = readFileSync(new URL("../../golden/operations.txt", import.meta.url), "utf8");
+  const needs = (op) =>
+    table
+      .split("\n")
+      .find((row) => row.startsWith(`${op} |`))
+      .split(" | ")[4];
+  assert.equal(granting(needs("approval_decide"), needs("request_approval")), "approval:grant");
 });
 
 test("an alarm holds as long as its claim does", () => {

@@ -1,5 +1,6 @@
 // What events about threads do: their fields, their states, and what they wait for.
 
+import { threadAddress } from "../address.js";
 import { lists, patch, stale, staleEach } from "./effect.js";
 
 /** @typedef {import('./effect.js').Case} Case */
@@ -63,9 +64,10 @@ export const THREADS = {
  * @param {import('./effect.js').Place} place
  * @returns {import('../types.js').Fields}
  */
-function created(payload, { workspace, channel, thread, at, lsn }) {
+function created(payload, place) {
+  const { workspace, channel, at, lsn } = place;
   return {
-    uri: `svc://${workspace}/channels/${channel}/threads/${thread}`,
+    uri: threadAddress(place),
     workspace_id: workspace,
     channel_id: channel,
     parent_id: payload.parent_id,

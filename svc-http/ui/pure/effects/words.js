@@ -1,5 +1,6 @@
 // What events about messages and what is put on them do, and about the words of channels and threads.
 
+import { messageAddress } from "../address.js";
 import { lists, patch, stale, staleEach } from "./effect.js";
 
 /** @typedef {import('./effect.js').Case} Case */
@@ -107,11 +108,12 @@ function words({ message }) {
  * @param {Place} place
  * @param {LogEvent} event
  */
-function posted(id, author_id, { workspace, channel, thread, at, lsn }, event) {
+function posted(id, author_id, place, event) {
+  const { workspace, channel, thread, at, lsn } = place;
   return {
     ...BLANK,
     ...words(event),
-    uri: `svc://${workspace}/channels/${channel}/threads/${thread}/messages/${id}`,
+    uri: messageAddress(place, id),
     workspace_id: workspace,
     channel_id: channel,
     thread_id: thread,
