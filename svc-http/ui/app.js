@@ -9,9 +9,10 @@ import { epochOf, readSession, takeLink } from "./net/session.js";
 import { applySettings, createFrame } from "./frame.js";
 import { openSignIn } from "./screens/sign-in.js";
 import { openStage } from "./stage.js";
-import { dropDrafts } from "./state/seen.js";
+import { dropDrafts, settings } from "./state/seen.js";
 import { shell, signIn as say } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
+import { createKeys } from "./view/keys.js";
 import { h } from "./view/node.js";
 import { createWorld } from "./world.js";
 
@@ -25,6 +26,7 @@ const BY_TOKEN = { token: true, oidc: false };
 const linkToken = takeLink(location, history);
 const applied = applySettings();
 const ask = createAsk({ workspace: () => null });
+const keys = createKeys(document, () => settings().letters);
 /** @type {{world: import("./world.js").World, stage: ReturnType<typeof openStage>} | null} */
 let running = null;
 /** The dialog over the screen, while the session has ended. @type {ReturnType<typeof openDialog> | null} */
@@ -75,7 +77,10 @@ function start({ session, lsn }) {
   stop();
   const frame = createFrame({ signOut, applied });
   const world = createWorld(session, {
+    keys,
     go: (href) => running?.stage.go(href),
+    note: (query) => running?.stage.note(query),
+    title: (text) => running?.stage.title(text),
     say: frame.say,
     ended: () => void look(),
   });

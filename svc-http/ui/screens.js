@@ -22,4 +22,21 @@
  */
 
 /** @type {Screen[]} */
-export const screens = [];
+export const screens = [
+  {
+    id: "board",
+    path: "board",
+    key: "b",
+    isPlace: true,
+    needs: "list_workspace_threads",
+    load: () => import("./screens/board.js"),
+  },
+  {
+    id: "task",
+    path: "t/{id}",
+    key: null,
+    isPlace: false,
+    needs: "get_thread",
+    load: () => import("./screens/task.js"),
+  },
+];

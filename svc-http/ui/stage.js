@@ -9,16 +9,13 @@ import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
 import { places, shell } from "./strings/en.js";
 import { focusHeading } from "./view/focus.js";
-import { createKeys } from "./view/keys.js";
 import { button, h } from "./view/node.js";
-import { settings } from "./state/seen.js";
 
 /**
  * @param {import("./frame.js").Frame} frame
  * @param {import("./world.js").World} world
  */
 export function openStage(frame, world) {
-  const keys = createKeys(document, () => settings().letters);
   const router = createRouter(show);
   /** @type {import("./screens.js").Open | null} */
   let open = null;
@@ -120,7 +117,7 @@ export function openStage(frame, world) {
     frame.showLive(world);
   });
   const unwatchLive = world.watchLive(() => frame.showLive(world));
-  const unbind = keys.bind(placeKeys());
+  const unbind = world.keys.bind(placeKeys());
 
   function placeKeys() {
     /** @type {import("./view/keys.js").Keys} */
@@ -148,8 +145,10 @@ export function openStage(frame, world) {
   frame.showLive(world);
   void show(new URL(location.href), "first");
   return {
-    keys,
     go: router.go,
+    note: router.note,
+    /** @param {string} text */
+    title: (text) => (document.title = shell.title(text, workspace)),
     close() {
       turn += 1;
       open?.close();

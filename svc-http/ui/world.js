@@ -4,11 +4,20 @@
 // Promises: one object a session; closing it ends all that it has begun. Leaves out: the page.
 
 import { isKnown, newClock, sample, serverNow } from "./pure/clock.js";
+import { acting } from "./strings/en.js";
+import { createNames } from "./names.js";
+import { granting } from "./pure/lanes.js";
 import { addressOf, createAsk, operations } from "./net/ask.js";
 import { createLive } from "./net/live.js";
+import { createOutbox } from "./net/outbox.js";
+import { createBoard } from "./state/board.js";
+import { createLeases } from "./state/leases.js";
+import { readNames } from "./state/people.js";
 import { createReads } from "./state/reads.js";
 import { draftsOf } from "./state/seen.js";
+import { createWaits } from "./state/waits.js";
 import { createStore } from "./state/store.js";
+import { readThreads } from "./state/threads.js";
 
 /** @typedef {import("./net/session.js").Session} Session */
 /** @typedef {"live" | "behind" | "offline" | "paused" | "ended"} LiveState */
@@ -17,15 +26,30 @@ import { createStore } from "./state/store.js";
  * browser.
  */
 /** @typedef {ReturnType<typeof createWorld>} World */
+/**
+ * What the page does for whoever is on it.
+ *
+ * @typedef {{
+ *   keys: ReturnType<typeof import("./view/keys.js").createKeys>,
+ *   go: (href: string) => void,
+ *   note: (query: string) => void,
+ *   title: (text: string) => void,
+ *   say: (sentence: string) => void,
+ *   ended: () => void,
+ * }} Page
+ */
 
 /** How often a session that may not subscribe reads anew. */
 const READ_ANEW = 30_000;
 
 /**
- * @param {Session} me
- * @param {{go: (href: string) => void, say: (sentence: string) => void, ended: () => void}} page
+ * @param {Session} session
+ * @param {Page} page
  */
-export function createWorld(me, page) {
+export function createWorld(session, page) {
+  const needsOf = (/** @type {string} */ operation) => operations[operation]?.[2] ?? "";
+  const grants = granting(needsOf("approval_decide"), needsOf("request_approval"));
+  const me = { ...session, mayGrant: session.capabilities.includes(grants) };
   let clock = newClock();
   let highest = 0;
   /** @type {Live} */
@@ -51,7 +75,7 @@ export function createWorld(me, page) {
    * @param {string} operation
    */
   function lacks(operation) {
-    const needs = operations[operation]?.[2] ?? "";
+    const needs = needsOf(operation);
     const isHeld = needs.split("|").some((one) => ANYBODY.has(one) || me.capabilities.includes(one));
     return isHeld ? null : needs;
   }
@@ -101,15 +125,49 @@ export function createWorld(me, page) {
       );
   }
 
+  const outbox = createOutbox({
+    ask,
+    lsn: () => store.lsn(),
+    memberId: me.member_id,
+    changed: ({ about }) => store.touch([about]),
+  });
+  readNames({ store, reads });
+
+  /** @type {ReturnType<typeof readTasks> | null} */
+  let tasks = null;
+  /** Reads the tasks of the workspace once somebody wants to see them, and keeps them in their lanes. */
+  function readTasks() {
+    const board = createBoard(store, me);
+    const wish = reads.wish();
+    wish.set(["deferred", "awaited", "approvals", "dead_letters", "inbox"].map((name) => `list/${name}`));
+    const { progress, close } = readThreads({ ask, store }, () => store.touch(["list/threads"]));
+    const unwatch = store.index((changes) => {
+      if (changes.dirty.has("list/inbox")) alarmsOfInbox(store);
+      board.update(changes);
+      if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
+    });
+    return { ...board, progress, close: () => (close(), unwatch(), wish.close()) };
+  }
+
   return {
     me,
+    /** The capability that accepts approvals. */
+    grants,
     ask,
     store,
     reads,
+    outbox,
+    leaseOf: createLeases(),
+    waits: createWaits(store, ({ title }) => page.say(acting.free(title))),
     lacks,
     may,
     drafts: draftsOf(me.member_id),
+    keys: page.keys,
     go: page.go,
+    /** Puts a query into the address of the screen. */
+    note: page.note,
+    /** Names the screen by what it shows. */
+    title: page.title,
     say: page.say,
     follow,
     wake,
@@ -126,7 +184,11 @@ export function createWorld(me, page) {
       liveWatchers.add(watcher);
       return () => liveWatchers.delete(watcher);
     },
+    tasks: () => (tasks ??= readTasks()),
+    names: createNames({ store }),
     close() {
+      tasks?.close();
+      outbox.close();
       clearInterval(readAnew);
       socket?.close();
       reads.close();
@@ -135,5 +197,28 @@ export function createWorld(me, page) {
   };
 }
 
+/** @param {import("./state/store.js").Changes} changes */
+function changesWhatIsAwaited({ events }) {
+  return events.some(({ kind }) => /^Review|^ThreadStateChanged$|^ThreadResultSet$/.test(kind));
+}
+
 /** What an operation needs of nobody in particular. */
 const ANYBODY = new Set(["any", "none", "session", ""]);
+
+/**
+ * What the inbox says of claims that lapsed or were not acknowledged before the page was opened.
+ *
+ * @param {import("./state/store.js").Store} store
+ */
+function alarmsOfInbox(store) {
+  const lsn = store.get("list", "inbox")?.of ?? 0;
+  for (const { reason, thread_id, at, actor_id, lsn: since } of store.all("inbox")) {
+    const alarm = ALARMS[reason];
+    if (!alarm || !thread_id || store.get("alarm", thread_id)) continue;
+    const told = { reason: alarm, claim_lease_id: null, member_id: actor_id, owner_id: null, at, lsn: since };
+    store.put("alarm", { id: thread_id, ...told }, lsn);
+  }
+}
+
+/** @type {Record<string, string>} */
+const ALARMS = { claim_unacknowledged: "unacknowledged", claim_expired: "lapsed" };

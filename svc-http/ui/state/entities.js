@@ -82,6 +82,7 @@ export const LISTINGS = {
     most: 500,
   },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
+  follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
   online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
@@ -95,7 +96,16 @@ export const LISTINGS = {
 };
 
 /** Lists in which a row that is not there any more is no more. */
-export const WHOLE = new Set(["awaited", "deferred", "dead_letters", "slots", "pauses", "online", "inbox"]);
+export const WHOLE = new Set([
+  "awaited",
+  "deferred",
+  "follows",
+  "dead_letters",
+  "slots",
+  "pauses",
+  "online",
+  "inbox",
+]);
 
 /** @param {string} kind @returns {(body: any, id: string) => Put[]} */
 function own(kind) {

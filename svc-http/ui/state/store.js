@@ -32,6 +32,8 @@ export function createStore(me) {
   let waiting = [];
   let changes = nothing();
   /** @type {Set<(changes: Changes) => void>} */
+  const indexes = new Set();
+  /** @type {Set<(changes: Changes) => void>} */
   const watchers = new Set();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
@@ -73,7 +75,7 @@ export function createStore(me) {
     const drawn = changes;
     changes = nothing();
     if (drawn.dirty.size + drawn.lists.size + drawn.events.length === 0) return;
-    for (const watcher of [...watchers]) watcher(drawn);
+    for (const watcher of [...indexes, ...watchers]) watcher(drawn);
   }
 
   return {
@@ -166,6 +168,16 @@ export function createStore(me) {
       watchers.add(watcher);
       return () => watchers.delete(watcher);
     },
+    /**
+     * Watches before all that shows something: what is counted or sorted of what is known.
+     *
+     * @param {(changes: Changes) => void} index
+     * @returns {() => void}
+     */
+    index(index) {
+      indexes.add(index);
+      return () => indexes.delete(index);
+    },
     /** @param {boolean} paused */
     pause(paused) {
       isPaused = paused;
@@ -182,6 +194,7 @@ export function createStore(me) {
     close() {
       clearTimeout(timer);
       cancelAnimationFrame(frame);
+      indexes.clear();
       watchers.clear();
     },
   };

@@ -1,22 +1,13 @@
 // Every sentence of the board, by area. Only this file is imported elsewhere, so that another language can
 // stand for it.
 
-export { live, places, shell, signIn } from "./shell.js";
-export { names } from "./names.js";
-export {
-  answers,
-  arrivals,
-  cannotAnswer,
-  emptyLanes,
-  inboxReasons,
-  lanes,
-  leases,
-  limits,
-  needs,
-  priorityText,
-  states,
-} from "./lanes.js";
-export { plural } from "./plural.js";
+export * from "./lanes.js";
+export * from "./plural.js";
 export { problemParts, ways, waysOut } from "./problems.js";
-export { defects, pinned, verified } from "./verify.js";
+export { composer, panelNames, parts, task } from "./task.js";
 export { andMore, blocks, closes, sentence, unblocks } from "./why.js";
+export { acting, actionNames, form } from "./actions.js";
+export { board, card } from "./board.js";
+export { names } from "./names.js";
+export { eventParts } from "./events.js";
+export { live, places, shell, signIn } from "./shell.js";

@@ -146,8 +146,9 @@ export function button(label, press, props = {}) {
 export function keyed(container, items, { key, make, update }) {
   /** @type {Map<string, HTMLElement>} */
   const old = new Map();
-  for (const child of container.children) {
+  for (const child of [...container.children]) {
     if (child instanceof HTMLElement && child.dataset.key !== undefined) old.set(child.dataset.key, child);
+    else child.remove();
   }
   /** @type {Element | null} */
   let at = container.firstElementChild;

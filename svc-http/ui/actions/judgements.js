@@ -1,0 +1,71 @@
+// What judges a task: reviews, findings, approvals, the land gate, votes.
+//
+// Leaves out: whether a judgement counts, which the server says.
+
+import { leaves, setting } from "./rows.js";
+
+/** @typedef {import("../actions.js").Action} Action */
+
+/** @param {"accept" | "decline" | "cancel"} decision @returns {Action} */
+const decide = (decision) => ({
+  id: `approval_decide ${decision}`,
+  op: "approval_decide",
+  on: "gate",
+  key: decision === "accept" ? "a" : undefined,
+  isMain: true,
+  isFirst: decision === "accept",
+  confirm: "press",
+  when: (gate, world) =>
+    gate.state === "pending" && (decision === "cancel") === (gate.requested_by === world.me.member_id),
+  fill: (gate) => ({ gate_id: gate.id, decision }),
+  leaves: (event, input) => event.kind === "ApprovalDecided" && event.payload.gate_id === input.gate_id,
+});
+
+/** @param {"fixed" | "invalid" | "wont_fix"} resolution @returns {Action} */
+const resolve = (resolution) => ({
+  id: `resolve_finding ${resolution}`,
+  op: "resolve_finding",
+  on: "finding",
+  isMain: true,
+  when: (finding) => !finding.resolution,
+  fill: (finding) => ({ thread_id: finding.thread_id, finding_id: finding.id, resolution }),
+  leaves: leaves("FindingResolved", (payload, input) => payload.finding_id === input.finding_id),
+});
+
+/** @type {Action[]} */
+export const judgements = [
+  decide("accept"),
+  decide("decline"),
+  decide("cancel"),
+  resolve("fixed"),
+  resolve("invalid"),
+  resolve("wont_fix"),
+  setting("submit_review", ["verdict", "body", "head_sha", "findings"], {
+    now: () => ({}),
+    leaves: leaves("ReviewSubmitted", (payload, input) => payload.verdict === input.verdict),
+  }),
+  setting("set_review_requirement", ["approvals"], {
+    now: ({ id }, world) => ({ approvals: world.store.get("review_status", id)?.required ?? 0 }),
+    leaves: leaves("ReviewRequirementSet"),
+  }),
+  setting("add_reviewer", ["member_id"], { now: () => ({}), leaves: leaves("ReviewerAdded") }),
+  setting("request_approval", ["question", "needs_person", "blocks_close", "expires_in_secs"], {
+    now: () => ({}),
+    leaves: leaves("ApprovalRequested"),
+  }),
+  setting("require_land_gate", [], { leaves: leaves("LandGateRequired") }),
+  setting("clear_land_gate", [], {
+    confirm: "press",
+    when: ({ id }, world) => Boolean(world.store.get("land_gate", id)?.required),
+    leaves: leaves("LandGateCleared"),
+  }),
+  setting("set_land_gate", ["pointer", "head_sha", "verdict"], {
+    now: () => ({}),
+    leaves: leaves("LandGateSet"),
+  }),
+  setting("create_vote", ["question", "options", "multiple", "closes_at"], {
+    now: () => ({}),
+    leaves: leaves("VoteOpened"),
+  }),
+  setting("attach_memory_block", ["block_id"], { now: () => ({}), leaves: leaves("MemoryBlockAttached") }),
+];

@@ -1,0 +1,73 @@
+// A message: pinned, edited, withdrawn, answered by a sign or a relation.
+//
+// Leaves out: writing one (panels/composer.js).
+
+/** @typedef {import("../actions.js").Action} Action */
+
+/**
+ * @param {string} kind
+ * @param {string} [field]
+ * @returns {Action["leaves"]}
+ */
+const leavesOf =
+  (kind, field = "message_id") =>
+  (event, input) =>
+    event.kind === kind && event.payload[field] === input.message_id;
+
+/** @type {Action[]} */
+export const messages = [
+  {
+    id: "pin_message",
+    op: "pin_message",
+    on: "message",
+    when: (message) => !message.pinned && !message.withdrawn,
+    fill: (message) => ({ message_id: message.id }),
+    leaves: leavesOf("MessagePinned"),
+  },
+  {
+    id: "unpin_message",
+    op: "unpin_message",
+    on: "message",
+    when: (message) => message.pinned,
+    fill: (message) => ({ message_id: message.id }),
+    leaves: leavesOf("MessageUnpinned"),
+  },
+  {
+    id: "edit_message",
+    op: "edit_message",
+    on: "message",
+    when: (message, world) => message.author_id === world.me.member_id && !message.withdrawn,
+    fill: (message) => ({ message_id: message.id }),
+    fields: ["body"],
+    now: (message) => ({ body: message.body }),
+    leaves: leavesOf("MessageEdited"),
+  },
+  {
+    id: "add_reaction",
+    op: "add_reaction",
+    on: "message",
+    when: (message) => !message.withdrawn,
+    fill: (message) => ({ message_id: message.id }),
+    fields: ["emoji"],
+    leaves: leavesOf("ReactionAdded"),
+  },
+  {
+    id: "relate_message",
+    op: "relate_message",
+    on: "message",
+    when: (message) => !message.withdrawn,
+    fill: (message) => ({ message_id: message.id }),
+    fields: ["kind", "target_message_id"],
+    leaves: leavesOf("MessageRelated", "from_id"),
+  },
+  {
+    id: "delete_message",
+    op: "delete_message",
+    on: "message",
+    confirm: "press",
+    when: (message, world) =>
+      !message.withdrawn && (message.author_id === world.me.member_id || world.may("archive_channel")),
+    fill: (message) => ({ message_id: message.id }),
+    leaves: leavesOf("MessageTombstoned"),
+  },
+];

@@ -1,0 +1,87 @@
+// What was said and what happened in a task, in order: read once, and kept up by events.
+//
+// Promises: the newest is there as soon as it is read, whatever came before follows in the background, up to
+// a limit; a message stands where it was posted, with its words as they are now. Leaves out: how any of it
+// looks.
+
+/** @typedef {{key: string, lsn: number, message: string | null, event: any}} Item */
+
+const PAGE = 500;
+const PAGES_MAX = 20;
+/** Events that a message itself shows, or that are about one alone. */
+const SHOWN_ELSEWHERE = new Set([
+  "MessagePosted",
+  "MessageEdited",
+  "ReactionAdded",
+  "ReactionRemoved",
+  "BallotCast",
+  "ThreadNotice",
+]);
+
+/**
+ * @param {{ask: import("../net/ask.js").Ask, store: import("./store.js").Store}} world
+ * @param {string} threadId
+ * @param {() => void} changed
+ */
+export function openTimeline({ ask, store }, threadId, changed) {
+  /** @type {Map<number, Item>} */
+  const items = new Map();
+  const progress = { isReading: true, isWhole: true, hasFailed: false };
+  let isClosed = false;
+
+  /** @param {any} event */
+  function addEvent(event) {
+    const { kind, lsn, payload } = event;
+    if (payload.$chain?.thread_id !== threadId) return;
+    if (kind === "MessagePosted") addMessage(payload.message_id, lsn);
+    else if (!SHOWN_ELSEWHERE.has(kind)) items.set(lsn, { key: `e${lsn}`, lsn, message: null, event });
+  }
+
+  /** @param {string} id @param {number} lsn */
+  function addMessage(id, lsn) {
+    items.set(lsn, { key: `m${id}`, lsn, message: id, event: null });
+  }
+
+  /** @param {string} op @param {(body: any, lsn: number) => void} take */
+  async function pages(op, take) {
+    /** @type {string | null} */
+    let cursor = null;
+    let page = 0;
+    do {
+      /** @type {import("../net/ask.js").Answer} */
+      const { body, lsn } = await ask(op, { thread_id: threadId, limit: PAGE, cursor });
+      if (isClosed) return;
+      take(body, lsn);
+      cursor = body.next_cursor ?? null;
+      page += 1;
+      changed();
+    } while (cursor && page < PAGES_MAX);
+    if (cursor) progress.isWhole = false;
+  }
+
+  async function run() {
+    const words = pages("list_messages", ({ items: rows }, lsn) => {
+      store.put("message", rows, lsn);
+      for (const { id, lsn: at } of rows) addMessage(id, at);
+    });
+    const events = pages("list_thread_events", ({ items: rows }) => rows.forEach(addEvent));
+    await Promise.all([words, events]);
+  }
+
+  for (const event of store.events()) addEvent(event);
+  run()
+    .catch(() => (progress.hasFailed = true))
+    .finally(() => {
+      progress.isReading = false;
+      if (!isClosed) changed();
+    });
+
+  return {
+    progress,
+    /** @param {any[]} events */
+    take: (events) => events.forEach(addEvent),
+    /** All that is known, oldest first. @returns {Item[]} */
+    items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
+    close: () => (isClosed = true),
+  };
+}

@@ -1,0 +1,129 @@
+// What came of own writes, beside the thing that they are about: under way, done with its event, refused and
+// why.
+//
+// Promises: a refusal names who or what is in the way, until when, and what one can do now; it stays until it
+// is dismissed or tried again. Leaves out: sending.
+
+import { actionOf } from "./actions.js";
+import { begin } from "./act.js";
+import { hrefTo } from "./names.js";
+import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
+import { button, h, keyed, link } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./net/outbox.js").Write} Write */
+
+/**
+ * @param {World} world
+ * @param {HTMLElement} place
+ */
+export function toldBeside(world, place) {
+  place.classList.add("stack", "tight", "told-beside");
+  return {
+    /** @param {string} about @param {any} entity */
+    show(about, entity) {
+      const writes = world.outbox.about(about).filter(({ state }) => state !== "asking");
+      keyed(place, writes, {
+        key: ({ id, state }) => `${id} ${state}`,
+        make: (write) => make(world, write, entity),
+        update: () => {},
+      });
+    },
+  };
+}
+
+/** @param {World} world @param {Write} write @param {any} entity */
+function make(world, write, entity) {
+  const name = actionNames[write.action] ?? write.action;
+  if (write.state === "done") return done(name, write);
+  if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
+  return refused(world, write, entity, name);
+}
+
+/** @param {string} name @param {Write} write */
+function done(name, { lsn }) {
+  const href = lsn ? hrefTo("log", {}, `#${lsn}`) : null;
+  const receipt = href ? link(href, {}, say.receipt(lsn)) : say.receipt(lsn);
+  return h(
+    "p.told.small",
+    { "data-event": lsn },
+    say.done(name),
+    " ",
+    lsn ? h("span", "(", receipt, ")") : "",
+  );
+}
+
+/** @param {World} world @param {Write} write @param {any} entity @param {string} name */
+function refused(world, write, entity, name) {
+  const problem = /** @type {import("./net/ask.js").Problem} */ (write.problem);
+  const isUnsent = write.state === "not-sent";
+  const words = isUnsent
+    ? [say.notSent(name)]
+    : [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
+  const again = isUnsent ? ["try-again"] : waysOut(problem);
+  return h(
+    "div.problem",
+    { role: "alert", "data-problem": problem.code, "data-write": write.id },
+    h("p", ...words),
+    h(
+      "div.row",
+      ...again.map((way) => wayOut(world, /** @type {keyof typeof ways} */ (way), write, entity, isUnsent)),
+      button(say.dismiss, () => world.outbox.dismiss(write.id), { class: "link" }),
+    ),
+  );
+}
+
+/**
+ * @param {World} world
+ * @param {keyof typeof ways} way
+ * @param {Write} write
+ * @param {any} entity
+ * @param {boolean} isUnsent
+ */
+function wayOut(world, way, write, entity, isUnsent) {
+  const label = isUnsent ? say.sendAgain : ways[way];
+  return button(label, () => WAYS[way](world, write, entity), { class: "link", "data-way": way });
+}
+
+/** @type {Record<keyof typeof ways, (world: World, write: Write, entity: any) => void>} */
+const WAYS = {
+  wait(world, write, entity) {
+    world.waits.add(entity.id);
+    world.outbox.dismiss(write.id);
+  },
+  "ask-holder": (world, write, entity) => askHolder(world, write, entity),
+  narrow: (world, _write, entity) => start(world, "set_thread_footprint", entity),
+  "read-again"(world, write, entity) {
+    world.reads.again(write.about);
+    for (const kind of ["thread", "context"]) world.reads.again(`${kind}/${entity.id}`);
+    world.outbox.dismiss(write.id);
+  },
+  "try-again": (world, write) => void world.outbox.again(write.id),
+  requeue: (world, _write, entity) => start(world, "requeue_dead_letter", entity),
+  raise: (world, _write, entity) => start(world, "update_thread_budget", entity),
+};
+
+/** @param {World} world @param {string} id @param {any} entity */
+function start(world, id, entity) {
+  const action = actionOf(id);
+  if (action) begin(world, action, entity);
+}
+
+/**
+ * Begins a message to whoever is in the way, where they work if one may see it.
+ *
+ * @param {World} world
+ * @param {Write} write
+ * @param {any} entity
+ */
+function askHolder(world, { problem }, entity) {
+  const { conflicts = [], holder } = problem?.members ?? {};
+  const first = conflicts[0] ?? { holder, thread_id: entity.id };
+  const handle = world.store.get("member", first.holder)?.handle;
+  const thread = first.thread_id ?? entity.id;
+  const draft = world.drafts.get(`thread/${thread}`);
+  if (handle && !draft.includes(`@${handle}`)) world.drafts.set(`thread/${thread}`, `@${handle} ${draft}`);
+  const href = hrefTo("task", { id: thread }, "#say");
+  if (href) world.go(href);
+}
