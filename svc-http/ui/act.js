@@ -26,6 +26,7 @@ export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
  * @param {Record<string, unknown>} [more]
  */
 export function begin(world, action, entity, more = {}) {
+  if (action.open) return action.open(world, entity);
   const needsForm = (action.fields?.length ?? 0) > 0;
   if (!needsForm) return void send(world, action, entity, more);
   void openForm(world, {

@@ -8,6 +8,7 @@ import { claims } from "./actions/claims.js";
 import { judgements } from "./actions/judgements.js";
 import { messages } from "./actions/messages.js";
 import { settings, states } from "./actions/thread.js";
+import { workspace } from "./actions/workspace.js";
 
 /** @typedef {import("./world.js").World} World */
 /**
@@ -23,15 +24,16 @@ import { settings, states } from "./actions/thread.js";
  *   optimistic?: (entity: any, input: any) => {kind: string, id: string, field: string, value: any}[],
  *   confirm?: "press" | "form",
  *   leaves?: (event: import("./net/outbox.js").LogEvent, input: any) => boolean,
+ *   open?: (world: World, entity: any) => void,
  *   isMain?: boolean,
  *   isFirst?: boolean,
  * }} Action `fill` is the part of the input that the thing decides; `fields` are asked for in a form, which begins
  * with what `now` says; `leaves`: whether an event is what it would have left, for when no answer came;
- * `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants.
+ * `open`: what asks for its input, if no form made of the schema does; `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants.
  */
 
 /** @type {Action[]} */
-export const actions = [...claims, ...states, ...settings, ...judgements, ...messages];
+export const actions = [...claims, ...states, ...settings, ...judgements, ...messages, ...workspace];
 
 /** @param {string} id */
 export const actionOf = (id) => actions.find((action) => action.id === id);

@@ -36,14 +36,20 @@ let isLooking = false;
 
 /** Reads the session until the service can be reached. */
 async function begin() {
-  try {
-    const { signedIn, ways } = await readSession(ask);
-    if (linkToken) showSignIn({ ways: ways ?? BY_TOKEN, linkToken, ...keeping(signedIn) });
-    else if (signedIn) start(signedIn);
-    else showSignIn({ ways, linkToken: null, current: null });
-  } catch (error) {
-    showWaiting(/** @type {import("./net/ask.js").Problem} */ (error));
-    setTimeout(begin, TRY_AGAIN);
+  const { signedIn, ways } = await untilAnswered();
+  if (linkToken) showSignIn({ ways: ways ?? BY_TOKEN, linkToken, ...keeping(signedIn) });
+  else if (signedIn) start(signedIn);
+  else showSignIn({ ways, linkToken: null, current: null });
+}
+
+async function untilAnswered() {
+  for (;;) {
+    try {
+      return await readSession(ask);
+    } catch (error) {
+      showWaiting(/** @type {import("./net/ask.js").Problem} */ (error));
+      await new Promise((resume) => setTimeout(resume, TRY_AGAIN));
+    }
   }
 }
 
@@ -75,7 +81,12 @@ function showSignIn(setting) {
 function start({ session, lsn }) {
   if (running && epochOf(running.world.me) !== epochOf(session)) dropDrafts();
   stop();
-  const frame = createFrame({ signOut, applied });
+  const frame = createFrame({
+    signOut,
+    applied,
+    openPalette: () => running?.stage.openPalette(),
+    openHelp: () => running?.stage.openHelp(),
+  });
   const world = createWorld(session, {
     keys,
     go: (href) => running?.stage.go(href),

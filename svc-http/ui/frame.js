@@ -27,17 +27,22 @@ export function applySettings() {
 }
 
 /**
- * @param {{signOut: () => void, applied: (settings: import("./state/seen.js").Settings) => void}} page
+ * @param {{signOut: () => void, openPalette: () => void, openHelp: () => void, applied: (settings: import("./state/seen.js").Settings) => void}} page
  */
 export function createFrame(page) {
   const state = h("span.live");
   const place = h("span.place.one-line");
   const nav = h("nav.places", { "aria-label": shell.places });
   const account = h("details.account");
+  const commands = button(shell.commands, page.openPalette, {
+    class: "plain",
+    "aria-keyshortcuts": "Control+K Meta+K",
+  });
+  const keys = button("?", page.openHelp, { class: "plain wide-only", "aria-label": shell.help });
   const strip = h("div.strip");
   const main = h("main", { id: "main", tabindex: -1 });
   const region = h("div.heard", { role: "status", "aria-live": "polite" });
-  const top = h("header.top", place, nav, h("span.end", state), account);
+  const top = h("header.top", place, nav, h("span.end", state), commands, keys, account);
   const frame = h(
     "div.frame",
     h("a.skip", { href: "#main", onclick: skip }, shell.skip),

@@ -4,6 +4,8 @@
 // Promises: a screen that fails to load says so and can be tried again; its heading has the focus after a
 // link was followed, and the page is where it was after going back. Leaves out: what screens show.
 
+import { beginById } from "./act.js";
+import { actions } from "./actions.js";
 import { Problem } from "./net/ask.js";
 import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
@@ -117,11 +119,20 @@ export function openStage(frame, world) {
     frame.showLive(world);
   });
   const unwatchLive = world.watchLive(() => frame.showLive(world));
-  const unbind = world.keys.bind(placeKeys());
-
+  const openHelp = () => void import("./help.js").then((help) => help.openHelp());
+  const openPalette = () => void import("./palette.js").then((palette) => palette.openPalette(world));
+  const ofWorkspace = { id: world.me.workspace_id };
   function placeKeys() {
     /** @type {import("./view/keys.js").Keys} */
-    const all = { p: pause };
+    const all = {
+      p: pause,
+      "?": openHelp,
+      "Mod+k": openPalette,
+    };
+    for (const action of actions) {
+      if (action.key && action.on === "workspace")
+        all[action.key] = () => beginById(world, action.id, ofWorkspace);
+    }
     for (const { key, path } of screens) if (key) all[`g ${key}`] = () => router.go(hrefOf(path));
     return all;
   }
@@ -131,6 +142,7 @@ export function openStage(frame, world) {
     frame.showLive(world);
   }
 
+  const unbind = world.keys.bind(placeKeys());
   const wish = world.reads.wish();
   wish.set([`workspace/${world.me.workspace_id}`]);
 
@@ -147,6 +159,8 @@ export function openStage(frame, world) {
   return {
     go: router.go,
     note: router.note,
+    openPalette,
+    openHelp,
     /** @param {string} text */
     title: (text) => (document.title = shell.title(text, workspace)),
     close() {

@@ -8,11 +8,14 @@ import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.j
 import { LANES } from "../pure/lanes.js";
 import { number } from "../pure/format.js";
 import { board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
 import { openMenu } from "../menus.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
 import { createWindow } from "../view/window.js";
+import { openFirstRun } from "../panels/first.js";
 import { boardKeys } from "./board-keys.js";
 
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
@@ -48,6 +51,11 @@ export function open(root, world, place) {
     ...GROUPS.map((by) => h("option", { value: by }, say.groups[/** @type {"channel"} */ (by)])),
   );
   const told = h("p.quiet.small", { hidden: true });
+  const create = actionButton(
+    world,
+    /** @type {import("../actions.js").Action} */ (actionOf("create_thread")),
+    () => ({ id: world.me.workspace_id }),
+  );
   const picker = h("div.picker", { role: "group", "aria-label": say.lanes });
   const columns = LANES.map((lane) => column(lane));
   const head = h(
@@ -56,12 +64,13 @@ export function open(root, world, place) {
     h("div.grow.filter", input),
     h("label.row.tight.group", h("span.quiet.small", say.group), group),
     told,
+    h("span.end"),
+    create.node,
   );
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
-  root.append(head, picker, h("div.lanes", ...columns.map(({ node }) => node)));
-  pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
-  applyFilter();
+  const firstRun = openFirstRun(world);
+  root.append(head, firstRun.root, picker, h("div.lanes", ...columns.map(({ node }) => node)));
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -131,6 +140,8 @@ export function open(root, world, place) {
       list.setItems(grouped(ids));
     }
     drawTold();
+    firstRun.show(!tasks.progress.isReading);
+    create.update();
   }
 
   function drawTold() {
@@ -186,6 +197,9 @@ export function open(root, world, place) {
     for (const { lane, list } of columns) if (lane !== "done" && lane !== "ready") list.redraw();
   }, TICK);
   const unbind = world.keys.bind(boardKeys({ root, columns, input, chosen, redraw: drawLanes }));
+
+  pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
+  applyFilter();
 
   return {
     show: drawLanes,

@@ -68,6 +68,16 @@ export function pinOf(workspaceId) {
 }
 
 /**
+ * Whether the steps of the first run were hidden in a workspace.
+ *
+ * @param {string} workspaceId
+ */
+export function firstRunOf(workspaceId) {
+  const name = `svc.first.${workspaceId}`;
+  return { isDone: () => stored(name) === true, done: () => store(name, true) };
+}
+
+/**
  * What somebody has begun to write, by the place where it is written.
  *
  * @param {string} memberId

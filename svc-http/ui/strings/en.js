@@ -10,4 +10,6 @@ export { acting, actionNames, form } from "./actions.js";
 export { board, card } from "./board.js";
 export { names } from "./names.js";
 export { eventParts } from "./events.js";
+export { first } from "./first.js";
+export { help, newTask, palette } from "./palette.js";
 export { live, places, shell, signIn } from "./shell.js";

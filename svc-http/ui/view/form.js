@@ -19,18 +19,25 @@ import { Wrong, checks, choice, json, lines, moment, numeric, text, toggle } fro
  */
 
 /**
- * @param {{schema: Schema, only?: string[], values?: Record<string, any>, refs: Refs}} what
+ * @param {{schema: Schema, only?: string[], values?: Record<string, any>, refs: Refs, isInline?: boolean}} what
+ * `isInline`: in one row, without what the fields are for.
  */
-export function createForm({ schema, only, values = {}, refs }) {
+export function createForm({ schema, only, values = {}, refs, isInline = false }) {
   const names = only ?? Object.keys(schema.properties ?? {});
   const required = new Set(schema.required ?? []);
   const fields = names
     .filter((name) => schema.properties?.[name])
     .map((name) => labelled(name, schema.properties[name], required.has(name), values[name], refs));
   return {
-    node: h("div.stack", ...fields.map(({ node }) => node)),
+    node: h(isInline ? "div.row.inline" : "div.stack", ...fields.map(({ node }) => node)),
     focus: () => fields[0]?.focus(),
     count: fields.length,
+    /**
+     * What a field has now, if it can be read; nothing is said if it cannot.
+     *
+     * @param {string} name
+     */
+    peek: (name) => fields.find((field) => field.name === name)?.peek(),
     /** @returns {Record<string, unknown> | null} Null: something is wrong, and said at its field. */
     read() {
       /** @type {Record<string, unknown>} */
@@ -87,6 +94,13 @@ function labelled(name, schema, isRequired, value, refs) {
     name,
     node,
     focus: field.focus,
+    peek() {
+      try {
+        return field.read();
+      } catch {
+        return undefined;
+      }
+    },
     read() {
       try {
         const read = field.read();
@@ -105,7 +119,7 @@ function labelled(name, schema, isRequired, value, refs) {
 }
 
 /** The first paragraph of what a field is for. @param {string | undefined} description */
-const firstOf = (description = "") => description.split("\n\n")[0] ?? "";
+const firstOf = (description = "") => (description.split("\n\n")[0] ?? "").replaceAll("`", "");
 
 /** A schema without null, which an empty field stands for. @param {Schema} schema @returns {Schema} */
 function plain(schema) {
@@ -160,7 +174,9 @@ function list(name, item, value, refs) {
 
   /** @param {any} one */
   function append(one) {
-    const field = fieldOf(name, isUnion(item) ? merged(item) : item, true, one, refs);
+    const shape = isUnion(item) ? merged(item) : item;
+    const isRow = Object.keys(shape.properties ?? {}).length === 2;
+    const field = isRow ? group(shape, one, refs, true) : fieldOf(name, shape, true, one, refs);
     const row = h(
       "div.row",
       h("div.grow", field.node),
@@ -203,8 +219,8 @@ function merged(item) {
 }
 
 /** @param {Schema} schema @param {any} value @param {Refs} refs @returns {Field} */
-function group(schema, value, refs) {
-  const inner = createForm({ schema, values: value ?? {}, refs });
+function group(schema, value, refs, isInline = false) {
+  const inner = createForm({ schema, values: value ?? {}, refs, isInline });
   return {
     node: h("div.group", inner.node),
     focus: inner.focus,

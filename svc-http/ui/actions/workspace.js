@@ -1,0 +1,22 @@
+// The workspace as a whole: what is begun in it.
+//
+// Leaves out: its administration.
+
+/** @typedef {import("../actions.js").Action} Action */
+
+/** @type {Action[]} */
+export const workspace = [
+  {
+    id: "create_thread",
+    op: "create_thread",
+    on: "workspace",
+    key: "c",
+    isMain: true,
+    isFirst: true,
+    when: () => true,
+    fill: () => ({}),
+    open: (world, { stays, channelId }) =>
+      void import("../new-task.js").then(({ openNewTask }) => openNewTask(world, { stays, channelId })),
+    leaves: (event, input) => event.kind === "ThreadCreated" && event.payload.title === input.title,
+  },
+];
