@@ -8,6 +8,7 @@ import {
   LANES,
   canAnswer,
   compareInLane,
+  granting,
   isLapsed,
   isUnacknowledged,
   laneFor,
