@@ -116,9 +116,9 @@ test("no secret is kept", () => {
   none(found(/\blocalStorage\b|\bsessionStorage\b/g, { which: (path) => path !== "state/seen.js" }));
 });
 
-/** Words with a space between them: a sentence, unless it is a selector, a query or a list of names. */
+/** Words with a space between them: a sentence, unless it is a selector, a query, a list of keys or names, or a command. */
 const SENTENCE = /[\p{L}\p{N}][,.:;!?]?\s+[\p{L}\p{N}]/u;
-const NO_SENTENCE = /[[\]#>=]|^\.|^\(|:focus|:not|prefers-/;
+const NO_SENTENCE = /[[\]#>=]|^\.|^\(|:focus|:not|prefers-|^(?:\w+\+\S+ ?)+$|^(?:claude|curl) /;
 /** Before lists of names, before selectors, and before what is for whoever looks at the console. */
 const NO_SPEECH = /\b(?:class|rel):$|\b(?:querySelector(?:All)?|closest|matches)\($|\bconsole\.\w+\($|\bError\($/;
 
