@@ -242,6 +242,8 @@ function foldEach(world, lsn, effect, changes, only) {
   const { each, where, ...rest } = effect;
   for (const [id, known] of world.kinds[each] ?? []) {
     if (only && !only.has(`${each}/${id}`)) continue;
+    // What is stale already stays so: an answer that is older than this event will have it folded in again.
+    if (known.stale && rest.stale && !rest.patch) continue;
     if (where(known)) change(world, lsn, { on: each, id, ...rest }, changes);
   }
 }
