@@ -1,5 +1,6 @@
 // What stands in a line of Markdown: emphasis, code, links, mentions. Every text is searched a bounded number of times,
-// however it is made: a mark that has no end is looked for once.
+// however it is made: a mark that has no end is looked for once, and what is in a mark ends before its next end, so that
+// each mark is in each other at most.
 
 import { shown } from "./shown.js";
 
@@ -7,7 +8,6 @@ import { shown } from "./shown.js";
 /** @typedef {(handle: string) => string | null} Mentions the member that a handle is of, if one sees it */
 /** @typedef {{mentions: Mentions, left: {nodes: number}}} Setting */
 
-const DEPTH_MAX = 6;
 /** Marks around text, the longer first, and what is in them. @type {[string, "strong" | "strike" | "em", ("em")?][]} */
 const MARKS = [
   ["***", "strong", "em"],
@@ -22,11 +22,10 @@ const SPECIAL = /[\\`*_~[<@＠\n]|https?:\/\//g;
 /**
  * @param {string} text
  * @param {Setting} setting
- * @param {number} [depth]
  * @param {boolean} [inLink] a link has no link in it
  * @returns {TextNode[]}
  */
-export function inline(text, setting, depth = 0, inLink = false) {
+export function inline(text, setting, inLink = false) {
   /** @type {TextNode[]} */
   const nodes = [];
   const without = new Set();
@@ -37,7 +36,7 @@ export function inline(text, setting, depth = 0, inLink = false) {
     const found = search.exec(text);
     if (!found) break;
     const at = found.index;
-    const made = begin(text, at, { setting, depth, inLink, without });
+    const made = begin(text, at, { setting, inLink, without });
     if (made) {
       plain(text.slice(plainFrom, at), nodes, setting);
       nodes.push(...made.nodes);
@@ -61,7 +60,7 @@ function plain(text, nodes, setting) {
   nodes.push(...made);
 }
 
-/** @typedef {{setting: Setting, depth: number, inLink: boolean, without: Set<string>}} State `without`: ends that are not there */
+/** @typedef {{setting: Setting, inLink: boolean, without: Set<string>}} State `without`: ends that are not there */
 /** @typedef {{nodes: TextNode[], end: number} | null} Made */
 
 /**
@@ -119,13 +118,12 @@ function code(text, at, state) {
 
 /** @param {string} text @param {number} at @param {State} state @returns {Made} */
 function marked(text, at, state) {
-  if (state.depth >= DEPTH_MAX) return null;
   for (const [mark, type, within] of MARKS) {
     if (!text.startsWith(mark, at) || !opens(text, at, mark)) continue;
     const end = closing(text, mark, at + mark.length, state);
     if (end < 0) continue;
     const inner = text.slice(at + mark.length, end);
-    const children = inline(inner, state.setting, state.depth + 1, state.inLink);
+    const children = inline(inner, state.setting, state.inLink);
     const inside = within ? [/** @type {TextNode} */ ({ type: within, children })] : children;
     return { nodes: [{ type, children: inside }], end: end + mark.length };
   }
@@ -164,8 +162,8 @@ function link(text, at, state) {
   const end = middle < 0 ? -1 : find(text, ")", middle + 2, state);
   if (end < 0 || text.slice(at, middle).includes("\n\n")) return null;
   const href = webAddress(text.slice(middle + 2, end).trim());
-  if (!href || state.depth >= DEPTH_MAX) return null;
-  const children = inline(text.slice(at + 1, middle), state.setting, state.depth + 1, true);
+  if (!href) return null;
+  const children = inline(text.slice(at + 1, middle), state.setting, true);
   return { nodes: [{ type: "link", href, children }], end: end + 1 };
 }
 

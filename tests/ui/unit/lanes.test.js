@@ -131,8 +131,8 @@ test("what needs me is ranked, and within a rank the older stands first", () => 
     ...nothing,
     threads: new Map([mine("t1"), mine("t2", held), mine("t3", { dead: true }), mine("t4", { created_at: at(3) }), mine("t5")]),
     gates: [
-      { ...gate, id: "g2", requested_at: at(9) },
-      { ...gate, id: "g1", requested_at: at(8) },
+      { ...gate, id: "g1", requested_at: at(9) },
+      { ...gate, id: "g2", requested_at: at(8) },
       { ...gate, id: "over", expires_at: at(9) },
     ],
     alarms: [
@@ -159,8 +159,8 @@ test("what needs me is ranked, and within a rank the older stands first", () => 
     ],
   });
   const keys = [
-    "gate/g1",
     "gate/g2",
+    "gate/g1",
     "dead/d",
     "lapsed/t1",
     "finding/f",
