@@ -13,6 +13,8 @@ import { nodesOf, plainOf } from "./view/parts.js";
 import { hrefTo } from "./names.js";
 
 const SECONDS_BELOW = 180_000;
+/** More do not fit; the name of the card and its menu have all. */
+const CHIPS = 2;
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./view/card.js").Card} Card */
@@ -33,9 +35,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, left
   const refused = refusedOf(world, thread);
   const about = refused ?? aboutOf(world, thread, lane);
   const rank = thread.priority === 0 ? null : { text: priorityText(thread.priority) };
-  const marks = [group ? { text: group, tone: "accent" } : null, rank, ...chips].filter(
-    (chip) => chip !== null,
-  );
+  const marks = [group ? { text: group, tone: "accent" } : null, held, ...chips, rank];
   const state = lane ? lanes[lane] : (states[thread.state] ?? "");
   const title = shownText(thread.title);
   return {
@@ -49,7 +49,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, left
     left,
     about,
     touches: touchesOf(thread),
-    chips: marks,
+    chips: marks.filter((chip) => chip !== null).slice(0, CHIPS),
     isChosen,
     isLeaving: leftFor !== null,
   };
@@ -71,7 +71,7 @@ export function leaseOf(world, thread) {
 
 /** Seconds tell something only of what ends soon. @param {number} left */
 function rounded(left) {
-  return left > SECONDS_BELOW ? Math.floor(left / 60_000) * 60_000 : left;
+  return left > SECONDS_BELOW ? Math.floor(left / 60_000) * 60_000 : Math.ceil(left / 1_000) * 1_000;
 }
 
 /**

@@ -24,12 +24,16 @@ export function hrefTo(id, params = {}, rest = "") {
   return screen ? hrefOf(screen.path, params, rest) : null;
 }
 
-/** @param {{store: import("./state/store.js").Store}} world */
-export function createNames({ store }) {
+/**
+ * @param {{store: import("./state/store.js").Store, want: (key: string) => void}} world `want`: has a thing read that
+ * is named and not known.
+ */
+export function createNames({ store, want }) {
   /** @param {string | null | undefined} id */
   function memberText(id) {
     if (!id) return say.service;
     const member = store.get("member", id);
+    if (!member) want(`member/${id}`);
     return member ? member.display_name || member.handle : say.member(shortId(id));
   }
 
@@ -48,6 +52,7 @@ export function createNames({ store }) {
   /** One that is not known may be one that may not be seen: then it is words. @param {string} id */
   function thread(id) {
     const known = store.get("thread", id);
+    if (!known) want(`thread/${id}`);
     const href = known ? hrefTo("task", { id }) : null;
     const text = known ? plainWords(known.title, marks) : say.thread(shortId(id));
     return href ? link(href, {}, text) : h("span", text);
@@ -56,6 +61,7 @@ export function createNames({ store }) {
   /** @param {string} id */
   function channel(id) {
     const known = store.get("channel", id);
+    if (!known) want(`channel/${id}`);
     const text = known ? words(say.channel(known.name)) : say.channelUnknown(shortId(id));
     const href = known ? hrefTo("channel", { id }) : null;
     return href ? link(href, {}, text) : h("span", text);

@@ -41,6 +41,7 @@ import { readThreads } from "./state/threads.js";
 
 /** How often a session that may not subscribe reads anew. */
 const READ_ANEW = 30_000;
+const NAMED_MOST = 500;
 
 /**
  * @param {Session} session
@@ -88,6 +89,8 @@ export function createWorld(session, page) {
     if (state === live.state && state !== "offline") return;
     live = { state, since };
     for (const watcher of liveWatchers) watcher();
+    // What can be done depends on it.
+    store.touch(["live/state"]);
   }
 
   /** Begins to follow the log from where the first answer stood. @param {number} lsn */
@@ -132,6 +135,18 @@ export function createWorld(session, page) {
     changed: ({ about }) => store.touch([about]),
   });
   readNames({ store, reads });
+
+  /** Has what is named and not known read, as long as there is not too much of it. */
+  function wantNamed() {
+    const wish = reads.wish();
+    /** @type {Set<string>} */
+    const keys = new Set();
+    return (/** @type {string} */ key) => {
+      if (keys.has(key) || keys.size >= NAMED_MOST) return;
+      keys.add(key);
+      wish.set(keys);
+    };
+  }
 
   /** @type {ReturnType<typeof readTasks> | null} */
   let tasks = null;
@@ -185,7 +200,7 @@ export function createWorld(session, page) {
       return () => liveWatchers.delete(watcher);
     },
     tasks: () => (tasks ??= readTasks()),
-    names: createNames({ store }),
+    names: createNames({ store, want: wantNamed() }),
     close() {
       tasks?.close();
       outbox.close();

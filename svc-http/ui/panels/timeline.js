@@ -5,7 +5,7 @@
 
 import { time, dateTime, relative } from "../pure/format.js";
 import { ms } from "../pure/clock.js";
-import { eventParts, task as say } from "../strings/en.js";
+import { acting, eventParts, task as say } from "../strings/en.js";
 import { openMenu } from "../menus.js";
 import { openTimeline } from "../state/timeline.js";
 import { toldBeside } from "../told.js";
@@ -58,15 +58,37 @@ export function openTimelineView(world, threadId, fragment) {
     show(status, isReading || hasFailed);
     setText(status, hasFailed ? say.notRead : say.readingEarlier);
     status.classList.toggle("later", isReading);
-    keyed(list, items.slice(from), { key: ({ key }) => key, make: (item) => make(item), update });
+    const shown = [...items.slice(from), ...pending()];
+    keyed(list, shown, { key: ({ key }) => key, make: (item) => make(item), update });
     if (!isRevealed && !isReading) {
       isRevealed = true;
       reveal(fragment());
     }
   }
 
+  /** Own words that are on their way stand at the end. @returns {Item[]} */
+  function pending() {
+    return world.outbox
+      .about(`composer/${threadId}`)
+      .filter(({ state }) => state === "asking" || state === "unknown")
+      .map(({ id, input }) => ({
+        key: `w${id}`,
+        lsn: Infinity,
+        message: null,
+        event: null,
+        words: String(input.body),
+      }));
+  }
+
   /** @param {Item} item */
   function make(item) {
+    if (item.words !== undefined) {
+      return h(
+        "li.message.pending",
+        h("p.quiet.small", acting.asking),
+        marked(item.words, { names: world.names.marks }),
+      );
+    }
     return item.message
       ? h("li.message", { "data-message": item.message, id: `m-${item.message}` })
       : h("li.event");
@@ -74,6 +96,7 @@ export function openTimelineView(world, threadId, fragment) {
 
   /** @param {HTMLElement} node @param {Item} item */
   function update(node, item) {
+    if (item.words !== undefined) return;
     if (!item.message) return updateEvent(node, item.event);
     const message = store.get("message", item.message);
     const author = store.get("member", message?.author_id);
@@ -94,8 +117,8 @@ export function openTimelineView(world, threadId, fragment) {
     setAttr(node, "data-event", event.lsn);
     const at = event.payload.$chain.at / 1_000;
     setChildren(node, [
-      actor ? world.names.member(actor) : world.names.memberText(null),
-      " ",
+      // What happens by itself is a whole sentence.
+      ...(actor ? [world.names.member(actor), " "] : []),
       ...nodesOf(eventParts(event), world.names),
       " ",
       stamp(at),
@@ -118,7 +141,7 @@ export function openTimelineView(world, threadId, fragment) {
     const head = h(
       "div.row.message-head",
       h("strong", world.names.member(message.author_id)),
-      h("a.quiet.small", { href: `#m-${message.id}`, "aria-label": say.link(dateTime(at)) }, stamp(at)),
+      h("a.quiet.small", { href: `#m-${message.id}` }, stamp(at)),
       message.edits > 0 ? h("span.quiet.small", say.edited(message.edits)) : null,
       message.pinned ? h("span.chip", { "data-tone": "accent" }, say.pinned) : null,
       message.withdrawn

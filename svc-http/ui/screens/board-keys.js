@@ -3,6 +3,10 @@
 // Promises: the focus is on a card that is there, also when the list has changed under it. Leaves out: what
 // can be done with a card, which the actions say.
 
+import { beginById } from "../act.js";
+import { actions } from "../actions.js";
+import { openPeek } from "../peek.js";
+
 /** @typedef {{lane: string, list: any, node: HTMLElement}} Column */
 
 /**
@@ -10,12 +14,13 @@
  *   root: HTMLElement,
  *   columns: Column[],
  *   input: HTMLInputElement,
+ *   world: import("../world.js").World,
  *   chosen: Set<string>,
  *   redraw: () => void,
  * }} board
  * @returns {import("../view/keys.js").Keys}
  */
-export function boardKeys({ root, columns, input, chosen, redraw }) {
+export function boardKeys({ root, columns, input, world, chosen, redraw }) {
   /** Where the focus is: which lane, which row. */
   function here() {
     const card = document.activeElement?.closest("[data-thread]");
@@ -89,7 +94,25 @@ export function boardKeys({ root, columns, input, chosen, redraw }) {
     return true;
   }
 
+  /** The keys of actions, on the card with the focus. */
+  function actionKeys() {
+    const keyed = actions.filter(({ on, key }) => on === "thread" && key);
+    return Object.fromEntries(
+      keyed.map(({ key, id }) => [key, () => onFocused((thread) => beginById(world, id, thread))]),
+    );
+  }
+
+  /** @param {(thread: any) => void} act */
+  function onFocused(act) {
+    const thread = world.store.get("thread", here()?.id);
+    if (!thread) return false;
+    act(thread);
+    return true;
+  }
+
   return {
+    ...actionKeys(),
+    Space: () => onFocused(({ id }) => openPeek(world, id)),
     j: () => along(1),
     k: () => along(-1),
     h: () => across(-1),

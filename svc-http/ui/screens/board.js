@@ -7,10 +7,11 @@
 import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
 import { LANES } from "../pure/lanes.js";
 import { number } from "../pure/format.js";
-import { board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
+import { acting, board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
+import { openMany } from "../many.js";
 import { openMenu } from "../menus.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
@@ -51,6 +52,14 @@ export function open(root, world, place) {
     ...GROUPS.map((by) => h("option", { value: by }, say.groups[/** @type {"channel"} */ (by)])),
   );
   const told = h("p.quiet.small", { hidden: true });
+  const chosenText = h("span");
+  const chosenBar = h(
+    "div.row.chosen",
+    { hidden: true, role: "region", "aria-label": acting.choose },
+    chosenText,
+    button(acting.choose, () => openMany(world, [...chosen], clearChosen), { class: "primary" }),
+    button(acting.clear, () => clearChosen()),
+  );
   const create = actionButton(
     world,
     /** @type {import("../actions.js").Action} */ (actionOf("create_thread")),
@@ -70,7 +79,7 @@ export function open(root, world, place) {
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
   const firstRun = openFirstRun(world);
-  root.append(head, firstRun.root, picker, h("div.lanes", ...columns.map(({ node }) => node)));
+  root.append(head, firstRun.root, picker, h("div.lanes", ...columns.map(({ node }) => node)), chosenBar);
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -140,8 +149,19 @@ export function open(root, world, place) {
       list.setItems(grouped(ids));
     }
     drawTold();
+    drawChosen();
     firstRun.show(!tasks.progress.isReading);
     create.update();
+  }
+
+  function drawChosen() {
+    show(chosenBar, chosen.size > 0);
+    setText(chosenText, acting.many(chosen.size));
+  }
+
+  function clearChosen() {
+    chosen.clear();
+    drawLanes();
   }
 
   function drawTold() {
@@ -196,7 +216,7 @@ export function open(root, world, place) {
   const clock = setInterval(() => {
     for (const { lane, list } of columns) if (lane !== "done" && lane !== "ready") list.redraw();
   }, TICK);
-  const unbind = world.keys.bind(boardKeys({ root, columns, input, chosen, redraw: drawLanes }));
+  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes }));
 
   pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
   applyFilter();

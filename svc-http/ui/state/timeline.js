@@ -1,10 +1,14 @@
 // What was said and what happened in a task, in order: read once, and kept up by events.
 //
-// Promises: the newest is there as soon as it is read, whatever came before follows in the background, up to
-// a limit; a message stands where it was posted, with its words as they are now. Leaves out: how any of it
-// looks.
+// Promises: it comes page by page, oldest first, as the service gives it, up to a limit, and what happens
+// meanwhile is added; a message stands where it was posted, with its words as they are now. Leaves out: how
+// any of it looks.
 
-/** @typedef {{key: string, lsn: number, message: string | null, event: any}} Item */
+/**
+ * `words`: of a message that is on its way.
+ *
+ * @typedef {{key: string, lsn: number, message: string | null, event: any, words?: string}} Item
+ */
 
 const PAGE = 500;
 const PAGES_MAX = 20;
@@ -17,6 +21,10 @@ const SHOWN_ELSEWHERE = new Set([
   "BallotCast",
   "ThreadNotice",
 ]);
+/** Ends of claims that the event which ended them tells. */
+const TOLD_BY_OTHERS = new Set(
+  ["result", "closed", "cancelled", "expired", "failed"].map((reason) => `ThreadAssignmentChanged ${reason}`),
+);
 
 /**
  * @param {{ask: import("../net/ask.js").Ask, store: import("./store.js").Store}} world
@@ -34,7 +42,8 @@ export function openTimeline({ ask, store }, threadId, changed) {
     const { kind, lsn, payload } = event;
     if (payload.$chain?.thread_id !== threadId) return;
     if (kind === "MessagePosted") addMessage(payload.message_id, lsn);
-    else if (!SHOWN_ELSEWHERE.has(kind)) items.set(lsn, { key: `e${lsn}`, lsn, message: null, event });
+    else if (!SHOWN_ELSEWHERE.has(kind) && !TOLD_BY_OTHERS.has(`${kind} ${payload.reason}`))
+      items.set(lsn, { key: `e${lsn}`, lsn, message: null, event });
   }
 
   /** @param {string} id @param {number} lsn */

@@ -75,7 +75,11 @@ export const acting = {
   actionsOf: (/** @type {string} */ title) => `Actions: ${title}`,
   many: (/** @type {number} */ count) =>
     plural(count, { one: "# task is chosen", other: "# tasks are chosen" }),
-  details: "What the service said",
+  open: "Open the task",
+  choose: "Actions",
+  clear: "Choose none",
+  progress: (/** @type {number} */ sent, /** @type {number} */ all, /** @type {number} */ refused) =>
+    refused > 0 ? `${sent} of ${all}; ${refused} refused, each says why on its card` : `${sent} of ${all}`,
 };
 
 export const form = {

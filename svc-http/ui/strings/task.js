@@ -20,7 +20,6 @@ export const task = {
   menuOf: (/** @type {string} */ name) => `Actions of the message of ${name}`,
   messageActions: "Message",
   reactions: "Reactions",
-  link: (/** @type {string} */ time) => `Message of ${time}`,
   artifact: (/** @type {string} */ name) => `Artifact ${name}`,
   data: "Data",
   vote: (/** @type {string} */ question) => `Vote: ${question}`,

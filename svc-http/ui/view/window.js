@@ -122,6 +122,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     /** @type {Set<string>} */
     const kept = new Set();
     for (let at = from; at < to; at += 1) kept.add(place(at));
+    inOrder(kept);
     for (const [id, node] of nodes) {
       if (kept.has(id) || keepsFocus(id, node)) continue;
       node.remove();
@@ -138,7 +139,6 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     if (!node) {
       node = h("li.slot", make(item));
       nodes.set(id, node);
-      rows.append(node);
     }
     const top = `translateY(${at * rowHeight}px)`;
     if (node.style.transform !== top) node.style.transform = top;
@@ -146,6 +146,27 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     setAttr(node, "aria-posinset", at + 1);
     update(/** @type {HTMLElement} */ (node.firstElementChild), byKey.get(id) ?? item, !byKey.has(id));
     return id;
+  }
+
+  /**
+   * Nodes stand as the rows do, for who goes by the order of the page; one with the focus is not moved.
+   *
+   * @param {Set<string>} ids
+   */
+  function inOrder(ids) {
+    let next = rows.firstElementChild;
+    for (const id of ids) {
+      const node = /** @type {HTMLElement} */ (nodes.get(id));
+      if (node !== next && node.contains(document.activeElement)) {
+        while (next && next !== node) {
+          const after = next.nextElementSibling;
+          rows.append(next);
+          next = after;
+        }
+      }
+      if (node === next) next = next.nextElementSibling;
+      else rows.insertBefore(node, next);
+    }
   }
 
   /** @param {string} id @param {HTMLElement} node */
