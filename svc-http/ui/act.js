@@ -5,7 +5,7 @@
 // alone. Leaves out: which actions there are (actions.js).
 
 import { actionOf, actionsOn } from "./actions.js";
-import { openForm } from "./forms.js";
+import { openForm } from "./later.js";
 import { acting as say, actionNames } from "./strings/en.js";
 import { button, setAttr, setText } from "./view/node.js";
 

@@ -7,7 +7,7 @@
 import { claims } from "./actions/claims.js";
 import { judgements } from "./actions/judgements.js";
 import { messages } from "./actions/messages.js";
-import { settings, states } from "./actions/thread.js";
+import { partings, settings, states } from "./actions/thread.js";
 import { workspace } from "./actions/workspace.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -15,7 +15,8 @@ import { workspace } from "./actions/workspace.js";
  * @typedef {{
  *   id: string,
  *   op: string,
- *   on: "thread" | "message" | "gate" | "finding" | "dead_letter" | "channel" | "member" | "workspace",
+ *   on: "thread" | "message" | "gate" | "finding" | "dead_letter" | "channel" | "member" | "workspace" |
+ *     "dependency" | "reviewer" | "attachment" | "relation" | "vote",
  *   key?: string,
  *   when: (entity: any, world: World) => boolean,
  *   fill: (entity: any, world: World) => Record<string, unknown>,
@@ -33,7 +34,15 @@ import { workspace } from "./actions/workspace.js";
  */
 
 /** @type {Action[]} */
-export const actions = [...claims, ...states, ...settings, ...judgements, ...messages, ...workspace];
+export const actions = [
+  ...claims,
+  ...states,
+  ...settings,
+  ...judgements,
+  ...messages,
+  ...partings,
+  ...workspace,
+];
 
 /** @param {string} id */
 export const actionOf = (id) => actions.find((action) => action.id === id);

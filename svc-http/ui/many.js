@@ -5,7 +5,7 @@
 
 import { actionsOn } from "./actions.js";
 import { send } from "./act.js";
-import { openForm } from "./forms.js";
+import { openForm } from "./later.js";
 import { acting as say, actionNames, shell } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
 import { button, h, setAttr, setText } from "./view/node.js";

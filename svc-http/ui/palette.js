@@ -7,7 +7,7 @@
 import { fold } from "./pure/filter.js";
 import { actions, actionsOn } from "./actions.js";
 import { begin } from "./act.js";
-import { openForm } from "./forms.js";
+import { openForm } from "./later.js";
 import { hrefTo } from "./names.js";
 import { operations } from "./net/ask.js";
 import { screens } from "./screens.js";

@@ -6,6 +6,7 @@
 
 import { beginById } from "./act.js";
 import { actions } from "./actions.js";
+import { openHelp, openPalette } from "./later.js";
 import { Problem } from "./net/ask.js";
 import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
@@ -119,15 +120,13 @@ export function openStage(frame, world) {
     frame.showLive(world);
   });
   const unwatchLive = world.watchLive(() => frame.showLive(world));
-  const openHelp = () => void import("./help.js").then((help) => help.openHelp());
-  const openPalette = () => void import("./palette.js").then((palette) => palette.openPalette(world));
   const ofWorkspace = { id: world.me.workspace_id };
   function placeKeys() {
     /** @type {import("./view/keys.js").Keys} */
     const all = {
       p: pause,
-      "?": openHelp,
-      "Mod+k": openPalette,
+      "?": () => void openHelp(),
+      "Mod+k": () => void openPalette(world),
     };
     for (const action of actions) {
       if (action.key && action.on === "workspace")
@@ -159,8 +158,8 @@ export function openStage(frame, world) {
   return {
     go: router.go,
     note: router.note,
-    openPalette,
-    openHelp,
+    openPalette: () => void openPalette(world),
+    openHelp: () => void openHelp(),
     /** @param {string} text */
     title: (text) => (document.title = shell.title(text, workspace)),
     close() {

@@ -101,3 +101,37 @@ export const settings = [
     when: ({ id }, world) => world.store.get("follow", id) !== undefined,
   }),
 ];
+
+/** What is of a task, and taken away from it. @type {Action[]} */
+export const partings = [
+  {
+    id: "remove_thread_dependency",
+    op: "remove_thread_dependency",
+    on: "dependency",
+    isMain: true,
+    when: ({ finished }) => !finished,
+    fill: ({ thread_id, depends_on_id }) => ({ thread_id, depends_on_id }),
+    leaves: leaves(
+      "ThreadDependencyRemoved",
+      (payload, input) => payload.depends_on_id === input.depends_on_id,
+    ),
+  },
+  {
+    id: "remove_reviewer",
+    op: "remove_reviewer",
+    on: "reviewer",
+    isMain: true,
+    when: () => true,
+    fill: ({ thread_id, member_id }) => ({ thread_id, member_id }),
+    leaves: leaves("ReviewerRemoved", (payload, input) => payload.member_id === input.member_id),
+  },
+  {
+    id: "detach_memory_block",
+    op: "detach_memory_block",
+    on: "attachment",
+    isMain: true,
+    when: () => true,
+    fill: ({ thread_id, block_id }) => ({ thread_id, block_id }),
+    leaves: leaves("MemoryBlockDetached", (payload, input) => payload.block_id === input.block_id),
+  },
+];

@@ -2,6 +2,8 @@
 //
 // Leaves out: its administration.
 
+import { openNewTask } from "../later.js";
+
 /** @typedef {import("../actions.js").Action} Action */
 
 /** @type {Action[]} */
@@ -15,8 +17,7 @@ export const workspace = [
     isFirst: true,
     when: () => true,
     fill: () => ({}),
-    open: (world, { stays, channelId }) =>
-      void import("../new-task.js").then(({ openNewTask }) => openNewTask(world, { stays, channelId })),
+    open: (world, { stays, channelId }) => void openNewTask(world, { stays, channelId }),
     leaves: (event, input) => event.kind === "ThreadCreated" && event.payload.title === input.title,
   },
 ];

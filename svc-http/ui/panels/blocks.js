@@ -3,6 +3,7 @@
 // Promises: a link leads over http or is text; data is text. Leaves out: artifacts' bytes.
 
 import { webAddress } from "../pure/text.js";
+import { voteNode } from "./vote.js";
 import { task as say } from "../strings/en.js";
 import { h, words } from "../view/node.js";
 import { marked } from "../view/marked.js";
@@ -23,7 +24,7 @@ export function blockNode(world, block) {
     case "artifact":
       return h("p.quiet", say.artifact(block.title ?? block.sha.slice(0, 12)));
     case "vote":
-      return h("p.quiet", words(say.vote(block.question)));
+      return voteNode(world, block);
     default:
       return h(
         "details",

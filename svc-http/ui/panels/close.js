@@ -9,6 +9,9 @@ import { actions } from "../actions.js";
 import { actionButton } from "../act.js";
 import { button, h, setText } from "../view/node.js";
 
+/** So many things of a line are named; the rest is counted. */
+const MOST = 5;
+
 /**
  * @param {HTMLElement} place
  * @param {import("../world.js").World} world
@@ -24,20 +27,35 @@ export function open(place, world) {
   /** @type {ReturnType<typeof actionButton>[]} */
   let buttons = [];
 
+  /**
+   * What answers a line: an action on the task, or on each thing that is in the way.
+   *
+   * @param {string | null} op
+   * @param {string[]} ids
+   */
+  function answersOf(op, ids) {
+    const action = actions.find((one) => one.op === op && (one.on === "relation" || one.on === "thread"));
+    if (!action) return [];
+    if (action.on === "relation")
+      return ids.slice(0, MOST).map((id) => actionButton(world, action, () => ({ id })));
+    return action.when(thread, world) ? [actionButton(world, action, () => thread)] : [];
+  }
+
   /** @param {ReturnType<typeof closeNeeds>[number]} need */
   function line({ condition, ids, op, detail }) {
-    const action = actions.find((one) => one.op === op && one.on === "thread" && one.when(thread, world));
-    const answer = action && actionButton(world, action, () => thread);
-    if (answer) buttons.push(answer);
+    const answers = answersOf(op, ids);
+    buttons.push(...answers);
     const links = ids
-      .slice(0, 5)
+      .slice(0, MOST)
       .filter((id) => world.store.get("thread", id))
       .map((id) => world.names.thread(id));
     return h(
       "li.row",
       { "data-close-needs": condition },
       h("span.grow", closes[condition]?.(ids.length) ?? detail, ...links.flatMap((node) => [" ", node])),
-      answer?.node ?? button(say.show, () => showPart(condition), { class: "link" }),
+      ...(answers.length
+        ? answers.map(({ node }) => node)
+        : [button(say.show, () => showPart(condition), { class: "link" })]),
     );
   }
 

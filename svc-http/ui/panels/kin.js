@@ -3,7 +3,8 @@
 // Leaves out: whether that keeps it from being claimed or closed, which other parts say.
 
 import { parts as say, states } from "../strings/en.js";
-import { actionBar } from "../act.js";
+import { actionOf } from "../actions.js";
+import { actionBar, actionButton } from "../act.js";
 import { h, setChildren } from "../view/node.js";
 
 /**
@@ -21,6 +22,26 @@ export function open(place, world) {
     ["create_child_thread", "add_thread_dependency"].includes(id),
   );
   place.append(parent, h("h3", say.children), children, h("h3", say.dependencies), waits, buttons);
+
+  /**
+   * What is taken away from the task has its button in its row.
+   *
+   * @type {Map<string, ReturnType<typeof actionButton>>}
+   */
+  const partings = new Map();
+  const removal = /** @type {import("../actions.js").Action} */ (actionOf("remove_thread_dependency"));
+
+  /** @param {any} thread @param {any} one */
+  function waitRow(thread, one) {
+    const id = one.thread_id;
+    const entity = { id: `${thread.id} ${id}`, thread_id: thread.id, depends_on_id: id };
+    const node = row(id, one.finished ? say.finished : (states[one.state] ?? one.state));
+    if (one.finished) return node;
+    const part = partings.get(id) ?? actionButton(world, removal, () => entity);
+    partings.set(id, part);
+    node.append(part.node);
+    return node;
+  }
 
   /** @param {string} id @param {string} state */
   const row = (id, state) => h("li.row", h("span.grow", world.names.thread(id)), h("span.chip", state));
@@ -40,10 +61,9 @@ export function open(place, world) {
       const rows = childrenOf(thread);
       setChildren(children, rows.length ? rows : [none()]);
       const items = store.get("dependencies", thread.id)?.items ?? [];
-      const waiting = items.map((/** @type {any} */ one) =>
-        row(one.thread_id, one.finished ? say.finished : (states[one.state] ?? one.state)),
-      );
+      const waiting = items.map((/** @type {any} */ one) => waitRow(thread, one));
       setChildren(waits, waiting.length ? waiting : [none()]);
+      for (const { update } of partings.values()) update();
       bar.show(thread);
     },
   };

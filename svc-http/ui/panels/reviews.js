@@ -5,9 +5,10 @@
 // what the server says. Leaves out: the words of a review in the timeline.
 
 import { parts as say } from "../strings/en.js";
-import { actionBar } from "../act.js";
+import { actionOf } from "../actions.js";
+import { actionBar, actionButton } from "../act.js";
 import { toldBeside } from "../told.js";
-import { h, keyed, setChildren, words } from "../view/node.js";
+import { h, keyed, setChildren, show, words } from "../view/node.js";
 import { marked } from "../view/marked.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -31,16 +32,18 @@ const OFFERED = ["submit_review", "add_reviewer", "set_review_requirement", "set
  */
 export function open(place, world) {
   const sum = h("p.row");
+  const askedTitle = h("h3", say.reviewers);
+  const asked = h("ul.stack.tight");
+  const removal = /** @type {import("../actions.js").Action} */ (actionOf("remove_reviewer"));
   const list = h("div.stack");
   const buttons = h("div.row");
   const bar = actionBar(world, "thread", buttons, ({ id }) => OFFERED.includes(id));
-  place.append(sum, list, buttons);
+  place.append(sum, askedTitle, asked, list, buttons);
   const { store } = world;
 
   /** @param {any} thread */
   function showSum(thread) {
     const status = store.get("review_status", thread.id);
-    const asked = store.get("reviewers", thread.id)?.items ?? [];
     const land = store.get("land_gate", thread.id);
     const isMet = status?.satisfied;
     setChildren(sum, [
@@ -49,13 +52,6 @@ export function open(place, world) {
             "span.chip",
             { "data-tone": isMet ? "ok" : "warn" },
             say.approvals(status.approvals, status.required),
-          )
-        : null,
-      asked.length
-        ? h(
-            "span",
-            say.reviewers,
-            ...joined(asked.map((/** @type {any} */ one) => world.names.member(one.member_id))),
           )
         : null,
       land?.required || land?.verdict ? landOf(land) : null,
@@ -68,9 +64,37 @@ export function open(place, world) {
     return h("span", say.landGate, " ", h("span.chip", { "data-tone": satisfied ? "ok" : "warn" }, text));
   }
 
+  /** @type {ReturnType<typeof actionButton>[]} */
+  let removals = [];
+  let askedDrawn = "";
+  /** Who is asked, each with a way to ask no more. @param {any} thread */
+  function showAsked(thread) {
+    const items = store.get("reviewers", thread.id)?.items ?? [];
+    const state = items.map((/** @type {any} */ { member_id }) => member_id).join() + store.count("member");
+    if (state !== askedDrawn) {
+      askedDrawn = state;
+      removals = items.map((/** @type {any} */ { member_id }) =>
+        actionButton(world, removal, () => ({
+          id: `${thread.id} ${member_id}`,
+          thread_id: thread.id,
+          member_id,
+        })),
+      );
+      setChildren(
+        asked,
+        items.map((/** @type {any} */ { member_id }, /** @type {number} */ at) =>
+          h("li.row", h("span.grow", world.names.member(member_id)), /** @type {any} */ (removals[at]).node),
+        ),
+      );
+    }
+    show(askedTitle, items.length > 0);
+    for (const { update } of removals) update();
+  }
+
   return {
     show(thread) {
       showSum(thread);
+      showAsked(thread);
       const reviews = store.all("review").filter((review) => review.thread_id === thread.id);
       // One that an event has made has no words yet.
       if (reviews.some(({ stale }) => stale)) world.reads.again(`reviews/${thread.id}`);
@@ -91,9 +115,6 @@ export function open(place, world) {
     },
   };
 }
-
-/** @param {Node[]} nodes */
-const joined = (nodes) => nodes.flatMap((node, at) => (at === 0 ? [node] : [", ", node]));
 
 /** @type {WeakMap<HTMLElement, {review: unknown, weight: unknown, show: () => void}>} */
 const drawn = new WeakMap();
@@ -120,7 +141,7 @@ function fill(world, node, review, weight) {
     review.body ? marked(review.body, { names: world.names.marks, mentions: world.names.mentions }) : null,
     rows.length ? h("ul.stack.tight", ...rows.map(({ node: row }) => row)) : null,
   ]);
-  const showAll = () => rows.forEach(({ show }) => show());
+  const showAll = () => rows.forEach((row) => row.show());
   drawn.set(node, { review, weight, show: showAll });
   showAll();
 }

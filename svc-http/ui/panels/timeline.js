@@ -6,7 +6,7 @@
 import { time, dateTime, relative } from "../pure/format.js";
 import { ms } from "../pure/clock.js";
 import { acting, eventParts, task as say } from "../strings/en.js";
-import { openMenu } from "../menus.js";
+import { openMenu } from "../later.js";
 import { openTimeline } from "../state/timeline.js";
 import { toldBeside } from "../told.js";
 import { marked } from "../view/marked.js";

@@ -5,7 +5,7 @@
 
 import { beginById } from "../act.js";
 import { actions } from "../actions.js";
-import { openPeek } from "../peek.js";
+import { openPeek } from "../later.js";
 
 /** @typedef {{lane: string, list: any, node: HTMLElement}} Column */
 

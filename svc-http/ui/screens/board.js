@@ -11,12 +11,10 @@ import { acting, board as say, emptyLanes, lanes as laneNames } from "../strings
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
-import { openMany } from "../many.js";
-import { openMenu } from "../menus.js";
+import { openMany, openMenu } from "../later.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
 import { createWindow } from "../view/window.js";
-import { openFirstRun } from "../panels/first.js";
 import { boardKeys } from "./board-keys.js";
 
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
@@ -24,6 +22,8 @@ import { boardKeys } from "./board-keys.js";
 
 const TICK = 1_000;
 const TYPED = 200;
+/** More tasks than these are no first run. */
+const FEW = 3;
 const GROUPS = ["", "channel", "member", "repo"];
 
 /**
@@ -38,6 +38,9 @@ export function open(root, world, place) {
   let filter = fromQuery(place.query);
   /** @type {Set<string>} */
   const chosen = new Set();
+  let isFirstAsked = false;
+  /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
+  let firstRun = null;
   const input = h("input", {
     type: "search",
     name: "filter",
@@ -78,8 +81,8 @@ export function open(root, world, place) {
   );
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
-  const firstRun = openFirstRun(world);
-  root.append(head, firstRun.root, picker, h("div.lanes", ...columns.map(({ node }) => node)), chosenBar);
+  const firstPlace = h("div.first-place", { hidden: true });
+  root.append(head, firstPlace, picker, h("div.lanes", ...columns.map(({ node }) => node)), chosenBar);
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -150,8 +153,21 @@ export function open(root, world, place) {
     }
     drawTold();
     drawChosen();
-    firstRun.show(!tasks.progress.isReading);
+    drawFirst();
     create.update();
+  }
+
+  /** The steps of the first run, as long as there is next to nothing. */
+  function drawFirst() {
+    if (firstRun) return firstRun.show(!tasks.progress.isReading);
+    if (isFirstAsked || tasks.progress.isReading || store.count("thread") > FEW) return;
+    isFirstAsked = true;
+    void import("../panels/first.js").then(({ openFirstRun }) => {
+      firstRun = openFirstRun(world);
+      firstPlace.append(firstRun.root);
+      firstPlace.hidden = false;
+      firstRun.show(true);
+    });
   }
 
   function drawChosen() {

@@ -7,7 +7,7 @@ import { panels } from "../panels.js";
 import { panelNames, parts as words, problemParts, states, task as say } from "../strings/en.js";
 import { beginById } from "../act.js";
 import { actions } from "../actions.js";
-import { openMenu } from "../menus.js";
+import { openMenu } from "../later.js";
 import { hrefTo } from "../names.js";
 import { openComposer } from "../panels/composer.js";
 import { openTimelineView } from "../panels/timeline.js";

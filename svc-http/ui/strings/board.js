@@ -11,8 +11,6 @@ export const board = {
   groups: { "": "Nothing", channel: "Channel", member: "Agent", repo: "Repository" },
   none: "None",
   lanes: "Lanes",
-  cards: (/** @type {string} */ lane, /** @type {number} */ count) =>
-    plural(count, { one: `${lane}: # task`, other: `${lane}: # tasks` }),
   waits: (/** @type {number} */ count) =>
     count > 0 ? plural(count, { one: "# new", other: "# new" }) : "Changed",
   atLeast: (/** @type {string} */ count) => `${count}+`,
@@ -24,11 +22,9 @@ export const board = {
       other: "# tasks are shown; filter to see more.",
     }),
   menu: (/** @type {string} */ title) => `Actions of ${title}`,
-  newTask: "New task",
 };
 
 export const card = {
-  rank: (/** @type {number} */ priority) => (priority > 0 ? `Priority +${priority}` : `Priority ${priority}`),
   holder: (/** @type {string} */ name) => name,
   nobody: "Nobody",
   unacknowledged: "No word",

@@ -6,11 +6,9 @@ export const palette = {
   none: "Nothing is called so.",
   go: (/** @type {string} */ place) => `Go to ${place}`,
   task: "Task",
-  operation: "Operation",
   place: "Place",
   action: "Action",
   lacks: (/** @type {string} */ capability) => `needs ${capability}`,
-  answer: "Answer",
   noAnswer: "It is done; there is nothing to read.",
   close: "Close",
 };
@@ -18,12 +16,10 @@ export const palette = {
 export const help = {
   title: "Keys",
   places: "Places",
-  cards: "Cards and lists",
   actions: "Actions",
   anywhere: "Anywhere",
   letters: "Single letters are keys",
   lettersHint: "Switch it off if letters that you speak or type by mistake do things.",
-  then: "then",
   /** @type {Record<string, string>} */
   keys: {
     "j k": "Next and last card",

@@ -15,11 +15,8 @@ export const shell = {
   close: "Close",
   signOut: "Sign out",
   signedInAs: (/** @type {string} */ handle) => `Signed in as ${handle}`,
-  account: "Account",
   theme: { label: "Theme", system: "As the system", light: "Light", dark: "Dark" },
   density: { label: "Density", comfortable: "Comfortable", compact: "Compact" },
-  pause: "Pause",
-  goOn: "Go on",
   title: (/** @type {string} */ screen, /** @type {string} */ workspace) => `${screen} · ${workspace}`,
   noSuchPlace: "There is no such place on the board.",
   toBoard: "Open the board",
@@ -39,7 +36,6 @@ export const live = {
   pausedWith: (/** @type {string} */ count) => `Paused; ${count} wait. Press p to go on.`,
   noSubscription: (/** @type {string} */ capability) =>
     `This session may not subscribe to events (${capability}): the page is read anew every 30 seconds.`,
-  actionOffline: "Not while offline: nothing could be sent.",
 };
 
 export const signIn = {

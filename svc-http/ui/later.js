@@ -1,0 +1,21 @@
+// Parts of the page that are loaded when somebody first uses them, so that the page itself is there sooner.
+//
+// Leaves out: screens and parts of a task, which their own lists load.
+
+/**
+ * @template {unknown[]} A
+ * @param {() => Promise<(...args: A) => unknown>} load
+ * @returns {(...args: A) => Promise<unknown>}
+ */
+const later =
+  (load) =>
+  async (...args) =>
+    (await load())(...args);
+
+export const openForm = later(async () => (await import("./forms.js")).openForm);
+export const openHelp = later(async () => (await import("./help.js")).openHelp);
+export const openMany = later(async () => (await import("./many.js")).openMany);
+export const openMenu = later(async () => (await import("./menus.js")).openMenu);
+export const openNewTask = later(async () => (await import("./new-task.js")).openNewTask);
+export const openPalette = later(async () => (await import("./palette.js")).openPalette);
+export const openPeek = later(async () => (await import("./peek.js")).openPeek);
