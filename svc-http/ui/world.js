@@ -12,9 +12,11 @@ import { createLive } from "./net/live.js";
 import { createOutbox } from "./net/outbox.js";
 import { createBoard } from "./state/board.js";
 import { createLeases } from "./state/leases.js";
+import { createNeeds } from "./state/needs.js";
 import { readNames } from "./state/people.js";
 import { createReads } from "./state/reads.js";
 import { draftsOf } from "./state/seen.js";
+import { createSweep } from "./state/sweep.js";
 import { createWaits } from "./state/waits.js";
 import { createStore } from "./state/store.js";
 import { readThreads } from "./state/threads.js";
@@ -148,21 +150,33 @@ export function createWorld(session, page) {
     };
   }
 
+  /** @type {ReturnType<typeof createNeeds> | null} */
+  let needing = null;
+  /** Begins to look at what needs me. */
+  function needs() {
+    const arrived = (/** @type {import("./pure/rank.js").Need} */ need) => page.say(acting.needsYou(need.kind));
+    needing ??= createNeeds({ store, reads, me, now: () => serverNow(clock, Date.now()), arrived });
+    return needing;
+  }
+
   /** @type {ReturnType<typeof readTasks> | null} */
   let tasks = null;
   /** Reads the tasks of the workspace once somebody wants to see them, and keeps them in their lanes. */
   function readTasks() {
     const board = createBoard(store, me);
     const wish = reads.wish();
-    wish.set(["deferred", "awaited", "approvals", "dead_letters", "inbox"].map((name) => `list/${name}`));
+    wish.set(["list/deferred"]);
+    needs();
     const { progress, close } = readThreads({ ask, store }, () => store.touch(["list/threads"]));
-    const unwatch = store.index((changes) => {
-      if (changes.dirty.has("list/inbox")) alarmsOfInbox(store);
-      board.update(changes);
-      if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
-    });
+    const unwatch = store.index((changes) => board.update(changes));
     return { ...board, progress, close: () => (close(), unwatch(), wish.close()) };
   }
+
+  const sweep = createSweep({
+    store,
+    isWanted: reads.isWanted,
+    isLatest: ({ id, thread_id }) => tasks?.latestOf(thread_id) === id,
+  });
 
   return {
     me,
@@ -172,6 +186,7 @@ export function createWorld(session, page) {
     store,
     reads,
     outbox,
+    sweep,
     leaseOf: createLeases(),
     waits: createWaits(store, ({ title }) => page.say(acting.free(title))),
     lacks,
@@ -199,10 +214,13 @@ export function createWorld(session, page) {
       liveWatchers.add(watcher);
       return () => liveWatchers.delete(watcher);
     },
+    needs,
     tasks: () => (tasks ??= readTasks()),
     names: createNames({ store, want: wantNamed() }),
     close() {
       tasks?.close();
+      needing?.close();
+      sweep.close();
       outbox.close();
       clearInterval(readAnew);
       socket?.close();
@@ -212,28 +230,5 @@ export function createWorld(session, page) {
   };
 }
 
-/** @param {import("./state/store.js").Changes} changes */
-function changesWhatIsAwaited({ events }) {
-  return events.some(({ kind }) => /^Review|^ThreadStateChanged$|^ThreadResultSet$/.test(kind));
-}
-
 /** What an operation needs of nobody in particular. */
 const ANYBODY = new Set(["any", "none", "session", ""]);
-
-/**
- * What the inbox says of claims that lapsed or were not acknowledged before the page was opened.
- *
- * @param {import("./state/store.js").Store} store
- */
-function alarmsOfInbox(store) {
-  const lsn = store.get("list", "inbox")?.of ?? 0;
-  for (const { reason, thread_id, at, actor_id, lsn: since } of store.all("inbox")) {
-    const alarm = ALARMS[reason];
-    if (!alarm || !thread_id || store.get("alarm", thread_id)) continue;
-    const told = { reason: alarm, claim_lease_id: null, member_id: actor_id, owner_id: null, at, lsn: since };
-    store.put("alarm", { id: thread_id, ...told }, lsn);
-  }
-}
-
-/** @type {Record<string, string>} */
-const ALARMS = { claim_unacknowledged: "unacknowledged", claim_expired: "lapsed" };

@@ -41,6 +41,7 @@ export function openTimelineView(world, threadId, fragment) {
   );
   let count = SHOWN;
   let isRevealed = false;
+  const release = world.sweep.hold(threadId);
   const timeline = openTimeline(world, threadId, () => store.touch([`timeline/${threadId}`]));
   /**
    * What each row was drawn of, so that only what has changed is drawn.
@@ -201,6 +202,9 @@ export function openTimelineView(world, threadId, fragment) {
       draw();
     },
     reveal,
-    close: () => timeline.close(),
+    close() {
+      release();
+      timeline.close();
+    },
   };
 }

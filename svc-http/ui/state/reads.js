@@ -16,6 +16,7 @@ const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
 const PAGE = 500;
 const PAGES_MAX = 20;
+const STANDINGS_MOST = 5_000;
 
 /**
  * @typedef {{state: "waiting" | "reading" | "known" | "missing" | "refused", at: number, failures: number,
@@ -39,8 +40,16 @@ export function createReads({ store, ask, may }) {
   let running = 0;
   let isClosed = false;
 
+  /** How reads of things went that nobody wants any more is no news. */
+  function tidy() {
+    if (standings.size < STANDINGS_MOST) return;
+    for (const [key, { state }] of standings)
+      if (!wanted.has(key) && state !== "reading") standings.delete(key);
+  }
+
   /** @param {string} key @returns {Standing} */
   function standing(key) {
+    tidy();
     const found = standings.get(key) ?? { state: /** @type {const} */ ("waiting"), at: 0, failures: 0 };
     standings.set(key, found);
     return found;
@@ -153,15 +162,23 @@ export function createReads({ store, ask, may }) {
     );
     const { body, lsn } = await pages(op, input ?? {}, most, rowsOf);
     if (isClosed) return;
+    /** @type {any[]} */
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
-    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, lsn);
+    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map(({ id: of }) => of)), lsn);
     store.put("list", { id: name, isWhole: body.isWhole, count: rows.length }, lsn);
   }
 
-  /** What a whole list does not have is no more. @param {string} kind @param {number} lsn */
-  function dropOthers(kind, lsn) {
-    for (const { id, of } of store.all(kind)) if (of < lsn) store.missing(kind, id, lsn);
+  /**
+   * What a whole list does not have is no more, also where nothing has happened in between: who is online is
+   * in no event.
+   *
+   * @param {string} kind
+   * @param {Set<string>} ids
+   * @param {number} lsn
+   */
+  function dropOthers(kind, ids, lsn) {
+    for (const { id, of } of store.all(kind)) if (of <= lsn && !ids.has(id)) store.missing(kind, id, lsn);
   }
 
   /**
@@ -251,6 +268,13 @@ const UNPAGED = {
   list_reviewers: true,
   list_reactions: true,
   get_workspace_context: true,
+  get_workspace_occupancy: true,
+  get_workspace_usage: true,
+  list_skills: true,
+  get_retention_policy: true,
+  get_delegation_policy: true,
+  get_spawn_budget: true,
+  get_notification_preferences: true,
 };
 
 /** A read that this session is not allowed is not asked for. @param {string} operation */

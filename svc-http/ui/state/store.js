@@ -124,8 +124,19 @@ export function createStore(me) {
       note({ dirty: [], lists: ALL_LISTS });
       soon();
     },
-    /** @param {string} kind @param {string} id */
-    forget: (kind, id) => merge.forget(world, kind, id),
+    kinds: () => Object.keys(world.kinds),
+    /**
+     * Forgets what is not shown any more; it is read again if somebody wants it.
+     *
+     * @param {string} kind
+     * @param {string[]} ids
+     */
+    forget(kind, ids) {
+      for (const id of ids) merge.forget(world, kind, id);
+      const keys = ids.map((id) => `${kind}/${id}`);
+      note({ dirty: keys, gone: keys });
+      if (ids.length) later();
+    },
 
     /**
      * Lays own changes above until they are answered.

@@ -12,6 +12,8 @@
 
 const PAGE = 500;
 const PAGES_MAX = 20;
+const ITEMS_MOST = 5_000;
+const TRIM_AT = 500;
 /** Events that a message itself shows, or that are about one alone. */
 const SHOWN_ELSEWHERE = new Set([
   "MessagePosted",
@@ -51,6 +53,14 @@ export function openTimeline({ ask, store }, threadId, changed) {
     items.set(lsn, { key: `m${id}`, lsn, message: id, event: null });
   }
 
+  /** What came long ago is let go of, while more arrives than anybody reads. */
+  function trim() {
+    if (items.size < ITEMS_MOST + TRIM_AT) return;
+    const lsns = [...items.keys()].sort((one, other) => one - other);
+    for (const lsn of lsns.slice(0, items.size - ITEMS_MOST)) items.delete(lsn);
+    progress.isWhole = false;
+  }
+
   /** @param {string} op @param {(body: any, lsn: number) => void} take */
   async function pages(op, take) {
     /** @type {string | null} */
@@ -88,7 +98,10 @@ export function openTimeline({ ask, store }, threadId, changed) {
   return {
     progress,
     /** @param {any[]} events */
-    take: (events) => events.forEach(addEvent),
+    take(events) {
+      events.forEach(addEvent);
+      trim();
+    },
     /** All that is known, oldest first. @returns {Item[]} */
     items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
     close: () => (isClosed = true),
