@@ -90,7 +90,8 @@ function start({ session, lsn }) {
   const world = createWorld(session, {
     keys,
     go: (href) => running?.stage.go(href),
-    note: (query) => running?.stage.note(query),
+    note: (query, fragment) => running?.stage.note(query, fragment),
+    back: () => running?.stage.back(),
     title: (text) => running?.stage.title(text),
     say: frame.say,
     ended: () => void look(),

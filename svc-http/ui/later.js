@@ -1,6 +1,10 @@
 // Parts of the page that are loaded when somebody first uses them, so that the page itself is there sooner.
 //
-// Leaves out: screens and parts of a task, which their own lists load.
+// Promises: what cannot be loaded is said. Leaves out: screens and parts of a task, which their own lists
+// load.
+
+import { shell } from "./strings/en.js";
+import { openDialog } from "./view/dialog.js";
 
 /**
  * @template {unknown[]} A
@@ -9,8 +13,14 @@
  */
 const later =
   (load) =>
-  async (...args) =>
-    (await load())(...args);
+  async (...args) => {
+    try {
+      return (await load())(...args);
+    } catch (error) {
+      console.error(error);
+      openDialog({ title: shell.failed, closeLabel: shell.close, body: [], name: "failed" });
+    }
+  };
 
 export const openForm = later(async () => (await import("./forms.js")).openForm);
 export const openHelp = later(async () => (await import("./help.js")).openHelp);

@@ -82,15 +82,17 @@ export function createRouter(open) {
   function go(href, { replace = false } = {}) {
     const address = new URL(href, location.href);
     if (address.href === location.href && !replace) return;
+    const depth = Number(history.state?.depth ?? 0);
     remember();
     if (replace) history.replaceState(history.state, "", address);
-    else history.pushState(null, "", address);
+    else history.pushState({ depth: depth + 1 }, "", address);
     open(address, "link");
   }
 
-  /** Keeps how far the page is scrolled, for when one comes back. */
+  /** Keeps how far the page is scrolled and which task has the focus, for when one comes back. */
   function remember() {
-    history.replaceState({ ...history.state, scrolled: window.scrollY }, "");
+    const focused = document.activeElement?.closest("main [data-thread]")?.getAttribute("data-thread");
+    history.replaceState({ ...history.state, scrolled: window.scrollY, focused }, "");
   }
 
   return {
@@ -107,6 +109,13 @@ export function createRouter(open) {
 }
 
 /** @param {HTMLAnchorElement} anchor @param {MouseEvent} event */
+    /** Goes back to where one came from within the board, or to a place of it. @param {string} otherwise */
+    back(otherwise) {
+      if (Number(history.state?.depth ?? 0) > 0) history.back();
+      else go(otherwise);
+    },
+    /** @returns {string | null} */
+    focused: () => history.state?.focused ?? null,
 function isOurs(anchor, event) {
   const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   const isHere = !anchor.target && !anchor.hasAttribute("download") && anchor.origin === ROOT.origin;

@@ -6,7 +6,8 @@
  * A screen that is open. `show` draws what has changed, or with nothing all of it; `moved` is called when the
  * address has changed within the screen.
  *
- * @typedef {{show: (changes?: Changes) => void, close: () => void, moved?: (place: import("./router.js").Place) => void}} Open
+ * @typedef {{show: (changes?: Changes) => void, close: () => void, moved?: (place: import("./router.js").Place) => void,
+ *   focusOn?: (id: string) => void}} Open
  */
 /** @typedef {(root: HTMLElement, world: World, place: import("./router.js").Place) => Open} OpenScreen */
 /**

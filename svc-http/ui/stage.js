@@ -84,6 +84,8 @@ export function openStage(frame, world) {
   /** @param {"first" | "link" | "back"} how */
   function arrive(how) {
     window.scrollTo(0, how === "back" ? router.scrolled() : 0);
+    const focused = how === "back" ? router.focused() : null;
+    if (focused) open?.focusOn?.(focused);
     if (how === "link" && !frame.main.contains(document.activeElement)) focusHeading(document);
   }
 
@@ -159,6 +161,10 @@ export function openStage(frame, world) {
     go: router.go,
     note: router.note,
     openPalette: () => void openPalette(world),
+    back() {
+      const first = screens.find(({ isPlace }) => isPlace);
+      router.back(hrefOf(first?.path ?? ""));
+    },
     openHelp: () => void openHelp(),
     /** @param {string} text */
     title: (text) => (document.title = shell.title(text, workspace)),

@@ -25,7 +25,7 @@ export function toldBeside(world, place) {
     show(about, entity) {
       const writes = world.outbox.about(about).filter(({ state }) => state !== "asking");
       keyed(place, writes, {
-        key: ({ id, state }) => `${id} ${state}`,
+        key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
         make: (write) => make(world, write, entity),
         update: () => {},
       });

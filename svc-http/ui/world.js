@@ -34,7 +34,7 @@ import { readThreads } from "./state/threads.js";
  * @typedef {{
  *   keys: ReturnType<typeof import("./view/keys.js").createKeys>,
  *   go: (href: string) => void,
- *   note: (query: string) => void,
+ *   note: (query: string, fragment?: string) => void,
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
  *   ended: () => void,
@@ -138,6 +138,7 @@ export function createWorld(session, page) {
   });
   readNames({ store, reads });
 
+  store.index(({ events }) => events.length && outbox.seen(events));
   /** Has what is named and not known read, as long as there is not too much of it. */
   function wantNamed() {
     const wish = reads.wish();
@@ -208,6 +209,8 @@ export function createWorld(session, page) {
       store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
     /** Whether nothing can be sent now. */
     isOffline: () => live.state === "offline" || live.state === "ended",
+    /** Goes back to where one came from. */
+    back: page.back,
     setLive,
     /** @param {() => void} watcher @returns {() => void} */
     watchLive(watcher) {

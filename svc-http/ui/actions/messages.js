@@ -14,6 +14,21 @@ const leavesOf =
   (event, input) =>
     event.kind === kind && event.payload[field] === input.message_id;
 
+/**
+ * Reactions with one more, or one less.
+ *
+ * @param {{emoji: string, count: number}[] | undefined} reactions
+ * @param {string} emoji
+ * @param {1 | -1} step
+ */
+function counted(reactions = [], emoji, step) {
+  const has = reactions.some((one) => one.emoji === emoji);
+  const all = has ? reactions : [...reactions, { emoji, count: 0 }];
+  return all
+    .map((one) => (one.emoji === emoji ? { ...one, count: one.count + step } : one))
+    .filter(({ count }) => count > 0);
+}
+
 /** @type {Action[]} */
 export const messages = [
   {
@@ -49,7 +64,32 @@ export const messages = [
     when: (message) => !message.withdrawn,
     fill: (message) => ({ message_id: message.id }),
     fields: ["emoji"],
+    optimistic: ({ id }, { emoji }) => [
+      {
+        kind: "message",
+        id,
+        field: "reactions",
+        value: (/** @type {any} */ base) => counted(base, emoji, 1),
+      },
+    ],
     leaves: leavesOf("ReactionAdded"),
+  },
+  {
+    id: "remove_reaction",
+    op: "remove_reaction",
+    on: "message",
+    when: (message) => message.reactions?.length > 0,
+    fill: (message) => ({ message_id: message.id }),
+    fields: ["emoji"],
+    optimistic: ({ id }, { emoji }) => [
+      {
+        kind: "message",
+        id,
+        field: "reactions",
+        value: (/** @type {any} */ base) => counted(base, emoji, -1),
+      },
+    ],
+    leaves: leavesOf("ReactionRemoved"),
   },
   {
     id: "relate_message",

@@ -176,5 +176,16 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       ),
     all: () => [...writes.values()],
     close: () => (isClosed = true),
+    /** Events came: what is done names its own, not where the log stood. @param {LogEvent[]} events */
+    seen(events) {
+      for (const write of writes.values()) {
+        const { left } = write.letter;
+        if (write.state !== "done" || !left) continue;
+        const isIts = (/** @type {LogEvent} */ event) =>
+          event.lsn > write.since && event.lsn <= write.lsn && isOwn(event) && left(event);
+        const own = events.find(isIts);
+        if (own && own.lsn !== write.lsn) set(write, { lsn: own.lsn });
+      }
+    },
   };
 }

@@ -232,6 +232,8 @@ export function open(root, world, place) {
   const clock = setInterval(() => {
     for (const { lane, list } of columns) if (lane !== "done" && lane !== "ready") list.redraw();
   }, TICK);
+  const density = new MutationObserver(() => columns.forEach(({ list }) => list.measure()));
+  density.observe(document.documentElement, { attributeFilter: ["data-density"] });
   const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes }));
 
   pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
@@ -239,6 +241,13 @@ export function open(root, world, place) {
 
   return {
     show: drawLanes,
+    /** One comes back to the card that one left. @param {string} id */
+    focusOn(id) {
+      for (const { list } of columns) {
+        const at = list.indexOf(id);
+        if (at >= 0) list.reveal(at)?.querySelector("a")?.focus({ preventScroll: true });
+      }
+    },
     moved({ query }) {
       filter = fromQuery(query);
       applyFilter();
@@ -246,6 +255,7 @@ export function open(root, world, place) {
     close() {
       clearInterval(clock);
       clearTimeout(typing);
+      density.disconnect();
       unbind();
       for (const { list } of columns) list.close();
       tasks.setFilter(null);

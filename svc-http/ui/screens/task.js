@@ -11,6 +11,7 @@ import { openMenu } from "../later.js";
 import { hrefTo } from "../names.js";
 import { openComposer } from "../panels/composer.js";
 import { openTimelineView } from "../panels/timeline.js";
+import { shownText } from "../pure/text.js";
 import { plainWords } from "../view/marked.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
@@ -125,7 +126,7 @@ export function open(root, world, place) {
       " / ",
       world.names.channel(thread.channel_id),
     ]);
-    world.title(thread.title);
+    world.title(shownText(thread.title));
   }
 
   function showMissing() {
@@ -172,7 +173,7 @@ export function open(root, world, place) {
         .map((action) => [action.key, () => beginById(world, action.id, world.store.get("thread", id))]),
     ),
     r: () => composer.focus(),
-    Escape: () => (document.activeElement === composer.input ? composer.input.blur() : history.back()),
+    Escape: () => (document.activeElement === composer.input ? composer.input.blur() : world.back()),
   });
   const clock = setInterval(() => {
     const thread = world.store.get("thread", id);

@@ -57,6 +57,7 @@ export const actionNames = {
   add_reaction: "React",
   relate_message: "Relate",
   delete_message: "Withdraw the message",
+  remove_reaction: "Take the reaction back",
   post_message: "Send",
 };
 

@@ -197,6 +197,11 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     redraw: draw,
     reveal,
     take,
+    /** The height of rows has changed. */
+    measure() {
+      rowHeight = height();
+      draw();
+    },
     count: () => shown.length,
     /** @param {string} id */
     indexOf: (id) => shown.findIndex((item) => key(item) === id),
