@@ -37,6 +37,7 @@ import { readThreads } from "./state/threads.js";
  *   note: (query: string, fragment?: string) => void,
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
+ *   back: () => void,
  *   ended: () => void,
  * }} Page
  */
