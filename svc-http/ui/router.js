@@ -97,18 +97,18 @@ export function createRouter(open) {
 
   return {
     go,
-    /** Changes the query without opening anything. @param {string} query */
-    note(query) {
+    /**
+     * Changes the query, and the fragment if there is one, without opening anything.
+     *
+     * @param {string} query
+     * @param {string} [fragment]
+     */
+    note(query, fragment) {
       const address = new URL(location.href);
       address.search = query;
+      if (fragment !== undefined) address.hash = fragment;
       history.replaceState(history.state, "", address);
     },
-    scrolled: () => Number(history.state?.scrolled ?? 0),
-    close: () => abort.abort(),
-  };
-}
-
-/** @param {HTMLAnchorElement} anchor @param {MouseEvent} event */
     /** Goes back to where one came from within the board, or to a place of it. @param {string} otherwise */
     back(otherwise) {
       if (Number(history.state?.depth ?? 0) > 0) history.back();
@@ -116,6 +116,12 @@ export function createRouter(open) {
     },
     /** @returns {string | null} */
     focused: () => history.state?.focused ?? null,
+    scrolled: () => Number(history.state?.scrolled ?? 0),
+    close: () => abort.abort(),
+  };
+}
+
+/** @param {HTMLAnchorElement} anchor @param {MouseEvent} event */
 function isOurs(anchor, event) {
   const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   const isHere = !anchor.target && !anchor.hasAttribute("download") && anchor.origin === ROOT.origin;
