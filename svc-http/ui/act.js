@@ -64,7 +64,18 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
     if (overlay.length) world.store.accepted(key, write.lsn);
     take(world, write);
   } else if (overlay.length) world.store.refused(key);
+  if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
   return write;
+}
+
+/**
+ * What was refused was not as it was known.
+ *
+ * @param {World} world
+ * @param {string} id
+ */
+function readAgain(world, id) {
+  for (const key of [`thread/${id}`, `context/${id}`, "list/deferred"]) world.reads.again(key);
 }
 
 /**

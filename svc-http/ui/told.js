@@ -8,7 +8,7 @@ import { actionOf } from "./actions.js";
 import { begin } from "./act.js";
 import { hrefTo } from "./names.js";
 import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
-import { button, h, keyed, link } from "./view/node.js";
+import { button, h, keyed, link, setChildren } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -27,10 +27,29 @@ export function toldBeside(world, place) {
       keyed(place, writes, {
         key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
         make: (write) => make(world, write, entity),
-        update: () => {},
+        update: (node, write) => rename(world, node, write),
       });
     },
   };
+}
+
+/** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
+const worded = new WeakMap();
+
+/** Names that were not known yet are put in once they are. @param {World} world @param {HTMLElement} node @param {Write} write */
+function rename(world, node, write) {
+  const words = node.querySelector("p[data-words]");
+  const known = world.store.count("thread") + world.store.count("member");
+  if (!words || !write.problem || worded.get(words) === known) return;
+  worded.set(words, known);
+  setChildren(words, wordsOf(world, write));
+}
+
+/** @param {World} world @param {Write} write */
+function wordsOf(world, { action, state, problem }) {
+  const name = actionNames[action] ?? action;
+  if (state === "not-sent" || !problem) return [say.notSent(name)];
+  return [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
 }
 
 /** @param {World} world @param {Write} write @param {any} entity */
@@ -38,7 +57,7 @@ function make(world, write, entity) {
   const name = actionNames[write.action] ?? write.action;
   if (write.state === "done") return done(name, write);
   if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
-  return refused(world, write, entity, name);
+  return refused(world, write, entity);
 }
 
 /** @param {string} name @param {Write} write */
@@ -54,18 +73,15 @@ function done(name, { lsn }) {
   );
 }
 
-/** @param {World} world @param {Write} write @param {any} entity @param {string} name */
-function refused(world, write, entity, name) {
+/** @param {World} world @param {Write} write @param {any} entity */
+function refused(world, write, entity) {
   const problem = /** @type {import("./net/ask.js").Problem} */ (write.problem);
   const isUnsent = write.state === "not-sent";
-  const words = isUnsent
-    ? [say.notSent(name)]
-    : [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
   const again = isUnsent ? ["try-again"] : waysOut(problem);
   return h(
     "div.problem",
     { role: "alert", "data-problem": problem.code, "data-write": write.id },
-    h("p", ...words),
+    h("p", { "data-words": "" }, ...wordsOf(world, write)),
     h(
       "div.row",
       ...again.map((way) => wayOut(world, /** @type {keyof typeof ways} */ (way), write, entity, isUnsent)),
