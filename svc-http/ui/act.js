@@ -6,6 +6,7 @@
 
 import { actionOf, actionsOn } from "./actions.js";
 import { openForm } from "./later.js";
+import { showSecret } from "./secret.js";
 import { acting as say, actionNames } from "./strings/en.js";
 import { button, setAttr, setText } from "./view/node.js";
 
@@ -35,7 +36,8 @@ export function begin(world, action, entity, more = {}) {
     only: action.fields ?? [],
     values: { ...action.now?.(entity, world), ...more },
     isDanger: action.confirm === "form",
-    send: async (input) => (await send(world, action, entity, input)).problem,
+    asksToken: action.asksToken,
+    send: async (input, token) => (await send(world, action, entity, input, { token })).problem,
   });
 }
 
@@ -49,7 +51,7 @@ export function begin(world, action, entity, more = {}) {
 export async function send(world, action, entity, more = {}, { token } = {}) {
   const input = { ...action.fill(entity, world), ...more };
   const { leaves } = action;
-  const overlay = action.optimistic?.(entity, input) ?? [];
+  const overlay = action.optimistic?.(entity, input, world) ?? [];
   const key = `${action.id} ${entity.id} ${performance.now()}`;
   if (overlay.length) world.store.lay(key, overlay);
   const write = await world.outbox.send({
@@ -63,6 +65,7 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
   if (write.state === "done") {
     if (overlay.length) world.store.accepted(key, write.lsn);
     take(world, write);
+    if (action.hasSecret) showSecret(actionNames[action.id] ?? action.id, write);
   } else if (overlay.length) world.store.refused(key);
   if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
   return write;
@@ -96,9 +99,11 @@ function take(world, { body, lsn, op }) {
  * @param {World} world
  * @param {Action} action
  * @param {() => any} entity
- * @param {{label?: string}} [look]
+ * @param {{label?: string, begin?: (entity: any) => unknown}} [look] `begin`: what the press does instead, with a right
+ * that is not the session's.
  */
-export function actionButton(world, action, entity, { label = actionNames[action.id] ?? action.id } = {}) {
+export function actionButton(world, action, entity, look = {}) {
+  const label = look.label ?? actionNames[action.id] ?? action.id;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let armed;
   const node = button(label, press, {
@@ -112,7 +117,8 @@ export function actionButton(world, action, entity, { label = actionNames[action
     if (!now) return;
     if (action.confirm === "press" && armed === undefined) return arm();
     disarm();
-    begin(world, action, now);
+    if (look.begin) void look.begin(now);
+    else begin(world, action, now);
   }
 
   function arm() {
@@ -130,7 +136,7 @@ export function actionButton(world, action, entity, { label = actionNames[action
 
   function update() {
     const now = entity();
-    const why = whyNot(world, action, now);
+    const why = look.begin ? offlineNow(world) : whyNot(world, action, now);
     const isAsking = now !== undefined && world.outbox.isAsking(action.id, aboutOf(action, now));
     setAttr(node, "aria-disabled", why || isAsking ? "true" : null);
     setAttr(node, "title", why);
@@ -145,8 +151,11 @@ export function actionButton(world, action, entity, { label = actionNames[action
 function whyNot(world, action, _entity) {
   const lacks = world.lacks(action.op);
   if (lacks) return say.lacks(lacks);
-  return world.isOffline() ? say.offline : null;
+  return offlineNow(world);
 }
+
+/** @param {World} world */
+const offlineNow = (world) => (world.isOffline() ? say.offline : null);
 
 /**
  * Buttons for all that a thing offers, made anew only when what it offers changes.

@@ -4,8 +4,11 @@
 // and asks for a reason or a second press. Leaves out: how a row is carried out (act.js), and its words
 // (strings/actions.js).
 
+import { admin } from "./actions/admin.js";
 import { claims } from "./actions/claims.js";
+import { inbox } from "./actions/inbox.js";
 import { judgements } from "./actions/judgements.js";
+import { members } from "./actions/members.js";
 import { messages } from "./actions/messages.js";
 import { partings, settings, states } from "./actions/thread.js";
 import { workspace } from "./actions/workspace.js";
@@ -16,21 +19,26 @@ import { workspace } from "./actions/workspace.js";
  *   id: string,
  *   op: string,
  *   on: "thread" | "message" | "gate" | "finding" | "dead_letter" | "channel" | "member" | "workspace" |
- *     "dependency" | "reviewer" | "attachment" | "relation" | "vote",
+ *     "dependency" | "reviewer" | "attachment" | "relation" | "vote" | "inbox" | "dm" | "term" | "channel_member" |
+ *     "token" | "grant" | "app" | "installation" | "ticket" | "hold",
  *   key?: string,
  *   when: (entity: any, world: World) => boolean,
  *   fill: (entity: any, world: World) => Record<string, unknown>,
  *   fields?: string[],
  *   now?: (entity: any, world: World) => Record<string, unknown>,
- *   optimistic?: (entity: any, input: any) => {kind: string, id: string, field: string, value: any}[],
+ *   optimistic?: (entity: any, input: any, world: World) => {kind: string, id: string, field: string, value: any}[],
  *   confirm?: "press" | "form",
  *   leaves?: (event: import("./net/outbox.js").LogEvent, input: any) => boolean,
  *   open?: (world: World, entity: any) => void,
+ *   hasSecret?: boolean,
+ *   asksToken?: boolean,
  *   isMain?: boolean,
  *   isFirst?: boolean,
  * }} Action `fill` is the part of the input that the thing decides; `fields` are asked for in a form, which begins
  * with what `now` says; `leaves`: whether an event is what it would have left, for when no answer came;
- * `open`: what asks for its input, if no form made of the schema does; `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants.
+ * `open`: what asks for its input, if no form made of the schema does; `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants;
+ * `hasSecret`: its answer has a secret, which is shown once and not kept; `asksToken`: it is done with a token
+ * that is typed for it.
  */
 
 /** @type {Action[]} */
@@ -40,8 +48,11 @@ export const actions = [
   ...settings,
   ...judgements,
   ...messages,
+  ...inbox,
   ...partings,
   ...workspace,
+  ...members,
+  ...admin,
 ];
 
 /** @param {string} id */

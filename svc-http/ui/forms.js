@@ -100,10 +100,13 @@ export function refsOf({ store }) {
  *   values?: Record<string, any>,
  *   isDanger?: boolean,
  *   about?: boolean,
- *   send: (input: Record<string, unknown>) => Promise<Problem | null>,
- * }} what `about`: what the operation does is told above the fields; `send` returns what was refused.
+ *   asksToken?: boolean,
+ *   send: (input: Record<string, unknown>, token?: string) => Promise<Problem | null>,
+ * }} what `about`: what the operation does is told above the fields; `asksToken`: it is done with a token that is
+ * typed for it; `send` returns what was refused.
  */
-export async function openForm(world, { title, op, only, values, isDanger = false, about = false, send }) {
+export async function openForm(world, what) {
+  const { title, op, only, values, isDanger = false, about = false, asksToken = false, send } = what;
   const problem = h("div.problem", { hidden: true, role: "alert" });
   const place = h("div.stack", h("p.quiet.later", say.loading));
   const dialog = openDialog({ title, closeLabel: say.cancel, body: [place, problem], name: op });
@@ -128,7 +131,8 @@ export async function openForm(world, { title, op, only, values, isDanger = fals
       node.append(
         ...schema.description.split("\n\n").map((/** @type {string} */ text) => h("p.quiet", text)),
       );
-    node.append(fields.node, h("div.row", submit, button(say.cancel, dialog.close)));
+    const token = asksToken ? tokenField() : null;
+    node.append(fields.node, token?.node ?? "", h("div.row", submit, button(say.cancel, dialog.close)));
     node.addEventListener("submit", (event) => {
       event.preventDefault();
       void submitted();
@@ -139,9 +143,11 @@ export async function openForm(world, { title, op, only, values, isDanger = fals
     async function submitted() {
       const input = fields.read();
       if (!input) return;
+      const typed = token?.take();
+      if (typed === "") return token?.focus();
       problem.hidden = true;
       submit.disabled = true;
-      const refused = await send(input);
+      const refused = await send(input, typed);
       submit.disabled = false;
       if (refused) tell(refused);
       else dialog.close();
@@ -150,6 +156,31 @@ export async function openForm(world, { title, op, only, values, isDanger = fals
     place.replaceChildren();
     tell(/** @type {Problem} */ (refused));
   }
+}
+
+/** A token that is sent once, and is out of its field before. */
+function tokenField() {
+  const input = h("input", {
+    type: "password",
+    name: "token",
+    autocomplete: "one-time-code",
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": "typed-token-hint",
+  });
+  return {
+    node: h(
+      "div.stack.tight",
+      h("label.field", h("span.label", say.token), input),
+      h("p.quiet.small", { id: "typed-token-hint" }, say.tokenHint),
+    ),
+    focus: () => input.focus(),
+    take() {
+      const text = input.value.trim();
+      input.value = "";
+      return text;
+    },
+  };
 }
 
 /** The workspace is that of the session. @param {{properties: Record<string, unknown>}} schema */

@@ -22,6 +22,7 @@ const later =
     }
   };
 
+export const openAgentMaker = later(async () => (await import("./agent-maker.js")).openAgentMaker);
 export const openForm = later(async () => (await import("./forms.js")).openForm);
 export const openHelp = later(async () => (await import("./help.js")).openHelp);
 export const openMany = later(async () => (await import("./many.js")).openMany);

@@ -5,7 +5,7 @@
 // and its event are shown. Leaves out: how the list looks (view/palette.js).
 
 import { fold } from "./pure/filter.js";
-import { actions, actionsOn } from "./actions.js";
+import { actionsOn } from "./actions.js";
 import { begin } from "./act.js";
 import { openForm } from "./later.js";
 import { hrefTo } from "./names.js";
@@ -70,11 +70,10 @@ function actionsHere(world) {
     document.querySelector("main [data-thread]:focus-within") ??
     document.querySelector("main .screen[data-thread]");
   const thread = world.store.get("thread", at?.getAttribute("data-thread"));
+  const workspace = { id: world.me.workspace_id };
   const offered = [
     ...(thread ? actionsOn("thread", thread, world).map((action) => ({ action, entity: thread })) : []),
-    ...actions
-      .filter(({ on }) => on === "workspace")
-      .map((action) => ({ action, entity: { id: world.me.workspace_id } })),
+    ...actionsOn("workspace", workspace, world).map((action) => ({ action, entity: workspace })),
   ];
   return offered.map(({ action, entity }) => ({
     label: actionNames[action.id] ?? action.id,
@@ -129,6 +128,8 @@ function openOperation(world, op) {
       const write = await world.outbox.send({ action: op, op, about: `operation/${op}`, input });
       if (write.problem) return write.problem;
       showAnswer(title, write);
+      // It may be a secret, which is shown and not kept.
+      write.body = null;
       return null;
     },
   });

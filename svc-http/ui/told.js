@@ -77,7 +77,7 @@ function done(name, { lsn }) {
 function refused(world, write, entity) {
   const problem = /** @type {import("./net/ask.js").Problem} */ (write.problem);
   const isUnsent = write.state === "not-sent";
-  const again = isUnsent ? ["try-again"] : waysOut(problem);
+  const again = write.isOnce ? [] : isUnsent ? ["try-again"] : waysOut(problem);
   return h(
     "div.problem",
     { role: "alert", "data-problem": problem.code, "data-write": write.id },
@@ -115,7 +115,13 @@ const WAYS = {
     for (const kind of ["thread", "context"]) world.reads.again(`${kind}/${entity.id}`);
     world.outbox.dismiss(write.id);
   },
-  "try-again": (world, write) => void world.outbox.again(write.id),
+  "try-again"(world, write, entity) {
+    const action = actionOf(write.action);
+    // A secret is shown only where it was asked for, and a token that was typed is gone.
+    if (!action?.hasSecret && !action?.asksToken) return void world.outbox.again(write.id);
+    world.outbox.dismiss(write.id);
+    begin(world, action, entity);
+  },
   requeue: (world, _write, entity) => start(world, "requeue_dead_letter", entity),
   raise: (world, _write, entity) => start(world, "update_thread_budget", entity),
 };
@@ -136,8 +142,18 @@ function start(world, id, entity) {
 function askHolder(world, { problem }, entity) {
   const { conflicts = [], holder } = problem?.members ?? {};
   const first = conflicts[0] ?? { holder, thread_id: entity.id };
-  const handle = world.store.get("member", first.holder)?.handle;
-  const thread = first.thread_id ?? entity.id;
+  askMember(world, first.holder, first.thread_id ?? entity.id);
+}
+
+/**
+ * Begins a message to somebody in a task.
+ *
+ * @param {World} world
+ * @param {string | null | undefined} member
+ * @param {string} thread
+ */
+export function askMember(world, member, thread) {
+  const handle = world.store.get("member", member)?.handle;
   const draft = world.drafts.get(`thread/${thread}`);
   if (handle && !draft.includes(`@${handle}`)) world.drafts.set(`thread/${thread}`, `@${handle} ${draft}`);
   const href = hrefTo("task", { id: thread }, "#say");

@@ -6,11 +6,13 @@
 import { isKnown, newClock, sample, serverNow } from "./pure/clock.js";
 import { acting } from "./strings/en.js";
 import { createNames } from "./names.js";
+import { createProof } from "./proof.js";
 import { granting } from "./pure/lanes.js";
 import { addressOf, createAsk, operations } from "./net/ask.js";
 import { createLive } from "./net/live.js";
 import { createOutbox } from "./net/outbox.js";
 import { createBoard } from "./state/board.js";
+import { createLast } from "./state/last.js";
 import { createLeases } from "./state/leases.js";
 import { createNeeds } from "./state/needs.js";
 import { readNames } from "./state/people.js";
@@ -35,9 +37,9 @@ import { readThreads } from "./state/threads.js";
  *   keys: ReturnType<typeof import("./view/keys.js").createKeys>,
  *   go: (href: string) => void,
  *   note: (query: string, fragment?: string) => void,
+ *   back: () => void,
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
- *   back: () => void,
  *   ended: () => void,
  * }} Page
  */
@@ -137,9 +139,9 @@ export function createWorld(session, page) {
     memberId: me.member_id,
     changed: ({ about }) => store.touch([about]),
   });
+  store.index(({ events }) => events.length && outbox.seen(events));
   readNames({ store, reads });
 
-  store.index(({ events }) => events.length && outbox.seen(events));
   /** Has what is named and not known read, as long as there is not too much of it. */
   function wantNamed() {
     const wish = reads.wish();
@@ -180,6 +182,15 @@ export function createWorld(session, page) {
     isLatest: ({ id, thread_id }) => tasks?.latestOf(thread_id) === id,
   });
 
+  /** @type {ReturnType<typeof createLast> | null} */
+  let last = null;
+
+  const proof = createProof({
+    workspaceId: me.workspace_id,
+    isWhole: () => may("catch_up_events"),
+    changed: () => store.touch(["log/proof"]),
+  });
+
   return {
     me,
     /** The capability that accepts approvals. */
@@ -190,6 +201,7 @@ export function createWorld(session, page) {
     outbox,
     sweep,
     leaseOf: createLeases(),
+    proof,
     waits: createWaits(store, ({ title }) => page.say(acting.free(title))),
     lacks,
     may,
@@ -198,6 +210,8 @@ export function createWorld(session, page) {
     go: page.go,
     /** Puts a query into the address of the screen. */
     note: page.note,
+    /** Goes back to where one came from. */
+    back: page.back,
     /** Names the screen by what it shows. */
     title: page.title,
     say: page.say,
@@ -210,8 +224,6 @@ export function createWorld(session, page) {
       store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
     /** Whether nothing can be sent now. */
     isOffline: () => live.state === "offline" || live.state === "ended",
-    /** Goes back to where one came from. */
-    back: page.back,
     setLive,
     /** @param {() => void} watcher @returns {() => void} */
     watchLive(watcher) {
@@ -219,18 +231,32 @@ export function createWorld(session, page) {
       return () => liveWatchers.delete(watcher);
     },
     needs,
+    seenNeed: needSeen(),
     tasks: () => (tasks ??= readTasks()),
+    /** What each member has done last, read once somebody wants to see it. */
+    lastEvents: () => (last ??= createLast({ store, ask, reads })),
     names: createNames({ store, want: wantNamed() }),
     close() {
       tasks?.close();
+      last?.close();
       needing?.close();
       sweep.close();
       outbox.close();
+      proof.close();
       clearInterval(readAnew);
       socket?.close();
       reads.close();
       store.close();
     },
+  };
+}
+
+/** The need that was looked at last, from which `.` goes on. */
+function needSeen() {
+  let seen = "";
+  return {
+    get: () => seen,
+    set: (/** @type {string} */ key) => (seen = key),
   };
 }
 

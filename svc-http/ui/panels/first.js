@@ -5,14 +5,12 @@
 
 import { isLive } from "../pure/lanes.js";
 import { list as listOf } from "../pure/format.js";
-import { addressOf } from "../net/ask.js";
 import { firstRunOf } from "../state/seen.js";
-import { first as say, problemParts } from "../strings/en.js";
+import { first as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
+import { createAgentMaker } from "../agent-maker.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
-import { configurations } from "./agent-config.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -30,7 +28,7 @@ export function openFirstRun(world) {
   const claim = step("claim", say.claim);
   const create = /** @type {import("../actions.js").Action} */ (actionOf("create_thread"));
   const newTask = actionButton(world, create, () => ({ id: me.workspace_id, stays: true }));
-  const maker = agentMaker(world);
+  const maker = createAgentMaker(world);
   const agents = h("p.quiet");
   const claimed = h("p");
   task.body.append(h("p.quiet", say.taskHint), h("div.row", newTask.node));
@@ -98,85 +96,4 @@ function tick({ node, state }, isDone) {
   setAttr(node, "data-done", isDone);
   setText(state, isDone ? say.done : say.open);
   setAttr(state, "data-tone", isDone ? "ok" : null);
-}
-
-/** Creates an agent, and shows its token and how it connects. @param {World} world */
-function agentMaker(world) {
-  const input = h("input", { name: "handle", autocomplete: "off", spellcheck: "false", required: true });
-  const submit = h("button", { type: "submit", "data-action": "create_agent" }, say.create);
-  const problem = h("p.problem", { hidden: true, role: "alert" });
-  const shown = h("div.stack");
-  const form = h(
-    "form.stack.tight",
-    h("label.field", h("span.label", say.handle), input),
-    h("div.row", submit),
-    problem,
-  );
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    void create();
-  });
-
-  async function create() {
-    const handle = input.value.trim();
-    if (!handle || submit.getAttribute("aria-disabled") === "true") return;
-    const write = await world.outbox.send({
-      action: "create_agent",
-      op: "create_agent",
-      about: "workspace/agent",
-      input: { handle },
-    });
-    show(problem, write.problem !== null);
-    if (write.problem) return setChildren(problem, nodesOf(problemParts(write.problem), world.names));
-    if (!write.body) return;
-    input.value = "";
-    world.store.put("member", write.body.member, write.lsn);
-    setChildren(shown, secretNodes(handle, write.body.token.secret));
-    // What is answered is not kept beside the page.
-    write.body = null;
-  }
-
-  return {
-    node: h("div.stack", form, shown),
-    update() {
-      setAttr(submit, "aria-disabled", world.lacks("create_agent") || world.isOffline() ? "true" : null);
-      setAttr(submit, "title", world.lacks("create_agent"));
-    },
-  };
-}
-
-/** @param {string} handle @param {string} secret */
-function secretNodes(handle, secret) {
-  const mcp = addressOf("mcp_worker")?.href ?? "";
-  const whoami = addressOf("whoami")?.href ?? "";
-  const made = configurations({ mcp, whoami, secret });
-  const clients = Object.entries(made).map(([name, text], at) =>
-    h(
-      "details",
-      { name: "client", open: at === 0 },
-      h("summary", say.clients[name] ?? name),
-      copied(text, `config-${name}`),
-    ),
-  );
-  return [h("p.told.warn", say.secret(handle)), copied(secret, "secret"), h("h3", say.configure), ...clients];
-}
-
-/**
- * A text with a button that copies it, or selects it where a page may not copy.
- *
- * @param {string} text
- * @param {string} name
- */
-function copied(text, name) {
-  const pre = h("pre", { dir: "ltr", tabindex: 0, "data-copy": name }, text);
-  const press = button(say.copy, async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setText(press, say.copied);
-    } catch {
-      getSelection()?.selectAllChildren(pre);
-      setText(press, say.select);
-    }
-  });
-  return h("div.stack.tight", pre, h("div.row", press));
 }

@@ -20,6 +20,7 @@ export const READINGS = {
   workspace: { op: "get_workspace", by: "workspace_id" },
   gate: { op: "get_approval_gate", by: "gate_id" },
   vote: { op: "get_vote", by: "vote_id" },
+  approval_link: { op: "open_approval_link", by: "link", take: openedLink },
   memory_block: { op: "get_memory_block", by: "block_id" },
   budget: { op: "get_thread_budget", by: "thread_id", take: own("budget") },
   result: { op: "get_thread_result", by: "thread_id", take: own("result") },
@@ -37,6 +38,9 @@ export const READINGS = {
     take: items("channel_members"),
     hasPages: true,
   },
+  tokens: { op: "list_tokens", by: "member_id", take: items("tokens"), hasPages: true },
+  // What a member works on now: the tasks are entities of their own.
+  held: { op: "list_workspace_threads", by: "assignee_id", take: list("held", "thread"), hasPages: true },
   // Of a thread, and read as a whole: what they put in are entities of their own.
   children: { op: "list_child_threads", by: "thread_id", take: list("children", "thread"), hasPages: true },
   reviews: { op: "list_reviews", by: "thread_id", take: list("reviews", "review"), hasPages: true },
@@ -83,9 +87,42 @@ export const LISTINGS = {
   },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
+  dms: { op: "list_dms", kind: "dm", most: 500 },
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
   online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
+  /** Who holds how many live claims. */
+  occupancy: {
+    op: "get_workspace_occupancy",
+    kind: "busy",
+    rowsOf: ({ busy }) => busy,
+    id: (row) => row.member_id,
+    most: 1_000,
+  },
+  /** What members have reported in the last 30 days, by model. */
+  usage: {
+    op: "get_workspace_usage",
+    kind: "usage_sum",
+    id: ({ member_id, model }) => `${member_id} ${model ?? ""}`,
+    most: 1_000,
+  },
+  skills: { op: "list_skills", kind: "skill", id: (row) => row.skill, most: 1_000 },
+  frozen: { op: "list_frozen_members", kind: "freeze", id: (row) => row.member_id, most: 1_000 },
+  grants: { op: "list_delegation_grants", kind: "grant", id: (row) => row.grant_id, most: 1_000 },
+  apps: { op: "list_apps", kind: "app", most: 1_000 },
+  installations: { op: "list_app_installations", kind: "installation", most: 1_000 },
+  tickets: { op: "list_share_tickets", kind: "ticket", most: 1_000 },
+  holds: { op: "list_legal_holds", kind: "hold", most: 1_000 },
+  retention: { op: "get_retention_policy", kind: "retention", rowsOf: one, id: () => ONE, most: 1 },
+  delegation: { op: "get_delegation_policy", kind: "delegation", rowsOf: one, id: () => ONE, most: 1 },
+  spawn_budget: { op: "get_spawn_budget", kind: "spawn_budget", rowsOf: one, id: () => ONE, most: 1 },
+  preferences: {
+    op: "get_notification_preferences",
+    kind: "preferences",
+    rowsOf: one,
+    id: () => ONE,
+    most: 1,
+  },
   inbox: {
     op: "list_inbox",
     input: { newest_first: true, unread: true },
@@ -101,11 +138,24 @@ export const WHOLE = new Set([
   "deferred",
   "follows",
   "dead_letters",
+  "dms",
   "slots",
   "pauses",
   "online",
   "inbox",
+  "occupancy",
+  "usage",
+  "skills",
+  "frozen",
+  "installations",
 ]);
+
+/** The id of what the workspace, or the session's member, has one of. */
+export const ONE = "one";
+/** @param {any} body @returns {any[]} */
+function one(body) {
+  return [body];
+}
 
 /** @param {string} kind @returns {(body: any, id: string) => Put[]} */
 function own(kind) {
@@ -123,6 +173,16 @@ function list(name, kind) {
   return (body, id) => [
     { kind, fields: body.items },
     { kind: name, fields: { id, ids: body.items.map((/** @type {any} */ row) => row.id) } },
+  ];
+}
+
+/** @param {any} body @param {string} id @returns {Put[]} */
+function openedLink({ gate, thread, asked_by, expires_at }, id) {
+  const { id: gate_id, thread_id, channel_id } = gate;
+  return [
+    { kind: "gate", fields: gate },
+    { kind: "thread", fields: thread },
+    { kind: "approval_link", fields: { id, gate_id, thread_id, channel_id, asked_by, expires_at } },
   ];
 }
 

@@ -148,11 +148,14 @@ export function createReads({ store, ask, may }) {
   /** @param {string} kind @param {string} id */
   async function readEntity(kind, id) {
     const { op, by, take, hasPages } = /** @type {import("./entities.js").Reading} */ (READINGS[kind]);
+    const since = store.lsn();
     const { body, lsn } = hasPages
       ? await pages(op, { [by]: id }, PAGE * PAGES_MAX)
       : await ask(op, { [by]: id });
     if (isClosed) return;
-    for (const put of take ? take(body, id) : [{ kind, fields: body }]) store.put(put.kind, put.fields, lsn);
+    // An answer that does not say how far it goes has what was known before it was asked for.
+    for (const put of take ? take(body, id) : [{ kind, fields: body }])
+      store.put(put.kind, put.fields, lsn || since);
   }
 
   /** @param {string} name */

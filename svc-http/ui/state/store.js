@@ -214,17 +214,6 @@ export function createStore(me) {
 /** What is read anew after a gap. */
 const ALL_LISTS = [
   ...["deferred", "occupancy", "slots", "inbox", "online", "approvals", "dead_letters", "glossary", "tokens"],
-  ...[
-    "apps",
-    "grants",
-    "tickets",
-    "retention",
-    "holds",
-    "delegation",
-    "spawn_budget",
-    "usage",
-    "memory",
-    "audit",
-  ],
-  ...["groups", "skills"],
+  ...["apps", "installations", "grants", "tickets", "retention", "holds", "delegation", "spawn_budget"],
+  ...["usage", "memory", "audit", "groups", "skills", "frozen", "last", "log"],
 ];

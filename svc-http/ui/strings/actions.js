@@ -1,5 +1,6 @@
 // What actions are called, what they say while they are under way, and what is asked before them.
 
+import { needs } from "./lanes.js";
 import { plural } from "./plural.js";
 
 /** @type {Record<string, string>} */
@@ -46,6 +47,8 @@ export const actionNames = {
   attach_memory_block: "Attach a memory block",
   detach_memory_block: "Detach",
   "approval_decide accept": "Accept",
+  mark_inbox_read: "Mark read",
+  approval_link: "Make a link for somebody who may",
   "approval_decide decline": "Decline",
   "approval_decide cancel": "Withdraw the request",
   "resolve_finding fixed": "Fixed",
@@ -55,13 +58,41 @@ export const actionNames = {
   unpin_message: "Unpin",
   edit_message: "Edit",
   add_reaction: "React",
+  remove_reaction: "Take the reaction back",
   relate_message: "Relate",
   delete_message: "Withdraw the message",
-  remove_reaction: "Take the reaction back",
   post_message: "Send",
+  freeze_member: "Freeze",
+  unfreeze_member: "Unfreeze",
+  mint_token: "Mint a token",
+  confer_skill: "Confer a governance skill",
+  revoke_skill: "Revoke a governance skill",
+  set_skills: "Set your skills",
+  update_me: "Change your name",
+  create_agent: "New agent",
+  attenuate_token: "Derive a narrower token",
+  rotate_token: "Rotate",
+  revoke_token: "Revoke",
+  create_delegation_grant: "New grant",
+  delegate_token: "Exchange for a token",
+  revoke_delegation_grant: "Revoke",
+  set_delegation_policy: "Change how long grants last",
+  create_app: "New app",
+  install_app: "Install",
+  mint_app_token: "Mint a token",
+  revoke_app_installation: "Revoke the installation",
+  create_share_ticket: "Share a channel",
+  revoke_share_ticket: "Revoke",
+  set_retention_policy: "Change what is kept",
+  place_legal_hold: "Place a legal hold",
+  release_legal_hold: "Release",
+  set_spawn_budget: "Change the spawn budget",
+  update_workspace: "Rename the workspace",
+  set_workspace_handle: "Change the handle",
 };
 
 export const acting = {
+  needsYou: (/** @type {import("../pure/rank.js").NeedKind} */ kind) => needs[kind],
   more: "More",
   asking: "Asking…",
   armed: (/** @type {string} */ action) => `${action}: press again`,
@@ -101,6 +132,8 @@ export const form = {
   unknownMember: "There is no such member.",
   unknownThing: "There is nothing of that name.",
   lines: "One a line",
+  token: "Your token",
+  tokenHint: "It is done with this token instead of the session. It is sent once and kept nowhere.",
   /** @type {Record<string, string>} */
   fields: {
     to_member_id: "To",

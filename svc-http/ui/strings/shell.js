@@ -1,8 +1,18 @@
 // Sentences of the frame around the screens: places, the state of the connection, signing in and out.
 
+import { number } from "../pure/format.js";
+
 export const places = {
+  now: "Now",
+  inbox: "Inbox",
+  dms: "Messages",
+  channel: "Channel",
+  approval: "Approval",
   board: "Board",
   task: "Task",
+  log: "Log",
+  people: "People",
+  member: "Member",
   "sign-in": "Sign in",
 };
 
@@ -19,6 +29,7 @@ export const shell = {
   density: { label: "Density", comfortable: "Comfortable", compact: "Compact" },
   title: (/** @type {string} */ screen, /** @type {string} */ workspace) => `${screen} · ${workspace}`,
   noSuchPlace: "There is no such place on the board.",
+  withCount: (/** @type {string} */ place, /** @type {number} */ count) => `${place} ${number(count)}`,
   toBoard: "Open the board",
   failed: "This part of the board could not be loaded.",
   tryAgain: "Try again",
