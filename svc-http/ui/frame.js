@@ -4,7 +4,7 @@
 // Promises: it is made once a session and changes in place; what is wrong with the connection stands above
 // the screen, in words, with since when. Leaves out: the screens.
 
-import { live as liveWords, places, shell } from "./strings/en.js";
+import { live as liveWords, pinned, places, proof as proofWords, shell, verified } from "./strings/en.js";
 import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
 import { createSay } from "./view/say.js";
 import { hrefOf } from "./router.js";
@@ -52,7 +52,8 @@ export function createFrame(page) {
     region,
   );
   const notice = h("p.told.warn", { hidden: true });
-  strip.append(notice);
+  const alarm = h("p.problem", { hidden: true, role: "alert" });
+  strip.append(alarm, notice);
 
   /** @param {Event} event */
   function skip(event) {
@@ -112,6 +113,24 @@ export function createFrame(page) {
     setText(notice, told);
   }
 
+  let alarmed = "";
+  /** What was found of the log concerns everybody, wherever one is. @param {import("./world.js").World} world */
+  function showAlarm(world) {
+    const now = world.proof.alarm();
+    const text = now ? alarmText(now) : "";
+    if (text === alarmed) return;
+    alarmed = text;
+    show(alarm, now !== null);
+    setAttr(alarm, "data-verify", now?.state);
+    setAttr(alarm, "data-broken", now?.state === "broken" ? now.lsn : null);
+    const path = screens.find(({ id }) => id === "log")?.path ?? "";
+    alarm.replaceChildren(
+      text,
+      " ",
+      now ? link(hrefOf(path, {}, `#${now.lsn}`), {}, proofWords.toLog) : "",
+    );
+  }
+
   document.addEventListener("click", ({ target }) => {
     if (account.open && target instanceof Node && !account.contains(target)) account.open = false;
   });
@@ -129,8 +148,14 @@ export function createFrame(page) {
     say: createSay(region),
     fill,
     showLive,
+    showAlarm,
     /** @param {string} name */
     setWorkspace: (name) => place.replaceChildren(words(name)),
+    /** How much needs one, beside the place where it is told. @param {number} count */
+    showNeeds(count) {
+      const place = nav.querySelector('[data-place="now"]');
+      if (place) setText(place, count > 0 ? shell.withCount(places.now, count) : places.now);
+    },
     /** Marks where one is. @param {string} id */
     mark(id) {
       for (const anchor of nav.children) {
@@ -142,6 +167,12 @@ export function createFrame(page) {
       }
     },
   };
+}
+
+/** @param {NonNullable<ReturnType<import("./proof.js").Proof["alarm"]>>} alarm */
+function alarmText({ state, lsn, report }) {
+  if (state === "rewritten") return pinned[report.pinned](lsn);
+  return verified.broken({ ...report, upTo: lsn, head: report.head.lsn });
 }
 
 /**

@@ -3,7 +3,7 @@
 //
 // Promises: what is named and not known is read; words of others are isolated. Leaves out: sentences.
 
-import { dateTime, shortId, time } from "./pure/format.js";
+import { dateTime, list, shortId, time } from "./pure/format.js";
 import { hrefOf } from "./router.js";
 import { screens } from "./screens.js";
 import { names as say } from "./strings/en.js";
@@ -67,6 +67,10 @@ export function createNames({ store, want }) {
     return href ? link(href, {}, text) : h("span", text);
   }
 
+  /** Whoever else is in a direct message, by handle. @param {any} dm @param {string} me */
+  const participants = ({ participants: all }, me) =>
+    list(all.flatMap((/** @type {any} */ one) => (one.member_id === me ? [] : [`@${one.handle}`]))) || say.alone;
+
   /** @param {number} ms */
   const at = (ms) => h("time", { datetime: new Date(ms).toISOString(), title: dateTime(ms) }, time(ms));
 
@@ -92,6 +96,7 @@ export function createNames({ store, want }) {
   return {
     member,
     memberText,
+    participants,
     thread,
     threadText,
     channel,

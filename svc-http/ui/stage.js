@@ -39,7 +39,7 @@ export function openStage(frame, world) {
   /** @param {URL} address @param {"first" | "link" | "back"} how */
   async function show(address, how) {
     const found = find(address);
-    if (!found) return missing(address);
+    if (!found) return missing();
     const { screen, place } = found;
     if (current === screen && open?.moved && samePlace(place)) return open.moved(place);
     const mine = (turn += 1);
@@ -89,15 +89,8 @@ export function openStage(frame, world) {
     if (how === "link" && !frame.main.contains(document.activeElement)) focusHeading(document);
   }
 
-  /**
-   * The beginning of the board leads to its first place, until it has one of its own.
-   *
-   * @param {URL} address
-   */
-  function missing(address) {
+  function missing() {
     const first = screens.find(({ isPlace }) => isPlace);
-    const isBeginning = read("", address) !== null;
-    if (isBeginning && first) return router.go(hrefOf(first.path), { replace: true });
     leave();
     mark("");
     frame.main.replaceChildren(
@@ -119,7 +112,9 @@ export function openStage(frame, world) {
   const unwatch = world.store.watch((changes) => {
     open?.show(changes);
     nameWorkspace();
+    frame.showNeeds(world.needs().list().length);
     frame.showLive(world);
+    frame.showAlarm(world);
   });
   const unwatchLive = world.watchLive(() => frame.showLive(world));
   const ofWorkspace = { id: world.me.workspace_id };
@@ -127,6 +122,7 @@ export function openStage(frame, world) {
     /** @type {import("./view/keys.js").Keys} */
     const all = {
       p: pause,
+      ".": () => router.go(hrefOf("", {}, "#next")),
       "?": () => void openHelp(),
       "Mod+k": () => void openPalette(world),
     };
@@ -160,11 +156,11 @@ export function openStage(frame, world) {
   return {
     go: router.go,
     note: router.note,
-    openPalette: () => void openPalette(world),
     back() {
       const first = screens.find(({ isPlace }) => isPlace);
       router.back(hrefOf(first?.path ?? ""));
     },
+    openPalette: () => void openPalette(world),
     openHelp: () => void openHelp(),
     /** @param {string} text */
     title: (text) => (document.title = shell.title(text, workspace)),

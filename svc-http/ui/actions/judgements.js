@@ -37,6 +37,14 @@ export const judgements = [
   decide("accept"),
   decide("decline"),
   decide("cancel"),
+  {
+    // Of whoever may not accept, this makes a link for a person who may.
+    id: "approval_link",
+    op: "approval_decide",
+    on: "gate",
+    when: () => false,
+    fill: (gate) => ({ gate_id: gate.id, decision: "accept" }),
+  },
   resolve("fixed"),
   resolve("invalid"),
   resolve("wont_fix"),

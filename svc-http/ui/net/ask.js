@@ -18,7 +18,10 @@ import table from "../operations.js";
  * @typedef {{status: number, lsn: number, date: string, sent: number, received: number}} Heard What the head
  * of an answer says.
  */
-/** @typedef {{token?: string, signal?: AbortSignal, head?: boolean}} Manner */
+/**
+ * @typedef {{token?: string, isBeside?: boolean, signal?: AbortSignal, head?: boolean}} Manner `isBeside`: the token is
+ * sent beside the session, and has to be of the same member.
+ */
 /** @typedef {(operation: string, input?: Record<string, unknown>, manner?: Manner) => Promise<Answer>} Ask */
 
 /** @type {Record<string, Row>} What can be asked for. */
@@ -83,7 +86,7 @@ export function createAsk({ workspace, heard = () => {} }) {
     };
     if (!manner.token) heard(head);
     const text = await readText(response, operation, changes);
-    if (!response.ok) throw refused(operation, response, text, changes);
+    if (!response.ok) throw refused(operation, response, text, changes, Boolean(manner.token));
     return { body: parsed(text, operation, changes), lsn: head.lsn, at: received };
   };
 }
@@ -141,7 +144,7 @@ function address(row, input) {
  * @param {Manner} manner
  * @returns {RequestInit}
  */
-function request(row, body, { token, signal, head }) {
+function request(row, body, { token, isBeside, signal, head }) {
   const limit = AbortSignal.timeout(PATIENCE);
   /** @type {Record<string, string>} */
   const headers = { accept: "application/json" };
@@ -152,8 +155,8 @@ function request(row, body, { token, signal, head }) {
     method: head ? "HEAD" : row[0],
     headers,
     body: hasContent ? JSON.stringify(body) : undefined,
-    // Beside the cookie of another member a token would be refused.
-    credentials: token ? "omit" : "same-origin",
+    // Beside the cookie of another member a token is refused.
+    credentials: token && !isBeside ? "omit" : "same-origin",
     cache: "no-store",
     redirect: "error",
     signal: signal ? AbortSignal.any([signal, limit]) : limit,
@@ -204,8 +207,9 @@ function unreached(operation, cause, changes, signal) {
  * @param {Response} response
  * @param {string} text
  * @param {boolean} changes
+ * @param {boolean} byToken Then what is not valid is not the session.
  */
-function refused(operation, response, text, changes) {
+function refused(operation, response, text, changes, byToken) {
   /** @type {Record<string, any>} */
   let told = {};
   try {
@@ -217,6 +221,7 @@ function refused(operation, response, text, changes) {
   const { type, title: _title, status: _status, detail, ...members } = told;
   const known = typeof type === "string" ? type.split("/").pop() : "";
   const code = known || `http-${response.status}`;
+  if (byToken && response.status === 401) members.by_token = true;
   const retryAfter = Number(response.headers.get("retry-after") ?? "");
   if (retryAfter > 0 && members.retry_after_secs === undefined) members.retry_after_secs = retryAfter;
   // Without a problem of the service behind it, a 502 or 504 says nothing about what came of the request.

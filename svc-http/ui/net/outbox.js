@@ -24,7 +24,8 @@ import { Problem } from "./ask.js";
  *   body: any,
  *   problem: Problem | null,
  *   letter: Letter,
- * }} Write `about`: the key of the thing beside which it stands; `since`: the position of the log when it was
+ *   isOnce: boolean,
+ * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `since`: the position of the log when it was
  * sent; `lsn`: that of its event, or of the answer, once it is done.
  */
 /**
@@ -85,11 +86,12 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       body: null,
       problem: null,
       letter: { ...letter, token: undefined },
+      isOnce: token !== undefined,
     };
     writes.set(id, write);
     changed(write);
     try {
-      const answer = await ask(op, input, { token });
+      const answer = await ask(op, input, token ? { token, isBeside: true } : {});
       done(write, answer.lsn, answer.body);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -174,8 +176,6 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
           write.about === about &&
           (write.state === "asking" || write.state === "unknown"),
       ),
-    all: () => [...writes.values()],
-    close: () => (isClosed = true),
     /** Events came: what is done names its own, not where the log stood. @param {LogEvent[]} events */
     seen(events) {
       for (const write of writes.values()) {
@@ -187,5 +187,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
         if (own && own.lsn !== write.lsn) set(write, { lsn: own.lsn });
       }
     },
+    all: () => [...writes.values()],
+    close: () => (isClosed = true),
   };
 }

@@ -76,6 +76,17 @@ export function canAnswer(gate, me) {
 }
 
 /**
+ * Whether a member sees what is in a channel.
+ * @param {import("./types.js").Fields} member
+ * @param {import("./types.js").Fields | undefined} channel
+ * @param {Set<string>} inside who is in it, of one that is private
+ * @returns {boolean}
+ */
+export function canSee(member, channel, inside) {
+  return member.active !== false && (!channel?.private || inside.has(member.id));
+}
+
+/**
  * The capability that accepts an approval: of those that may decide one, which also whoever asked may in part, the one that
  * asking does not need.
  * @param {string} decides what deciding needs, as the table of operations says

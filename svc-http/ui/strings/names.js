@@ -1,6 +1,7 @@
 // How things are named that have no words of their own.
 
 export const names = {
+  alone: "Only you",
   service: "the service",
   member: (/** @type {string} */ id) => `member ${id}`,
   thread: (/** @type {string} */ id) => `task ${id}`,

@@ -29,6 +29,7 @@ export const help = {
     x: "Choose it; with Shift all up to it",
     "/": "Filter",
     r: "Write a message",
+    ".": "The next that needs you",
     p: "Pause what arrives",
     Escape: "Back",
     "Ctrl K": "Commands",

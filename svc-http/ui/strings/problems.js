@@ -27,7 +27,8 @@ const SAID = {
   "not-found": () => ["It is not there (any more), or you may not see it"],
   "rate-limited": ({ retry_after_secs }) =>
     retry_after_secs ? [`Too many requests: try again in ${retry_after_secs} s`] : ["Too many requests: try again soon"],
-  unauthenticated: () => ["The session has ended"],
+  unauthenticated: ({ by_token }) =>
+    by_token ? ["The token is not valid, or it is of another member than the session"] : ["The session has ended"],
   unreachable: () => ["The server could not be reached"],
   "outcome-unknown": () => ["Nobody has said whether it happened: looking it up"],
   overloaded: () => ["The server is overloaded: try again in a moment"],

@@ -96,6 +96,16 @@ export const parts = {
   readOnly: "read only",
   version: (/** @type {number} */ version) => `version ${version}`,
   asks: " asks",
+  untilThen: "until ",
+  whoElse: (/** @type {string} */ capability, /** @type {boolean} */ needsPerson) =>
+    needsPerson
+      ? `A person with the capability ${capability} decides it.`
+      : `Whoever has the capability ${capability} decides it.`,
+  whoElseNamed: (/** @type {string} */ who, /** @type {string} */ names, /** @type {number} */ more) =>
+    more > 0
+      ? plural(more, { one: `${who} People who see it: ${names}, and # more.`, other: `${who} People who see it: ${names}, and # more.` })
+      : `${who} People who see it: ${names}.`,
+  linkMade: "A link for somebody who may, until ",
   needsPerson: "Only a person accepts it",
   blocksClose: "The task does not close before it is accepted",
   decided: {
