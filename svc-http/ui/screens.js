@@ -104,4 +104,12 @@ export const screens = [
     needs: "get_member",
     load: () => import("./screens/member.js"),
   },
+  {
+    id: "log",
+    path: "log",
+    key: "l",
+    isPlace: true,
+    needs: "list_events",
+    load: () => import("./screens/log.js"),
+  },
 ];

@@ -20,7 +20,7 @@ import { createReads } from "./state/reads.js";
 import { draftsOf } from "./state/seen.js";
 import { createSweep } from "./state/sweep.js";
 import { createWaits } from "./state/waits.js";
-import { createStore } from "./state/store.js";
+import { ALL, createStore } from "./state/store.js";
 import { readThreads } from "./state/threads.js";
 
 /** @typedef {import("./net/session.js").Session} Session */
@@ -141,6 +141,7 @@ export function createWorld(session, page) {
   });
   store.index(({ events }) => events.length && outbox.seen(events));
   readNames({ store, reads });
+  store.index(({ lists }) => lists.has(ALL) && readNames({ store, reads }));
 
   /** Has what is named and not known read, as long as there is not too much of it. */
   function wantNamed() {
@@ -171,9 +172,12 @@ export function createWorld(session, page) {
     const wish = reads.wish();
     wish.set(["list/deferred"]);
     needs();
-    const { progress, close } = readThreads({ ask, store }, () => store.touch(["list/threads"]));
-    const unwatch = store.index((changes) => board.update(changes));
-    return { ...board, progress, close: () => (close(), unwatch(), wish.close()) };
+    const threads = readThreads({ ask, store }, () => store.touch(["list/threads"]));
+    const unwatch = store.index((changes) => {
+      board.update(changes);
+      if (changes.lists.has(ALL)) threads.again();
+    });
+    return { ...board, progress: threads.progress, close: () => (threads.close(), unwatch(), wish.close()) };
   }
 
   const sweep = createSweep({

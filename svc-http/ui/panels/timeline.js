@@ -7,6 +7,7 @@ import { time, dateTime, relative } from "../pure/format.js";
 import { ms } from "../pure/clock.js";
 import { acting, eventParts, task as say } from "../strings/en.js";
 import { openMenu } from "../later.js";
+import { ALL } from "../state/store.js";
 import { openTimeline } from "../state/timeline.js";
 import { toldBeside } from "../told.js";
 import { marked } from "../view/marked.js";
@@ -199,6 +200,7 @@ export function openTimelineView(world, threadId, fragment) {
     /** @param {import("../state/store.js").Changes} [changes] */
     show(changes) {
       if (changes) timeline.take(changes.events);
+      if (changes?.lists.has(ALL)) timeline.again();
       draw();
     },
     reveal,

@@ -35,6 +35,7 @@ const GROUPS = ["", "channel", "member", "repo"];
 export function open(root, world, place) {
   const { store } = world;
   const tasks = world.tasks();
+  const wish = world.reads.wish();
   let filter = fromQuery(place.query);
   /** @type {Set<string>} */
   const chosen = new Set();
@@ -151,6 +152,8 @@ export function open(root, world, place) {
       show(empty, ids.length === 0 && !tasks.progress.isReading);
       list.setItems(grouped(ids));
     }
+    // What no event carries is read for what is in sight.
+    wish.set(columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`)));
     drawTold();
     drawChosen();
     drawFirst();
@@ -256,6 +259,7 @@ export function open(root, world, place) {
       clearInterval(clock);
       clearTimeout(typing);
       density.disconnect();
+      wish.close();
       unbind();
       for (const { list } of columns) list.close();
       tasks.setFilter(null);

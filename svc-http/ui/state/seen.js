@@ -60,9 +60,9 @@ export function watchSettings(changed) {
 export function pinOf(workspaceId) {
   const name = `svc.pin.${workspaceId}`;
   return {
-    /** @returns {{lsn: number, content_hash: string, at: number} | null} */
+    /** @returns {import("../pure/verify.js").Pin | null} */
     get: () => stored(name),
-    /** @param {{lsn: number, content_hash: string, at: number}} pin */
+    /** @param {import("../pure/verify.js").Pin} pin */
     set: (pin) => store(name, pin),
   };
 }

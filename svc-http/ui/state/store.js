@@ -121,7 +121,7 @@ export function createStore(me) {
     restart(lsn) {
       waiting = waiting.filter((event) => event.lsn > lsn);
       note(merge.restart(world, lsn));
-      note({ dirty: [], lists: ALL_LISTS });
+      note({ dirty: [], lists: [...ALL_LISTS, ALL] });
       soon();
     },
     kinds: () => Object.keys(world.kinds),
@@ -210,6 +210,9 @@ export function createStore(me) {
     },
   };
 }
+
+/** The name that is among the lists when everything was missed, not one list alone. */
+export const ALL = "all";
 
 /** What is read anew after a gap. */
 const ALL_LISTS = [

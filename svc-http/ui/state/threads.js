@@ -69,11 +69,27 @@ export function readThreads({ ask, store }, changed) {
     }
   }
 
-  run()
-    .catch(() => {})
-    .finally(() => {
-      progress.isReading = false;
-      if (!isClosed) changed();
-    });
-  return { progress, close: () => (isClosed = true) };
+  let isWantedAgain = false;
+  async function start() {
+    Object.assign(progress, { isReading: true, isWhole: true });
+    await run().catch(() => {});
+    if (isClosed) return;
+    if (isWantedAgain) {
+      isWantedAgain = false;
+      return void start();
+    }
+    progress.isReading = false;
+    changed();
+  }
+
+  void start();
+  return {
+    progress,
+    /** Everything was missed: all of it is read anew, under what is shown. */
+    again() {
+      if (progress.isReading) isWantedAgain = true;
+      else void start();
+    },
+    close: () => (isClosed = true),
+  };
 }

@@ -87,13 +87,15 @@ export function openTimeline({ ask, store }, threadId, changed) {
     await Promise.all([words, events]);
   }
 
+  async function start() {
+    Object.assign(progress, { isReading: true, hasFailed: false });
+    await run().catch(() => (progress.hasFailed = true));
+    progress.isReading = false;
+    if (!isClosed) changed();
+  }
+
   for (const event of store.events()) addEvent(event);
-  run()
-    .catch(() => (progress.hasFailed = true))
-    .finally(() => {
-      progress.isReading = false;
-      if (!isClosed) changed();
-    });
+  void start();
 
   return {
     progress,
@@ -104,6 +106,8 @@ export function openTimeline({ ask, store }, threadId, changed) {
     },
     /** All that is known, oldest first. @returns {Item[]} */
     items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
+    /** What happened meanwhile was missed, or could not be read. */
+    again: () => void (progress.isReading || start()),
     close: () => (isClosed = true),
   };
 }

@@ -2,6 +2,7 @@
 //
 // Promises: a kind that is not here is named by itself. Leaves out: who did it, which stands before.
 
+import { happened } from "./happened.js";
 import { plural } from "./plural.js";
 
 /** @typedef {import("../pure/types.js").Part} Part */
@@ -57,6 +58,7 @@ const DECISIONS = { accept: "accepted", decline: "declined", cancel: "withdrew" 
 
 /** @type {Record<string, (payload: Payload) => Part[]>} */
 const SAID = {
+  ...happened,
   ThreadCreated: () => ["created the task"],
   ThreadUpdated: ({ title }) => ["renamed the task to ", { code: title }],
   ThreadStateChanged: ({ action, to }) => [ACTIONS[action] ?? `moved the task to ${to}`],
@@ -120,4 +122,15 @@ export function eventParts({ kind, payload }) {
     // A log of another version may lack what the sentence needs.
     return [{ code: kind }];
   }
+}
+
+/**
+ * The whole sentence, with who did it; what happens by itself says all by itself.
+ * @param {{kind: string, payload: Payload}} event
+ * @returns {Part[]}
+ */
+export function eventSentence(event) {
+  const actor = event.payload.attribution?.actor_id;
+  if (actor) return [{ member: actor }, " ", ...eventParts(event)];
+  return event.kind in happened ? ["The service ", ...eventParts(event)] : eventParts(event);
 }

@@ -33,7 +33,7 @@ const proved = (checked) => plural(checked, { one: "# event is", other: "# event
 /** @type {Record<"none" | "running" | "whole" | "part" | "broken" | "failed", (found: Found) => string>} */
 export const verified = {
   none: () => "The log is not verified yet.",
-  running: ({ upTo, head }) => `Verifying: event ${upTo} of ${head}.`,
+  running: ({ upTo, head }) => (head ? `Verifying: event ${upTo} of ${head}.` : "Verifying…"),
   whole: ({ checked }) => `The log is whole: ${proved(checked)} as they were written, up to the head.`,
   part: ({ checked, withheld }) => `${proved(checked)} as they were written; ${hidden(withheld)}, and their links stay open.`,
   broken: ({ broken }) => `The log is broken at event ${broken?.lsn}: ${broken ? defects[broken.defect] : ""}.`,

@@ -203,6 +203,8 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
       draw();
     },
     count: () => shown.length,
+    /** The rows that are nodes now. */
+    inSight: () => [...nodes.keys()],
     /** @param {string} id */
     indexOf: (id) => shown.findIndex((item) => key(item) === id),
     /** @param {number} at */
