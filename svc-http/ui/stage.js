@@ -134,8 +134,13 @@ export function openStage(frame, world) {
     return all;
   }
 
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let counting;
+  /** While paused nothing is drawn but how much waits. */
   function pause() {
     world.store.pause(!world.store.isPaused());
+    clearInterval(counting);
+    if (world.store.isPaused()) counting = setInterval(() => frame.showLive(world), 1_000);
     frame.showLive(world);
   }
 
@@ -166,6 +171,7 @@ export function openStage(frame, world) {
     title: (text) => (document.title = shell.title(text, workspace)),
     close() {
       turn += 1;
+      clearInterval(counting);
       open?.close();
       wish.close();
       router.close();
