@@ -73,7 +73,8 @@ export function openSignIn(root, setting) {
       press.focus();
     } catch (error) {
       const { status, code } = /** @type {import("../net/ask.js").Problem} */ (error);
-      ways.replaceChildren(...fields());
+      const { current, keep } = setting;
+      ways.replaceChildren(...(current && keep ? [button(say.keep(current.handle), keep)] : []), ...fields());
       tell(status === 401 ? say.badLink : status === 0 ? say.unreachable : say.unexpected(code));
     }
   }
