@@ -6,6 +6,7 @@
 // shows it says.
 
 import { Problem } from "../net/ask.js";
+import { idOf } from "../pure/merge.js";
 import { LISTINGS, READINGS, VIA, WHOLE } from "./entities.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
@@ -168,7 +169,7 @@ export function createReads({ store, ask, may }) {
     /** @type {any[]} */
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
-    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map(({ id: of }) => of)), lsn);
+    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn);
     store.put("list", { id: name, isWhole: body.isWhole, count: rows.length }, lsn);
   }
 
