@@ -7,7 +7,6 @@
 import { createAsk } from "./net/ask.js";
 import { epochOf, readSession, takeLink } from "./net/session.js";
 import { applySettings, createFrame } from "./frame.js";
-import { openSignIn } from "./screens/sign-in.js";
 import { openStage } from "./stage.js";
 import { dropDrafts, settings } from "./state/seen.js";
 import { shell, signIn as say } from "./strings/en.js";
@@ -66,6 +65,12 @@ function showWaiting({ status, code }) {
   );
 }
 
+/** Who is signed in need not load it. @param {HTMLElement} place @param {import("./screens/sign-in.js").Setting} setting */
+async function openSignIn(place, setting) {
+  const screen = await import("./screens/sign-in.js");
+  screen.openSignIn(place, setting);
+}
+
 /** @param {Omit<import("./screens/sign-in.js").Setting, "signedIn">} setting */
 function showSignIn(setting) {
   const place = h("div.stack");
@@ -74,7 +79,7 @@ function showSignIn(setting) {
     h("main.sign-in.stack", { "data-screen": "sign-in" }, h("h1", say.title), place),
   );
   document.title = shell.title(say.title, shell.product);
-  openSignIn(place, { ...setting, signedIn: start });
+  void openSignIn(place, { ...setting, signedIn: start });
 }
 
 /** Shows the board to somebody; what another has seen is gone first. @param {SignedIn} signedIn */
@@ -133,7 +138,7 @@ function showEnded(ways) {
   const place = h("div.stack");
   const hint = h("p", say.endedHint);
   ended = openDialog({ title: say.ended, body: [hint, place], name: "session-ended" });
-  openSignIn(place, { ways, linkToken: null, current: null, signedIn: resume });
+  void openSignIn(place, { ways, linkToken: null, current: null, signedIn: resume });
 }
 
 /** Goes on after a new sign-in, at the same address. @param {SignedIn} signedIn */

@@ -6,7 +6,7 @@
 import { ms, timeLeft } from "./pure/clock.js";
 import { duration, relative } from "./pure/format.js";
 import { isDone, isUnacknowledged } from "./pure/lanes.js";
-import { shownText } from "./pure/text.js";
+import { shownText } from "./pure/shown.js";
 import { whyOf } from "./pure/why.js";
 import { blocks, card as say, lanes, leases, priorityText, problemParts, states } from "./strings/en.js";
 import { nodesOf, plainOf } from "./view/parts.js";

@@ -8,7 +8,7 @@ import { hrefOf } from "./router.js";
 import { screens } from "./screens.js";
 import { names as say } from "./strings/en.js";
 import { h, link, words } from "./view/node.js";
-import { plainWords } from "./view/marked.js";
+import { plainWords } from "./view/plain.js";
 
 /** @typedef {ReturnType<typeof createNames>} ThingNames */
 

@@ -11,8 +11,8 @@ import { openMenu } from "../later.js";
 import { hrefTo } from "../names.js";
 import { openComposer } from "../panels/composer.js";
 import { openTimelineView } from "../panels/timeline.js";
-import { shownText } from "../pure/text.js";
-import { plainWords } from "../view/marked.js";
+import { shownText } from "../pure/shown.js";
+import { plainWords } from "../view/plain.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
 

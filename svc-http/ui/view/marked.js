@@ -3,7 +3,7 @@
 // Promises: whatever was written, it is text, paragraphs, lists, code and links over http; a control
 // character is a mark that names it; a line goes on in its own direction. Leaves out: reading the text.
 
-import { parse, shown } from "../pure/text.js";
+import { parse } from "../pure/text.js";
 import { h } from "./node.js";
 
 /** @typedef {any} TextNode A node as pure/text.js has it. */
@@ -20,16 +20,6 @@ import { h } from "./node.js";
 export function marked(text, { names, mentions }) {
   const nodes = parse(text, { mentions }).map((/** @type {TextNode} */ node) => nodeOf(node, names));
   return h("div.marked", ...nodes);
-}
-
-/**
- * A text that is no Markdown, with its controls shown.
- *
- * @param {string} text
- * @param {Names} names
- */
-export function plainWords(text, names) {
-  return h("bdi", { dir: "auto" }, ...shown(text).map((/** @type {TextNode} */ node) => nodeOf(node, names)));
 }
 
 /** @param {TextNode} node @param {Names} names @returns {Node | string} */
