@@ -20,6 +20,9 @@ import { boardKeys } from "./board-keys.js";
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
 /** @typedef {import("../world.js").World} World */
 
+/** What the service calls what stands in a lane. @type {Partial<Record<Lane, string>>} */
+const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-review": "in_review" };
+
 const TICK = 1_000;
 const TYPED = 200;
 /** More tasks than these are no first run. */
@@ -141,19 +144,27 @@ export function open(root, world, place) {
     );
   }
 
+  /** As long as not all is read, the service says how many there are. @param {Lane} lane @param {number} known */
+  function countOf(lane, known) {
+    const isMore = tasks.progress.isReading || !tasks.progress.isWhole;
+    if (!isMore || !isEmpty(filter)) return number(known);
+    const told = store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0;
+    return told > known ? number(told) : lane === "done" ? say.atLeast(number(known)) : number(known);
+  }
+
   /** Draws the lanes as they stand now. */
   function drawLanes() {
     for (const { lane, list, count, pickCount, empty } of columns) {
       const ids = tasks.ids(lane);
-      const isMore = tasks.progress.isReading || !tasks.progress.isWhole;
-      const text = isMore && lane === "done" ? say.atLeast(number(ids.length)) : number(ids.length);
+      const text = countOf(lane, ids.length);
       setText(count, text);
       setText(pickCount, text);
       show(empty, ids.length === 0 && !tasks.progress.isReading);
       list.setItems(grouped(ids));
     }
     // What no event carries is read for what is in sight.
-    wish.set(columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`)));
+    const inSight = columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`));
+    wish.set(tasks.progress.isReading ? ["list/counts", ...inSight] : inSight);
     drawTold();
     drawChosen();
     drawFirst();

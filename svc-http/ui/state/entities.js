@@ -91,6 +91,14 @@ export const LISTINGS = {
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
   online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
+  /** How many threads stand how, for as long as they are not all read. */
+  counts: {
+    op: "get_workspace_occupancy",
+    kind: "counts",
+    rowsOf: ({ threads }) => [threads],
+    id: () => "workspace",
+    most: 1,
+  },
   /** Who holds how many live claims. */
   occupancy: {
     op: "get_workspace_occupancy",
