@@ -11,6 +11,7 @@ import { judgements } from "./actions/judgements.js";
 import { members } from "./actions/members.js";
 import { messages } from "./actions/messages.js";
 import { partings, settings, states } from "./actions/thread.js";
+import { rules } from "./actions/rules.js";
 import { workspace } from "./actions/workspace.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -20,7 +21,7 @@ import { workspace } from "./actions/workspace.js";
  *   op: string,
  *   on: "thread" | "message" | "gate" | "finding" | "dead_letter" | "channel" | "member" | "workspace" |
  *     "dependency" | "reviewer" | "attachment" | "relation" | "vote" | "inbox" | "dm" | "term" | "channel_member" |
- *     "token" | "grant" | "app" | "installation" | "ticket" | "hold",
+ *     "token" | "grant" | "app" | "installation" | "ticket" | "hold" | "slot" | "pause" | "memory_block",
  *   key?: string,
  *   when: (entity: any, world: World) => boolean,
  *   fill: (entity: any, world: World) => Record<string, unknown>,
@@ -50,6 +51,7 @@ export const actions = [
   ...messages,
   ...inbox,
   ...partings,
+  ...rules,
   ...workspace,
   ...members,
   ...admin,

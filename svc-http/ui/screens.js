@@ -81,6 +81,14 @@ export const screens = [
     load: () => import("./screens/task.js"),
   },
   {
+    id: "conflicts",
+    path: "conflicts",
+    key: "x",
+    isPlace: true,
+    needs: "list_deferred_threads",
+    load: () => import("./screens/conflicts.js"),
+  },
+  {
     id: "log",
     path: "log",
     key: "l",

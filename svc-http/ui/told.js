@@ -21,9 +21,13 @@ import { nodesOf } from "./view/parts.js";
 export function toldBeside(world, place) {
   place.classList.add("stack", "tight", "told-beside");
   return {
-    /** @param {string} about @param {any} entity */
+    /**
+     * @param {string | ((about: string) => boolean)} about A thing, or what says of one whether it is meant.
+     * @param {any} entity
+     */
     show(about, entity) {
-      const writes = world.outbox.about(about).filter(({ state }) => state !== "asking");
+      const isMeant = typeof about === "string" ? (/** @type {string} */ one) => one === about : about;
+      const writes = world.outbox.all().filter(({ about: one, state }) => isMeant(one) && state !== "asking");
       keyed(place, writes, {
         key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
         make: (write) => make(world, write, entity),

@@ -17,5 +17,6 @@ export { help, newTask, palette } from "./palette.js";
 export { member, people } from "./people.js";
 export { secret } from "./secret.js";
 export { live, places, shell, signIn } from "./shell.js";
+export { conflicts } from "./conflicts.js";
 export { event, log, proof } from "./log.js";
 export { defects, pinned, verified } from "./verify.js";

@@ -11,6 +11,7 @@ export const places = {
   board: "Board",
   task: "Task",
   log: "Log",
+  conflicts: "Conflicts",
   people: "People",
   member: "Member",
   "sign-in": "Sign in",
