@@ -113,11 +113,11 @@ export const screens = [
     load: () => import("./screens/member.js"),
   },
   {
-    id: "log",
-    path: "log",
-    key: "l",
-    isPlace: true,
-    needs: "list_events",
-    load: () => import("./screens/log.js"),
+    id: "admin",
+    path: "admin",
+    key: "a",
+    isPlace: false,
+    needs: "get_workspace",
+    load: () => import("./screens/admin.js"),
   },
 ];

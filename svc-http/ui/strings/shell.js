@@ -14,6 +14,7 @@ export const places = {
   conflicts: "Conflicts",
   people: "People",
   member: "Member",
+  admin: "Administration",
   "sign-in": "Sign in",
 };
 
