@@ -90,8 +90,17 @@ function readAgain(world, id) {
 function take(world, { body, lsn, op }) {
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
-  if (/follow$/.test(op)) world.reads.again("list/follows");
+  for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
 }
+
+/** What an operation changes of lists that no event tells. @type {Record<string, string[]>} */
+const LISTS_OF = {
+  follow: ["follows"],
+  unfollow: ["follows"],
+  mark_inbox_read: ["inbox", "inbox_all", "dms"],
+  leave_dm: ["dms"],
+  add_dm_participant: ["dms"],
+};
 
 /**
  * A button for an action on a thing.

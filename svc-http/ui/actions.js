@@ -5,10 +5,13 @@
 // (strings/actions.js).
 
 import { admin } from "./actions/admin.js";
+import { channels } from "./actions/channels.js";
 import { claims } from "./actions/claims.js";
 import { inbox } from "./actions/inbox.js";
 import { judgements } from "./actions/judgements.js";
 import { members } from "./actions/members.js";
+import { memory } from "./actions/memory.js";
+import { me } from "./actions/me.js";
 import { messages } from "./actions/messages.js";
 import { partings, settings, states } from "./actions/thread.js";
 import { rules } from "./actions/rules.js";
@@ -21,7 +24,7 @@ import { workspace } from "./actions/workspace.js";
  *   op: string,
  *   on: "thread" | "message" | "gate" | "finding" | "dead_letter" | "channel" | "member" | "workspace" |
  *     "dependency" | "reviewer" | "attachment" | "relation" | "vote" | "inbox" | "dm" | "term" | "channel_member" |
- *     "token" | "grant" | "app" | "installation" | "ticket" | "hold" | "slot" | "pause" | "memory_block",
+ *     "preferences" | "subscription" | "token" | "grant" | "app" | "installation" | "ticket" | "hold" | "slot" | "pause" | "memory_block",
  *   key?: string,
  *   when: (entity: any, world: World) => boolean,
  *   fill: (entity: any, world: World) => Record<string, unknown>,
@@ -49,11 +52,14 @@ export const actions = [
   ...settings,
   ...judgements,
   ...messages,
+  ...channels,
   ...inbox,
   ...partings,
   ...rules,
+  ...memory,
   ...workspace,
   ...members,
+  ...me,
   ...admin,
 ];
 

@@ -4,6 +4,7 @@
 // where what was typed stays. Leaves out: how fields look (view/form.js).
 
 import { fold } from "./pure/filter.js";
+import { plain } from "./pure/text.js";
 import { form as say, problemParts } from "./strings/en.js";
 import { createForm } from "./view/form.js";
 import { openDialog } from "./view/dialog.js";
@@ -53,7 +54,8 @@ const KINDS = {
   subject: "member",
   delegate: "member",
   member_ids: "member",
-  muted: "member",
+  muted: "place",
+  target_message_id: "message",
   channel_id: "channel",
   thread_id: "thread",
   depends_on_id: "thread",
@@ -61,9 +63,16 @@ const KINDS = {
   block_id: "memory_block",
 };
 const FOUND = 20;
+/** So much of a message stands for it. */
+const MESSAGE_MOST = 80;
 
 /** @param {World} world @returns {import("./view/form.js").Refs} */
 export function refsOf({ store }) {
+  /** A place is a channel or a task. @param {string} kind */
+  const all = (kind) => (kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind));
+  /** @param {string} kind @param {string} id */
+  const get = (kind, id) =>
+    kind === "place" ? (store.get("channel", id) ?? store.get("thread", id)) : store.get(kind, id);
   const label = (/** @type {string} */ kind, /** @type {any} */ one) =>
     kind === "member"
       ? one.handle
@@ -71,17 +80,19 @@ export function refsOf({ store }) {
         ? one.title
         : kind === "memory_block"
           ? one.label
-          : one.name;
+          : kind === "message"
+            ? plain(one.body, MESSAGE_MOST)
+            : (one.name ?? one.title);
   return {
     kindOf: (name) => KINDS[name] ?? null,
     labelOf: (kind, id) => {
-      const one = store.get(kind, id);
+      const one = get(kind, id);
       return one ? label(kind, one) : id;
     },
     find(kind, text) {
       const wanted = fold(text.replace(/^[@#]/, ""));
       const found = [];
-      for (const one of store.all(kind)) {
+      for (const one of all(kind)) {
         const name = label(kind, one) ?? "";
         if (fold(name).includes(wanted)) found.push({ id: one.id, label: name });
         if (found.length >= FOUND) break;

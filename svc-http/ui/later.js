@@ -23,10 +23,13 @@ const later =
   };
 
 export const openAgentMaker = later(async () => (await import("./agent-maker.js")).openAgentMaker);
+export const openBacklinks = later(async () => (await import("./of-message.js")).openBacklinks);
+export const openEdits = later(async () => (await import("./of-message.js")).openEdits);
 export const openForm = later(async () => (await import("./forms.js")).openForm);
 export const openHelp = later(async () => (await import("./help.js")).openHelp);
 export const openMany = later(async () => (await import("./many.js")).openMany);
 export const openMenu = later(async () => (await import("./menus.js")).openMenu);
+export const openNewDm = later(async () => (await import("./new-dm.js")).openNewDm);
 export const openNewTask = later(async () => (await import("./new-task.js")).openNewTask);
 export const openPalette = later(async () => (await import("./palette.js")).openPalette);
 export const openPeek = later(async () => (await import("./peek.js")).openPeek);

@@ -32,6 +32,19 @@ const resolve = (resolution) => ({
   leaves: leaves("FindingResolved", (payload, input) => payload.finding_id === input.finding_id),
 });
 
+/**
+ * An option of a vote, with or without one's own ballot.
+ *
+ * @param {{votes: number, voter_ids: string[]}} option
+ * @param {boolean} isChosen
+ * @param {string} me
+ */
+function balloted(option, isChosen, me) {
+  const others = option.voter_ids.filter((id) => id !== me);
+  const votes = option.votes - (option.voter_ids.length - others.length) + (isChosen ? 1 : 0);
+  return { ...option, votes, voter_ids: isChosen ? [...others, me] : others };
+}
+
 /** @type {Action[]} */
 export const judgements = [
   decide("accept"),
@@ -53,7 +66,7 @@ export const judgements = [
     op: "resolve_relation",
     on: "relation",
     isMain: true,
-    when: () => true,
+    when: ({ kind, open = true }) => open && (kind ?? "refutes") === "refutes",
     fill: ({ id }) => ({ relation_id: id }),
     leaves: (event, input) =>
       event.kind === "RelationResolved" && event.payload.relation_id === input.relation_id,
@@ -74,6 +87,15 @@ export const judgements = [
     on: "vote",
     when: (vote) => !vote.closed_at,
     fill: ({ id }) => ({ vote_id: id }),
+    optimistic: ({ id }, { options }, { me }) => [
+      {
+        kind: "vote",
+        id,
+        field: "options",
+        value: (/** @type {any[]} */ base) =>
+          base.map((one, at) => balloted(one, options.includes(at), me.member_id)),
+      },
+    ],
     leaves: (event, input) => event.kind === "BallotCast" && event.payload.vote_id === input.vote_id,
   },
   setting("submit_review", ["verdict", "body", "head_sha", "findings"], {

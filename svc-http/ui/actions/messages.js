@@ -2,6 +2,8 @@
 //
 // Leaves out: writing one (panels/composer.js).
 
+import { openBacklinks } from "../later.js";
+
 /** @typedef {import("../actions.js").Action} Action */
 
 /**
@@ -13,6 +15,9 @@ const leavesOf =
   (kind, field = "message_id") =>
   (event, input) =>
     event.kind === kind && event.payload[field] === input.message_id;
+
+/** @param {any} message @param {import("../actions.js").World} world */
+const isMine = (message, world) => message.author_id === world.me.member_id && !message.withdrawn;
 
 /**
  * Reactions with one more, or one less.
@@ -51,7 +56,7 @@ export const messages = [
     id: "edit_message",
     op: "edit_message",
     on: "message",
-    when: (message, world) => message.author_id === world.me.member_id && !message.withdrawn,
+    when: isMine,
     fill: (message) => ({ message_id: message.id }),
     fields: ["body"],
     now: (message) => ({ body: message.body }),
@@ -95,10 +100,29 @@ export const messages = [
     id: "relate_message",
     op: "relate_message",
     on: "message",
-    when: (message) => !message.withdrawn,
+    when: isMine,
     fill: (message) => ({ message_id: message.id }),
     fields: ["kind", "target_message_id"],
     leaves: leavesOf("MessageRelated", "from_id"),
+  },
+  {
+    id: "list_message_backlinks",
+    op: "list_message_backlinks",
+    on: "message",
+    when: () => true,
+    fill: (message) => ({ message_id: message.id }),
+    open: (world, { id }) => void openBacklinks(world, id),
+  },
+  {
+    id: "remove_relation",
+    op: "remove_relation",
+    on: "relation",
+    isMain: true,
+    confirm: "press",
+    when: ({ derived, made_by }, world) => !derived && made_by === world.me.member_id,
+    fill: ({ id }) => ({ relation_id: id }),
+    leaves: (event, input) =>
+      event.kind === "RelationRemoved" && event.payload.relation_id === input.relation_id,
   },
   {
     id: "delete_message",

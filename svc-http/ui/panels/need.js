@@ -1,9 +1,10 @@
 // One thing that needs me, as a row: why, since when, and what answers it.
 //
-// Promises: it changes in place; one that is gone says so until the list moves on. Leaves out: which needs there
-// are, and their order (pure/rank.js).
+// Promises: it changes in place; one that is gone says so until the list moves on. Leaves out: which needs
+// there are, and their order (pure/rank.js).
 
 import { dateTime, percent, relative } from "../pure/format.js";
+import { plain } from "../pure/text.js";
 import { budgetShare } from "../pure/rank.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
@@ -18,7 +19,16 @@ import { openGate } from "./gate.js";
 /** @typedef {{about: string, entity: () => any, draw: () => void, nodes: HTMLElement[]}} Inner */
 
 /** @type {Record<string, string>} */
-const TONES = { gate: "review", lapsed: "bad", dead: "bad", review: "review", finding: "bad", unacknowledged: "warn" };
+const TONES = {
+  gate: "review",
+  lapsed: "bad",
+  dead: "bad",
+  review: "review",
+  finding: "bad",
+  unacknowledged: "warn",
+};
+
+const PREVIEW = 300;
 
 /** @type {WeakMap<HTMLElement, (need: Need, isLeaving: boolean) => void>} */
 const updates = new WeakMap();
@@ -77,7 +87,13 @@ export function placeOfNeed(world, { id, thread_id, kind, more }) {
   return thread_id ? hrefTo("task", { id: thread_id }, fragment) : null;
 }
 
-/** The direct message in which somebody speaks to me. @param {World} world @param {string} kind @param {string} id */
+/**
+ * The direct message in which somebody speaks to me.
+ *
+ * @param {World} world
+ * @param {string} kind
+ * @param {string} id
+ */
 const dmOf = ({ store }, kind, id) =>
   kind === "mention" ? store.get("dm", store.get("inbox", id)?.channel_id) : undefined;
 
@@ -99,7 +115,12 @@ function titleOf(world, need) {
 const INNER = {
   gate(world, { id }) {
     const gate = openGate(world, id);
-    return { about: `gate/${id}`, entity: () => world.store.get("gate", id), draw: gate.show, nodes: [gate.node] };
+    return {
+      about: `gate/${id}`,
+      entity: () => world.store.get("gate", id),
+      draw: gate.show,
+      nodes: [gate.node],
+    };
   },
   lapsed: (world, need) =>
     onThread(world, need, "claim_thread", ({ id }) => {
@@ -109,7 +130,9 @@ const INNER = {
   dead: (world, need) =>
     onThread(world, need, "requeue_dead_letter", () => {
       const exceeded = world.store.get("dead_letter", need.id)?.exceeded ?? [];
-      return exceeded.length ? [say.exceeded(exceeded.map((/** @type {string} */ one) => limits[one] ?? one))] : [];
+      return exceeded.length
+        ? [say.exceeded(exceeded.map((/** @type {string} */ one) => limits[one] ?? one))]
+        : [];
     }),
   review: (world, need) =>
     onThread(world, need, "submit_review", (thread) =>
@@ -154,7 +177,12 @@ function onThread(world, need, id, why) {
 
 /** @type {WeakMap<HTMLElement, string>} */
 const drawn = new WeakMap();
-/** Words that say the same are not made anew. @param {HTMLElement} node @param {(Node | string)[]} children */
+/**
+ * Words that say the same are not made anew.
+ *
+ * @param {HTMLElement} node
+ * @param {(Node | string)[]} children
+ */
 function drawOnce(node, children) {
   const text = children.map((one) => (typeof one === "string" ? one : (one.textContent ?? ""))).join("");
   if (drawn.get(node) === text) return;
@@ -226,7 +254,13 @@ function mention(world, need) {
       if (!item) return;
       const who = item.actor_id ? world.names.member(item.actor_id) : "";
       const reason = inboxReasons[item.reason] ?? item.reason;
-      drawOnce(text, [who, who ? " " : "", h("span.quiet", reason), item.preview ? ": " : "", words(item.preview)]);
+      drawOnce(text, [
+        who,
+        who ? " " : "",
+        h("span.quiet", reason),
+        item.preview ? ": " : "",
+        words(plain(item.preview ?? "", PREVIEW)),
+      ]);
     },
   };
 }

@@ -3,17 +3,14 @@
 // Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place;
 // an address of a message leads to it. Leaves out: reading it (state/timeline.js).
 
-import { time, dateTime, relative } from "../pure/format.js";
-import { ms } from "../pure/clock.js";
 import { acting, eventParts, task as say } from "../strings/en.js";
-import { openMenu } from "../later.js";
 import { ALL } from "../state/store.js";
 import { openTimeline } from "../state/timeline.js";
-import { toldBeside } from "../told.js";
 import { marked } from "../view/marked.js";
 import { button, h, keyed, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
-import { blockNode } from "./blocks.js";
+import { createMessages, stampOf } from "./message.js";
+import { createReadMarks } from "./read-marks.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {import("../state/timeline.js").Item} Item */
@@ -26,8 +23,10 @@ const MORE = 300;
  * @param {World} world
  * @param {string} threadId
  * @param {() => string} fragment What the address is of.
+ * @param {{answer?: (id: string) => void, isTalk?: boolean}} [how] `answer`: begins an answer to a message; `isTalk`: it
+ * is no task, and what is said is all there is to it.
  */
-export function openTimelineView(world, threadId, fragment) {
+export function openTimelineView(world, threadId, fragment, how = {}) {
   const { store } = world;
   const list = h("ol.timeline", { "aria-label": say.timeline });
   const earlier = button("", () => ((count += MORE), draw()), { class: "link", hidden: true });
@@ -35,11 +34,13 @@ export function openTimelineView(world, threadId, fragment) {
   const root = h(
     "section.stack",
     { "aria-label": say.timeline },
-    h("h2", say.timeline),
+    h(how.isTalk ? "h2.heard" : "h2", say.timeline),
     status,
     earlier,
     list,
   );
+  const messages = createMessages(world, how);
+  const marks = createReadMarks(world, threadId, list);
   let count = SHOWN;
   let isRevealed = false;
   const release = world.sweep.hold(threadId);
@@ -52,7 +53,7 @@ export function openTimelineView(world, threadId, fragment) {
   const drawn = new WeakMap();
 
   function draw() {
-    const items = timeline.items();
+    const items = how.isTalk ? timeline.items().filter(({ message }) => message) : timeline.items();
     const from = Math.max(0, items.length - count);
     show(earlier, from > 0);
     setText(earlier, say.earlier(Math.min(MORE, from)));
@@ -60,12 +61,15 @@ export function openTimelineView(world, threadId, fragment) {
     show(status, isReading || hasFailed);
     setText(status, hasFailed ? say.notRead : say.readingEarlier);
     status.classList.toggle("later", isReading);
+    for (const { event } of items) if (event) messages.note(event);
+    messages.look(items.slice(from).flatMap(({ message }) => message ?? []));
     const shown = [...items.slice(from), ...pending()];
     keyed(list, shown, { key: ({ key }) => key, make: (item) => make(item), update });
     if (!isRevealed && !isReading) {
       isRevealed = true;
       reveal(fragment());
     }
+    if (!isReading) marks.look();
   }
 
   /** Own words that are on their way stand at the end. @returns {Item[]} */
@@ -91,23 +95,14 @@ export function openTimelineView(world, threadId, fragment) {
         marked(item.words, { names: world.names.marks }),
       );
     }
-    return item.message
-      ? h("li.message", { "data-message": item.message, id: `m-${item.message}` })
-      : h("li.event");
+    return item.message ? messages.make(item.message) : h("li.event");
   }
 
   /** @param {HTMLElement} node @param {Item} item */
   function update(node, item) {
     if (item.words !== undefined) return;
     if (!item.message) return updateEvent(node, item.event);
-    const message = store.get("message", item.message);
-    const author = store.get("member", message?.author_id);
-    const writes = world.outbox.about(`message/${item.message}`).length;
-    const before = /** @type {any} */ (drawn.get(node));
-    if (before && before.message === message && before.author === author && writes + before.writes === 0)
-      return;
-    drawn.set(node, { message, author, writes });
-    if (message) fillMessage(node, message);
+    messages.update(node, item.message);
   }
 
   /** @param {HTMLElement} node @param {any} event */
@@ -123,58 +118,9 @@ export function openTimelineView(world, threadId, fragment) {
       ...(actor ? [world.names.member(actor), " "] : []),
       ...nodesOf(eventParts(event), world.names),
       " ",
-      stamp(at),
+      stampOf(world, at),
     ]);
   }
-
-  /** @param {number} at */
-  const stamp = (at) =>
-    h("time.quiet.small", { datetime: new Date(at).toISOString(), title: dateTime(at) }, when(at));
-
-  /** @param {number} at */
-  const when = (at) => (world.now() - at < 12 * 3_600_000 ? time(at) : relative(at, world.now()));
-
-  /** @param {HTMLElement} node @param {any} message */
-  function fillMessage(node, message) {
-    const name = world.names.memberText(message.author_id);
-    const told = h("div");
-    const beside = toldBeside(world, told);
-    const at = ms(message.posted_at) ?? 0;
-    const head = h(
-      "div.row.message-head",
-      h("strong", world.names.member(message.author_id)),
-      h("a.quiet.small", { href: `#m-${message.id}` }, stamp(at)),
-      message.edits > 0 ? h("span.quiet.small", say.edited(message.edits)) : null,
-      message.pinned ? h("span.chip", { "data-tone": "accent" }, say.pinned) : null,
-      message.withdrawn
-        ? null
-        : button("⋯", () => menu(message.id, name), { class: "plain end", "aria-label": say.menuOf(name) }),
-    );
-    setChildren(node, [head, ...bodyOf(message), reactionsOf(message), told]);
-    beside.show(`message/${message.id}`, message);
-  }
-
-  /** @param {any} message @returns {(Node | null)[]} */
-  function bodyOf(message) {
-    if (message.withdrawn) return [h("p.quiet", say.withdrawn)];
-    if (message.unreadable) return [h("p.quiet", say.unreadable)];
-    const words = message.body
-      ? marked(message.body, { names: world.names.marks, mentions: world.names.mentions })
-      : null;
-    return [words, ...(message.content ?? []).map((/** @type {any} */ block) => blockNode(world, block))];
-  }
-
-  /** @param {any} message */
-  function reactionsOf({ reactions = [] }) {
-    if (reactions.length === 0) return null;
-    const chips = reactions.map((/** @type {any} */ one) =>
-      h("span.chip", h("bdi", one.emoji), ` ${one.count}`),
-    );
-    return h("div.row.tight", { role: "group", "aria-label": say.reactions }, ...chips);
-  }
-
-  /** @param {string} id @param {string} name */
-  const menu = (id, name) => openMenu(world, "message", "message", id, say.menuOf(name));
 
   /** @param {string} name */
   function reveal(name) {
@@ -206,6 +152,8 @@ export function openTimelineView(world, threadId, fragment) {
     reveal,
     close() {
       release();
+      messages.close();
+      marks.close();
       timeline.close();
     },
   };

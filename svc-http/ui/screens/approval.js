@@ -45,7 +45,10 @@ export function open(root, world, place) {
     setChildren(facts, [
       ...nodesOf([say.inTask, { thread: thread_id }, say.inChannel, { channel: channel_id }], world.names),
       h("br"),
-      h("span.quiet.small", ...nodesOf([say.from(asked_by), until === null ? "" : { time: until }], world.names)),
+      h(
+        "span.quiet.small",
+        ...nodesOf([say.from(asked_by), until === null ? "" : { time: until }], world.names),
+      ),
     ]);
   }
 

@@ -1,14 +1,14 @@
-// Now: what needs me, most urgent first, each with what answers it; and in an empty workspace the first steps.
+// Now: what needs me, most urgent first, each with what answers it; and in an empty workspace the first
+// steps.
 //
 // Promises: nothing moves under whoever is at it; `.` goes to the next from anywhere. Leaves out: the order
 // (pure/rank.js), and what a need shows (panels/need.js).
 
-import { actions } from "../actions.js";
-import { openPeek } from "../later.js";
-import { makeNeed, placeOfNeed, updateNeed } from "../panels/need.js";
+import { makeNeed, updateNeed } from "../panels/need.js";
 import { board as boardSay, now as say } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
 import { h, setText, show } from "../view/node.js";
+import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {import("../pure/rank.js").Need} Need */
@@ -79,58 +79,16 @@ export function open(root, world, place) {
     if (after) list.focus(after);
   }
 
-  function next() {
-    list.along(1);
-    return true;
-  }
-
-  /** @param {(need: Need) => void} act */
-  function onFocused(act) {
-    const need = needs.list().find(({ key }) => key === list.here());
-    if (!need) return false;
-    act(need);
-    return true;
-  }
-
-  /** The key of an action is a press on its button in the row with the focus. */
-  function actionKeys() {
-    const keyed = actions.filter(({ key, on }) => key && on !== "workspace");
-    return Object.fromEntries(
-      keyed.map(({ key, id }) => [
-        key,
-        () => {
-          const press = list.row()?.querySelector(`[data-of="${CSS.escape(id)}"]`);
-          if (!(press instanceof HTMLElement) || press.closest("[hidden]")) return false;
-          press.focus();
-          press.click();
-          return true;
-        },
-      ]),
-    );
-  }
+  /** The task of the row with the focus. */
+  const threadId = () => needs.list().find(({ key }) => key === list.here())?.thread_id ?? null;
 
   list.root.addEventListener("focusin", () => {
     const at = list.here();
     if (at) world.seenNeed.set(at);
   });
   const unbind = world.keys.bind({
-    ...actionKeys(),
-    ".": next,
-    j: next,
-    k: () => void list.along(-1),
-    ArrowDown: () => list.here() !== null && list.along(1),
-    ArrowUp: () => list.here() !== null && list.along(-1),
-    Space: () => onFocused(({ thread_id }) => thread_id && openPeek(world, thread_id)),
-    r: () =>
-      onFocused((need) => {
-        const href = placeOfNeed(world, need);
-        if (href) world.go(href.includes("#") ? href : `${href}#say`);
-      }),
-    Escape: () => {
-      if (list.here() === null || !(document.activeElement instanceof HTMLElement)) return false;
-      document.activeElement.blur();
-      return true;
-    },
+    ...listKeys(world, list, threadId),
+    ".": () => void list.along(1),
   });
   const clock = setInterval(draw, TICK);
 

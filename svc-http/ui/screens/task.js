@@ -38,8 +38,8 @@ export function open(root, world, place) {
   const status = h("p.quiet.later", say.reading);
   const front = h("div.stack");
   const side = h("div.stack.side");
-  const timeline = openTimelineView(world, id, () => place.fragment);
   const composer = openComposer(world, id);
+  const timeline = openTimelineView(world, id, () => place.fragment, { answer: composer.answer });
   const body = h(
     "div.task-body",
     h("div.stack.task-main", front, timeline.root, composer.root),
@@ -193,6 +193,7 @@ export function open(root, world, place) {
       unbind();
       wish.close();
       timeline.close();
+      composer.close();
       for (const panel of opened) panel.close();
     },
   };

@@ -30,6 +30,12 @@ export const READINGS = {
   context: { op: "get_thread_context", by: "thread_id", take: context },
   dependencies: { op: "list_thread_dependencies", by: "thread_id", take: items("dependencies") },
   reviewers: { op: "list_reviewers", by: "thread_id", take: items("reviewers") },
+  related: {
+    op: "list_message_relations",
+    by: "message_id",
+    take: list("related", "relation"),
+    hasPages: true,
+  },
   reactions: { op: "list_reactions", by: "message_id", take: items("reactions") },
   pins: { op: "list_pins", by: "channel_id", take: items("pins"), hasPages: true },
   channel_members: {
@@ -62,6 +68,7 @@ export const READINGS = {
  */
 export const VIA = {
   review: ({ thread_id }) => `reviews/${thread_id}`,
+  relation: ({ to_id }) => `related/${to_id}`,
 };
 
 /**
@@ -87,9 +94,19 @@ export const LISTINGS = {
   },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
+  glossary: { op: "list_glossary", kind: "term", id: ({ key }) => key, most: 500 },
+  /** Also what was read, as long as somebody looks at it. */
+  inbox_all: {
+    op: "list_inbox",
+    input: { newest_first: true },
+    kind: "inbox_all",
+    id: (row) => String(row.lsn),
+    most: 500,
+  },
   dms: { op: "list_dms", kind: "dm", most: 500 },
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
+  memory: { op: "list_memory_blocks", kind: "memory_block", most: 1_000 },
   online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
   /** How many threads stand how, for as long as they are not all read. */
   counts: {
@@ -147,8 +164,11 @@ export const WHOLE = new Set([
   "follows",
   "dead_letters",
   "dms",
+  "glossary",
+  "inbox_all",
   "slots",
   "pauses",
+  "memory",
   "online",
   "inbox",
   "occupancy",

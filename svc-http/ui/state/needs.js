@@ -1,8 +1,8 @@
 // What needs whoever is signed in, in the order of pure/rank.js, kept up by events.
 //
-// Promises: approvals, awaited reviews, dead letters and the inbox are read from the start; budgets and reviews
-// of tasks that are one's own as soon as the tasks are known, the own ones first and not more than a few; what
-// newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
+// Promises: approvals, awaited reviews, dead letters and the inbox are read from the start; budgets and
+// reviews of tasks that are one's own as soon as the tasks are known, the own ones first and not more than a
+// few; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
 
 import { isDone, isHandedIn, isLive, isMine } from "../pure/lanes.js";
 import { rankNow } from "../pure/rank.js";
@@ -31,7 +31,11 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   const lists = reads.wish();
   const looked = reads.wish();
   lists.set(LISTS);
-  /** Own tasks that are worked on, and those whose work waits for judgement. @type {Record<string, Set<string>>} */
+  /**
+   * Own tasks that are worked on, and those whose work waits for judgement.
+   *
+   * @type {Record<string, Set<string>>}
+   */
   const own = { budget: new Set(), reviews: new Set() };
   let isOwnChanged = false;
   /** @type {Need[]} */

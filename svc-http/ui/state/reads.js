@@ -206,9 +206,11 @@ export function createReads({ store, ask, may }) {
     return { body: { items, isWhole: !cursor }, lsn: first.lsn };
   }
 
-  const unwatch = store.watch(({ dirty, lists }) => {
+  const unwatch = store.watch(({ dirty, gone, lists }) => {
     for (const key of dirty) {
       if (!wanted.has(key)) continue;
+      // What an event has ended is not asked for.
+      if (gone.has(key)) standing(key).state = "missing";
       const found = standings.get(key);
       if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
       if (isNeeded(key)) enqueue(key);

@@ -1,4 +1,5 @@
-// Sentences of what needs one, of the inbox, of direct messages, of channels, and of an approval behind a link.
+// Sentences of what needs one, of the inbox, of direct messages, of channels, and of an approval behind a
+// link.
 
 import { list } from "../pure/format.js";
 import { plural } from "./plural.js";
@@ -19,7 +20,8 @@ export const now = {
 export const approval = {
   title: "Approval",
   reading: "Reading what is asked…",
-  ended: "This link has ended: it is more than an hour old, or what it asks has been decided, or it is no link of this workspace.",
+  ended:
+    "This link has ended: it is more than an hour old, or what it asks has been decided, or it is no link of this workspace.",
   over: "It has been decided; the link leads nowhere any more.",
   inTask: "In the task ",
   inChannel: " in ",

@@ -29,6 +29,9 @@ export const composer = {
   send: "Send",
   hint: "Ctrl+Enter sends",
   mentions: "Members",
+  relation: "How the answer stands to it",
+  notReached: (/** @type {string} */ names) =>
+    `It will not reach ${names}: nobody is called so who sees the channel.`,
   sent: (/** @type {string} */ names) => `Sent. It did not reach ${names}.`,
 };
 
@@ -103,7 +106,10 @@ export const parts = {
       : `Whoever has the capability ${capability} decides it.`,
   whoElseNamed: (/** @type {string} */ who, /** @type {string} */ names, /** @type {number} */ more) =>
     more > 0
-      ? plural(more, { one: `${who} People who see it: ${names}, and # more.`, other: `${who} People who see it: ${names}, and # more.` })
+      ? plural(more, {
+          one: `${who} People who see it: ${names}, and # more.`,
+          other: `${who} People who see it: ${names}, and # more.`,
+        })
       : `${who} People who see it: ${names}.`,
   linkMade: "A link for somebody who may, until ",
   needsPerson: "Only a person accepts it",

@@ -1,8 +1,8 @@
 // A list of rows of any height that holds still while somebody is at it.
 //
-// Promises: while the list is held (hold.js) its rows change in place, one that has gone stays and is drawn as
-// leaving, and what arrived waits behind a button that counts it; the button takes no room. Leaves out: what a
-// row shows, and lists so long that they need a window (window.js).
+// Promises: while the list is held (hold.js) its rows change in place, one that has gone stays and is drawn
+// as leaving, and what arrived waits behind a button that counts it; the button takes no room. Leaves out:
+// what a row shows, and lists so long that they need a window (window.js).
 
 import { createHold } from "./hold.js";
 import { button, h, keyed, setText, show } from "./node.js";
