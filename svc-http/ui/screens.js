@@ -89,6 +89,14 @@ export const screens = [
     load: () => import("./screens/conflicts.js"),
   },
   {
+    id: "memory",
+    path: "memory",
+    key: "m",
+    isPlace: true,
+    needs: "list_memory_blocks",
+    load: () => import("./screens/memory.js"),
+  },
+  {
     id: "log",
     path: "log",
     key: "l",

@@ -61,7 +61,10 @@ export function makeSlot(world, _slot) {
       isFull ? h("span.chip", { "data-tone": "warn" }, state) : null,
     ]);
     show(users, (slot.holders ?? []).length > 0);
-    setChildren(users, [say.usedBy, ...separated((slot.holders ?? []).map((/** @type {any} */ one) => user(world, one)))]);
+    setChildren(users, [
+      say.usedBy,
+      ...separated((slot.holders ?? []).map((/** @type {any} */ one) => user(world, one))),
+    ]);
     drawWaits(world, waits, say.slotWaits, waiting);
   });
 }
@@ -115,7 +118,13 @@ function once() {
     /** @param {World} world @param {any} entity @param {string[]} waiting @param {string} [more] */
     isSame({ store }, entity, waiting, more = "") {
       const titles = waiting.map((id) => `${id} ${store.get("thread", id)?.title}`);
-      const now = [JSON.stringify(entity), store.count("member"), store.count("thread"), more, ...titles].join("\n");
+      const now = [
+        JSON.stringify(entity),
+        store.count("member"),
+        store.count("thread"),
+        more,
+        ...titles,
+      ].join("\n");
       const isSame = now === drawn;
       drawn = now;
       return isSame;

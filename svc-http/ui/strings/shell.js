@@ -12,6 +12,7 @@ export const places = {
   task: "Task",
   log: "Log",
   conflicts: "Conflicts",
+  memory: "Memory",
   people: "People",
   member: "Member",
   admin: "Administration",
