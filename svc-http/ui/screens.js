@@ -105,6 +105,14 @@ export const screens = [
     load: () => import("./screens/log.js"),
   },
   {
+    id: "audit",
+    path: "audit",
+    key: "u",
+    isPlace: true,
+    needs: "list_audit",
+    load: () => import("./screens/audit.js"),
+  },
+  {
     id: "people",
     path: "people",
     key: "p",

@@ -10,7 +10,7 @@ import { openHelp, openPalette } from "./later.js";
 import { Problem } from "./net/ask.js";
 import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
-import { places, shell } from "./strings/en.js";
+import { acting, places, shell } from "./strings/en.js";
 import { focusHeading } from "./view/focus.js";
 import { button, h } from "./view/node.js";
 
@@ -46,6 +46,8 @@ export function openStage(frame, world) {
     leave();
     current = screen;
     mark(screen.id);
+    const lacks = world.lacks(screen.needs);
+    if (lacks) return lacking(screen, lacks);
     try {
       const { open: openScreen } = await screen.load();
       if (mine !== turn) return;
@@ -96,6 +98,23 @@ export function openStage(frame, world) {
     frame.main.replaceChildren(
       h("h1", shell.noSuchPlace),
       first ? h("p", h("a", { href: hrefOf(first.path) }, shell.toBoard)) : "",
+    );
+  }
+
+  /**
+   * A place that the session may not see is there all the same, and says what it takes.
+   *
+   * @param {import("./screens.js").Screen} screen
+   * @param {string} capability
+   */
+  function lacking({ id }, capability) {
+    frame.main.replaceChildren(
+      h(
+        "div.screen.stack",
+        { "data-screen": id },
+        h("h1", places[/** @type {"board"} */ (id)] ?? id),
+        h("p.problem", { role: "alert", "data-problem": "missing-capability" }, acting.lacks(capability)),
+      ),
     );
   }
 

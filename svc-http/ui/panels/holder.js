@@ -87,12 +87,19 @@ function touchesOf({ repo, behind }, footprint) {
   return [repo, ...items].filter(Boolean).join(" ");
 }
 
-/** What is drawn of is known: only when that changes is it drawn anew. @param {World} world @param {Held} held */
+/**
+ * What is drawn of is known: only when that changes is it drawn anew.
+ *
+ * @param {World} world
+ * @param {Held} held
+ */
 function stateOf({ store }, { thread, holder, behind }) {
   const title = (/** @type {string | null} */ id) => store.get("thread", id)?.title;
   const footprint = store.get("thread", thread)?.footprint;
   const waits = behind.map(({ id, items }) => `${id} ${title(id)} ${items.join()}`);
-  return [title(thread), JSON.stringify(footprint), store.get("member", holder)?.display_name, ...waits].join("\n");
+  return [title(thread), JSON.stringify(footprint), store.get("member", holder)?.display_name, ...waits].join(
+    "\n",
+  );
 }
 
 /** @param {World} world @param {Held} held */
@@ -103,7 +110,10 @@ function behind(world, held) {
       { "data-waits": id },
       h("span", world.names.thread(id)),
       items.length ? h("span.quiet.small", say.forItems, h("bdi.mono", items.join(" "))) : null,
-      button("⋯", () => openMenuOf(world, id), { class: "plain", "aria-label": say.menu(world.names.threadText(id)) }),
+      button("⋯", () => openMenuOf(world, id), {
+        class: "plain",
+        "aria-label": say.menu(world.names.threadText(id)),
+      }),
     ),
   );
   const rest = held.behind.length - rows.length;

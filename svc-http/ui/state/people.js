@@ -8,7 +8,7 @@
  */
 export function readNames({ store, reads }) {
   for (const [kind, op] of Object.entries({ member: "list_members", channel: "list_channels" })) {
-    void read(kind, op, 0);
+    if (reads.may(op)) void read(kind, op, 0);
   }
 
   /** @param {string} kind @param {string} op @param {number} failures */

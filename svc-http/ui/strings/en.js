@@ -20,6 +20,7 @@ export { member, people } from "./people.js";
 export { secret } from "./secret.js";
 export { settings } from "./settings.js";
 export { live, places, shell, signIn } from "./shell.js";
+export { audit } from "./audit.js";
 export { conflicts } from "./conflicts.js";
 export { event, log, proof } from "./log.js";
 export { memory } from "./memory.js";

@@ -11,6 +11,7 @@ export const places = {
   board: "Board",
   task: "Task",
   log: "Log",
+  audit: "Audit",
   conflicts: "Conflicts",
   memory: "Memory",
   people: "People",
