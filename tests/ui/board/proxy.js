@@ -7,12 +7,14 @@ import { createServer, request as ask } from "node:http";
 import { connect } from "node:net";
 
 /**
- * @param {{prefix?: string, host?: string}} how `prefix` is stripped; `host` is what the service sees as Host.
+ * @param {{prefix?: string, rewritesHost?: boolean}} how `prefix` is stripped; `rewritesHost`: the service sees its own
+ * address as Host, as nginx has it without a setting.
  */
-export async function startProxy({ prefix = "", host } = {}) {
+export async function startProxy({ prefix = "", rewritesHost = false } = {}) {
   let upstream;
   const rules = new Set();
   const pairs = new Set();
+  const frozen = [];
   const elsewhere = [];
   let isDown = false;
   const server = createServer((request, response) => void forward(request, response));
@@ -24,7 +26,7 @@ export async function startProxy({ prefix = "", host } = {}) {
   }
 
   function headersOf(request) {
-    return { ...request.headers, host: host ?? request.headers.host, "accept-encoding": "identity" };
+    return { ...request.headers, host: rewritesHost ? upstream : request.headers.host, "accept-encoding": "identity" };
   }
 
   /** The rule that is next for a request; one that counts down is used up. */
@@ -52,7 +54,8 @@ export async function startProxy({ prefix = "", host } = {}) {
     for await (const chunk of answer) chunks.push(chunk);
     const body = Buffer.concat(chunks);
     await rule.act({ status: answer.statusCode, headers: answer.headers, text: body.toString() }, (text) => {
-      if (text === null) return request.socket.destroy();
+      // A browser itself repeats what was cut off before the first byte on a connection that was used before.
+      if (text === null) return response.writeHead(answer.statusCode, answer.headers).write("{", () => request.socket.destroy());
       const changed = text === undefined ? body : Buffer.from(text);
       const headers = { ...answer.headers, "content-length": changed.length };
       delete headers["transfer-encoding"];
@@ -96,8 +99,11 @@ export async function startProxy({ prefix = "", host } = {}) {
       for (const { socket, other } of pairs) {
         socket.unpipe(other).pause();
         other.unpipe(socket).pause();
+        frozen.push(socket);
       }
+      pairs.clear();
     },
+    /** How many sockets are open of which the browser hears. */
     sockets: () => pairs.size,
     /** Nothing gets through, until it is up again. @param {boolean} down */
     down(down) {
@@ -125,6 +131,10 @@ export async function startProxy({ prefix = "", host } = {}) {
       return { kept, release: gate.release };
     },
     /** @returns {Promise<void>} */
-    close: () => new Promise((done) => (server.close(() => done()), server.closeAllConnections(), pairs.forEach(({ socket }) => socket.destroy()))),
+    close() {
+      for (const socket of [...frozen, ...[...pairs].map((pair) => pair.socket)]) socket.destroy();
+      server.closeAllConnections();
+      return new Promise((done) => server.close(() => done()));
+    },
   };
 }

@@ -112,7 +112,7 @@ function makeClient(operations, address, workspaceId, token) {
 /**
  * Starts a world.
  *
- * @param {{servers?: number, variables?: Record<string, string>, behind?: {prefix?: string, host?: string}, publicPath?: string}} how
+ * @param {{variables?: Record<string, string>, behind?: {prefix?: string, rewritesHost?: boolean}, publicPath?: string}} how
  * `behind`: what the proxy does to every request; `publicPath`: the service is told its public address, with this path.
  */
 export async function startWorld({ variables = {}, behind = {}, publicPath } = {}) {
@@ -157,6 +157,10 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
       const made = await world.admin.call("create_agent", { handle });
       return Object.assign(clientOf(made.token.secret), { id: made.member.id, handle });
     },
+    /** A channel for the tasks of one test, so that they meet no others. @param {string} name */
+    channel: async (name) => (await world.admin.call("create_channel", { name })).id,
+    /** A task of the administrator. @param {string} channelId @param {string} title */
+    task: (channelId, title, more = {}) => world.admin.call("create_thread", { channel_id: channelId, title, ...more }),
     /** A task that is claimed by somebody, who has acknowledged it. */
     async claimed(client, threadId, more = {}) {
       return client.call("claim_thread", { thread_id: threadId, acknowledge: true, lease_secs: 1200, ...more });
