@@ -1,10 +1,176 @@
-// Shows the title of each operation of the service, until there is more.
-import operations from "./operations.js";
+// The board: signs in, opens the screen of the address, and keeps both as the session and the address change.
+//
+// Promises: a link to sign in is out of the address before anything is drawn; what one member saw and wrote
+// is gone before another sees the page; the end of a session leaves the screen as it was, under a dialog.
+// Leaves out: everything that a screen shows.
 
-const list = document.createElement("ul");
-for (const [name, entry] of Object.entries(operations)) {
-  const item = document.createElement("li");
-  item.textContent = `${name}: ${entry[3]}`;
-  list.append(item);
+import { createAsk } from "./net/ask.js";
+import { epochOf, readSession, takeLink } from "./net/session.js";
+import { applySettings, createFrame } from "./frame.js";
+import { openStage } from "./stage.js";
+import { dropDrafts, settings } from "./state/seen.js";
+import { shell, signIn as say } from "./strings/en.js";
+import { openDialog } from "./view/dialog.js";
+import { createKeys } from "./view/keys.js";
+import { h } from "./view/node.js";
+import { createWorld } from "./world.js";
+
+/** @typedef {import("./net/session.js").SignedIn} SignedIn */
+/** @typedef {import("./net/session.js").Ways} Ways */
+
+const TRY_AGAIN = 3_000;
+/** @type {Ways} What can be offered without having been told. */
+const BY_TOKEN = { token: true, oidc: false };
+
+const linkToken = takeLink(location, history);
+const applied = applySettings();
+const ask = createAsk({ workspace: () => null });
+const keys = createKeys(document, () => settings().letters);
+/** @type {{world: import("./world.js").World, stage: ReturnType<typeof openStage>} | null} */
+let running = null;
+/** The dialog over the screen, while the session has ended. @type {ReturnType<typeof openDialog> | null} */
+let ended = null;
+/** Whether the session is being looked at because somebody said that it has ended. */
+let isLooking = false;
+
+/** Reads the session until the service can be reached. */
+async function begin() {
+  const { signedIn, ways } = await untilAnswered();
+  if (linkToken) showSignIn({ ways: ways ?? BY_TOKEN, linkToken, ...keeping(signedIn) });
+  else if (signedIn) start(signedIn);
+  else showSignIn({ ways, linkToken: null, current: null });
 }
-document.querySelector("main")?.append(list);
+
+async function untilAnswered() {
+  for (;;) {
+    try {
+      return await readSession(ask);
+    } catch (error) {
+      showWaiting(/** @type {import("./net/ask.js").Problem} */ (error));
+      await new Promise((resume) => setTimeout(resume, TRY_AGAIN));
+    }
+  }
+}
+
+/** A link does not end the session of somebody else unasked. @param {SignedIn | null} signedIn */
+function keeping(signedIn) {
+  return signedIn ? { current: signedIn.session, keep: () => start(signedIn) } : { current: null };
+}
+
+/** @param {{status: number, code: string}} problem */
+function showWaiting({ status, code }) {
+  const text = status === 0 || status >= 500 ? say.unreachable : say.unexpected(code);
+  document.body.replaceChildren(
+    h("main.sign-in.stack", h("h1", shell.product), h("p.problem", { role: "alert" }, text)),
+  );
+}
+
+/** Who is signed in need not load it. @param {HTMLElement} place @param {import("./screens/sign-in.js").Setting} setting */
+async function openSignIn(place, setting) {
+  const screen = await import("./screens/sign-in.js");
+  screen.openSignIn(place, setting);
+}
+
+/** @param {Omit<import("./screens/sign-in.js").Setting, "signedIn">} setting */
+function showSignIn(setting) {
+  const place = h("div.stack");
+  document.documentElement.dataset.live = "ended";
+  document.body.replaceChildren(
+    h("main.sign-in.stack", { "data-screen": "sign-in" }, h("h1", say.title), place),
+  );
+  document.title = shell.title(say.title, shell.product);
+  void openSignIn(place, { ...setting, signedIn: start });
+}
+
+/** Shows the board to somebody; what another has seen is gone first. @param {SignedIn} signedIn */
+function start({ session, lsn }) {
+  if (running && epochOf(running.world.me) !== epochOf(session)) dropDrafts();
+  stop();
+  const frame = createFrame({
+    signOut,
+    applied,
+    openPalette: () => running?.stage.openPalette(),
+    openHelp: () => running?.stage.openHelp(),
+  });
+  const world = createWorld(session, {
+    keys,
+    go: (href) => running?.stage.go(href),
+    note: (query, fragment) => running?.stage.note(query, fragment),
+    back: () => running?.stage.back(),
+    title: (text) => running?.stage.title(text),
+    say: frame.say,
+    ended: () => void look(),
+  });
+  document.body.replaceChildren(frame.root);
+  frame.fill(world);
+  // Followed from before anything is read, so that nothing happens in between.
+  world.follow(lsn);
+  running = { world, stage: openStage(frame, world) };
+}
+
+function stop() {
+  running?.stage.close();
+  running?.world.close();
+  running = null;
+}
+
+/** Looks whether the session is still there: a refusal or a closed socket has made it doubtful. */
+async function look() {
+  if (!running || ended || isLooking) return;
+  isLooking = true;
+  const { world } = running;
+  try {
+    const { signedIn, ways } = await readSession(ask);
+    if (!signedIn) showEnded(ways);
+    else if (epochOf(signedIn.session) !== epochOf(world.me)) start(signedIn);
+  } catch {
+    // It cannot be told now; whoever is refused next asks again.
+  } finally {
+    isLooking = false;
+  }
+}
+
+/** @param {Ways} ways */
+function showEnded(ways) {
+  if (!running) return;
+  const { world } = running;
+  world.setLive("ended", Date.now());
+  const place = h("div.stack");
+  const hint = h("p", say.endedHint);
+  ended = openDialog({ title: say.ended, body: [hint, place], name: "session-ended" });
+  void openSignIn(place, { ways, linkToken: null, current: null, signedIn: resume });
+}
+
+/** Goes on after a new sign-in, at the same address. @param {SignedIn} signedIn */
+function resume(signedIn) {
+  ended?.close();
+  ended = null;
+  start(signedIn);
+}
+
+async function signOut() {
+  try {
+    await ask("end_session");
+  } catch {
+    // The session had ended by itself, or will.
+  }
+  dropDrafts();
+  stop();
+  history.replaceState(null, "", location.pathname);
+  const { ways } = await readSession(ask).catch(() => ({ ways: BY_TOKEN }));
+  showSignIn({ ways: ways ?? BY_TOKEN, linkToken: null, current: null });
+}
+
+document.addEventListener("visibilitychange", () => {
+  running?.world.store.hide(document.hidden);
+  if (!document.hidden) running?.world.wake();
+});
+for (const event of ["online", "focus"]) window.addEventListener(event, () => running?.world.wake());
+// A page that comes back from the browser's cache was asleep, and its session may be another's by now.
+window.addEventListener("pageshow", ({ persisted }) => {
+  if (!persisted) return;
+  running?.world.wake();
+  void look();
+});
+
+void begin();

@@ -24,4 +24,5 @@ mod texts;
 mod scim;
 pub mod transports;
 mod watching;
+mod ui_unit;
 mod web_push;

@@ -1,0 +1,203 @@
+// Carries actions out: asks for what is missing, sends, and says what came of it, where the thing stands.
+//
+// Promises: an action that cannot be used says why and names the capability; one that cannot be undone is
+// armed by the first press and sent by the second, or asks for a reason; what is optimistic is taken back
+// alone. Leaves out: which actions there are (actions.js).
+
+import { actionOf, actionsOn } from "./actions.js";
+import { openForm } from "./later.js";
+import { showSecret } from "./secret.js";
+import { acting as say, actionNames } from "./strings/en.js";
+import { button, setAttr, setText } from "./view/node.js";
+
+/** @typedef {import("./actions.js").Action} Action */
+/** @typedef {import("./world.js").World} World */
+
+const ARMED = 5_000;
+
+/** @param {Action} action @param {any} entity */
+export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
+
+/**
+ * Begins an action: at once, or with a form for what it still needs.
+ *
+ * @param {World} world
+ * @param {Action} action
+ * @param {any} entity
+ * @param {Record<string, unknown>} [more]
+ */
+export function begin(world, action, entity, more = {}) {
+  if (action.open) return action.open(world, entity);
+  const needsForm = (action.fields?.length ?? 0) > 0;
+  if (!needsForm) return void send(world, action, entity, more);
+  void openForm(world, {
+    title: actionNames[action.id] ?? action.id,
+    op: action.op,
+    only: action.fields ?? [],
+    values: { ...action.now?.(entity, world), ...more },
+    isDanger: action.confirm === "form",
+    asksToken: action.asksToken,
+    send: async (input, token) => (await send(world, action, entity, input, { token })).problem,
+  });
+}
+
+/**
+ * @param {World} world
+ * @param {Action} action
+ * @param {any} entity
+ * @param {Record<string, unknown>} [more]
+ * @param {{token?: string}} [manner]
+ */
+export async function send(world, action, entity, more = {}, { token } = {}) {
+  const input = { ...action.fill(entity, world), ...more };
+  const { leaves } = action;
+  const overlay = action.optimistic?.(entity, input, world) ?? [];
+  const key = `${action.id} ${entity.id} ${performance.now()}`;
+  if (overlay.length) world.store.lay(key, overlay);
+  const write = await world.outbox.send({
+    action: action.id,
+    op: action.op,
+    about: aboutOf(action, entity),
+    input,
+    token,
+    left: leaves && ((event) => leaves(event, input)),
+  });
+  if (write.state === "done") {
+    if (overlay.length) world.store.accepted(key, write.lsn);
+    take(world, write);
+    if (action.hasSecret) showSecret(actionNames[action.id] ?? action.id, write);
+  } else if (overlay.length) world.store.refused(key);
+  if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
+  return write;
+}
+
+/**
+ * What was refused was not as it was known.
+ *
+ * @param {World} world
+ * @param {string} id
+ */
+function readAgain(world, id) {
+  for (const key of [`thread/${id}`, `context/${id}`, "list/deferred"]) world.reads.again(key);
+}
+
+/**
+ * What an answer says of a task is known from then on.
+ *
+ * @param {World} world
+ * @param {import("./net/outbox.js").Write} write
+ */
+function take(world, { body, lsn, op }) {
+  if (body && typeof body === "object" && "assignment_expires_at" in body)
+    world.store.put("thread", body, lsn);
+  for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
+}
+
+/** What an operation changes of lists that no event tells. @type {Record<string, string[]>} */
+const LISTS_OF = {
+  follow: ["follows"],
+  unfollow: ["follows"],
+  mark_inbox_read: ["inbox", "inbox_all", "dms"],
+  leave_dm: ["dms"],
+  add_dm_participant: ["dms"],
+};
+
+/**
+ * A button for an action on a thing.
+ *
+ * @param {World} world
+ * @param {Action} action
+ * @param {() => any} entity
+ * @param {{label?: string, begin?: (entity: any) => unknown}} [look] `begin`: what the press does instead, with a right
+ * that is not the session's.
+ */
+export function actionButton(world, action, entity, look = {}) {
+  const label = look.label ?? actionNames[action.id] ?? action.id;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let armed;
+  const node = button(label, press, {
+    "data-action": action.op,
+    "data-of": action.id,
+    class: action.isFirst ? "primary" : null,
+  });
+
+  function press() {
+    const now = entity();
+    if (!now) return;
+    if (action.confirm === "press" && armed === undefined) return arm();
+    disarm();
+    if (look.begin) void look.begin(now);
+    else begin(world, action, now);
+  }
+
+  function arm() {
+    setText(node, say.armed(label));
+    node.classList.add("armed");
+    armed = setTimeout(disarm, ARMED);
+  }
+
+  function disarm() {
+    clearTimeout(armed);
+    armed = undefined;
+    setText(node, label);
+    node.classList.remove("armed");
+  }
+
+  function update() {
+    const now = entity();
+    const why = look.begin ? offlineNow(world) : whyNot(world, action, now);
+    const isAsking = now !== undefined && world.outbox.isAsking(action.id, aboutOf(action, now));
+    setAttr(node, "aria-disabled", why || isAsking ? "true" : null);
+    setAttr(node, "title", why);
+    setAttr(node, "aria-description", why);
+    if (armed === undefined) setText(node, isAsking ? say.asking : label);
+  }
+  update();
+  return { node, update };
+}
+
+/** @param {World} world @param {Action} action @param {any} _entity @returns {string | null} */
+function whyNot(world, action, _entity) {
+  const lacks = world.lacks(action.op);
+  if (lacks) return say.lacks(lacks);
+  return offlineNow(world);
+}
+
+/** @param {World} world */
+const offlineNow = (world) => (world.isOffline() ? say.offline : null);
+
+/**
+ * Buttons for all that a thing offers, made anew only when what it offers changes.
+ *
+ * @param {World} world
+ * @param {Action["on"]} on
+ * @param {HTMLElement} place
+ * @param {(action: Action) => boolean} [isWanted]
+ */
+export function actionBar(world, on, place, isWanted = ({ isMain }) => Boolean(isMain)) {
+  /** @type {any} */
+  let entity;
+  let shown = "";
+  /** @type {ReturnType<typeof actionButton>[]} */
+  let buttons = [];
+  return {
+    /** @param {any} now @param {...Node} after What stands behind the buttons. */
+    show(now, ...after) {
+      entity = now;
+      const offered = now ? actionsOn(on, now, world).filter(isWanted) : [];
+      const names = `${now?.id} ${offered.map(({ id }) => id).join(" ")}`;
+      if (names !== shown) {
+        shown = names;
+        buttons = offered.map((action) => actionButton(world, action, () => entity));
+        place.replaceChildren(...buttons.map(({ node }) => node), ...after);
+      }
+      for (const { update } of buttons) update();
+    },
+  };
+}
+
+/** @param {World} world @param {string} id @param {any} entity */
+export function beginById(world, id, entity) {
+  const action = actionOf(id);
+  if (action && !whyNot(world, action, entity) && action.when(entity, world)) begin(world, action, entity);
+}

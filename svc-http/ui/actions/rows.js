@@ -1,0 +1,39 @@
+// What rows of actions have in common.
+//
+// Leaves out: the rows.
+
+import { isDone } from "../pure/lanes.js";
+
+/** @typedef {import("../actions.js").Action} Action */
+
+/** @param {any} thread */
+export const ofThread = (thread) => ({ thread_id: thread.id });
+/**
+ * @param {string} kind
+ * @param {(payload: any, input: any, event: any) => boolean} [same]
+ * @returns {Action["leaves"]}
+ */
+export const leaves =
+  (kind, same = () => true) =>
+  (event, input) => {
+    const of = event.payload.$chain?.thread_id;
+    const isThere = !input.thread_id || !of || of === input.thread_id;
+    return event.kind === kind && isThere && same(event.payload, input, event);
+  };
+
+/**
+ * @param {string} op
+ * @param {string[]} fields
+ * @param {Partial<Action>} [more]
+ * @returns {Action}
+ */
+export const setting = (op, fields, more = {}) => ({
+  id: op,
+  op,
+  on: "thread",
+  when: (thread) => !isDone(thread),
+  fill: ofThread,
+  fields,
+  now: (thread) => Object.fromEntries(fields.map((name) => [name, thread[name]])),
+  ...more,
+});

@@ -1,0 +1,94 @@
+// Makes an agent, and shows its token once with how its program connects: in the first run, and wherever else
+// an agent is made.
+//
+// Leaves out: every later token, which is minted for a member.
+
+import { problemParts, maker as say } from "./strings/en.js";
+import { copied } from "./panels/copied.js";
+import { configured } from "./secret.js";
+import { openDialog } from "./view/dialog.js";
+import { button, h, setAttr, setChildren, setText, show } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+
+/** @typedef {import("./world.js").World} World */
+
+/**
+ * @param {World} world
+ * @param {{made?: () => void}} [how] `made`: called when a token is shown.
+ */
+export function createAgentMaker(world, { made = () => {} } = {}) {
+  const input = h("input", { name: "handle", autocomplete: "off", spellcheck: "false", required: true });
+  const submit = h("button", { type: "submit", "data-action": "create_agent" }, say.create);
+  const problem = h("p.problem", { hidden: true, role: "alert" });
+  const shown = h("div.stack");
+  const form = h(
+    "form.stack.tight",
+    h("label.field", h("span.label", say.handle), input),
+    h("div.row", submit),
+    problem,
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void create();
+  });
+
+  async function create() {
+    const handle = input.value.trim();
+    if (!handle || submit.getAttribute("aria-disabled") === "true") return;
+    setAttr(submit, "aria-disabled", "true");
+    const write = await world.outbox.send({
+      action: "create_agent",
+      op: "create_agent",
+      about: "workspace/agent",
+      input: { handle },
+      left: ({ kind, payload }) => kind === "MemberCreated" && payload.handle === handle.toLowerCase(),
+    });
+    update();
+    show(problem, write.problem !== null);
+    if (write.problem) return setChildren(problem, nodesOf(problemParts(write.problem), world.names));
+    const { body } = write;
+    // What is answered is not kept beside the page.
+    write.body = null;
+    input.value = "";
+    if (body) world.store.put("member", body.member, write.lsn);
+    setChildren(shown, body ? told(handle, body.token.secret) : [h("p.told.warn", say.lost(handle))]);
+    made();
+  }
+
+  function update() {
+    const lacks = world.lacks("create_agent");
+    setAttr(submit, "aria-disabled", lacks || world.isOffline() ? "true" : null);
+    setAttr(submit, "title", lacks);
+    setAttr(submit, "aria-description", lacks);
+    setText(submit, say.create);
+  }
+  update();
+  return { node: h("div.stack", form, shown), form, update, focus: () => input.focus() };
+}
+
+/** @param {string} handle @param {string} secret */
+function told(handle, secret) {
+  return [h("p.told.warn", say.secret(handle)), copied(secret, "secret"), ...configured(secret)];
+}
+
+/**
+ * The same in a dialog, which a stray key does not close while a token is in it.
+ *
+ * @param {World} world
+ */
+export function openAgentMaker(world) {
+  const close = button(say.cancel, () => dialog.close());
+  const maker = createAgentMaker(world, { made });
+  const dialog = openDialog({
+    title: say.title,
+    body: [maker.node, h("div.row", close)],
+    name: "create_agent",
+  });
+  maker.focus();
+
+  function made() {
+    show(maker.form, false);
+    setText(close, say.close);
+    close.focus();
+  }
+}

@@ -1,0 +1,144 @@
+// A task as the words of a card: who holds it and for how long, why nobody does, what was said last.
+//
+// Promises: what it says is what is known now, by the server's clock; it is made anew for each draw and costs
+// no read. Leaves out: how a card looks (view/card.js).
+
+import { ms, timeLeft } from "./pure/clock.js";
+import { duration, relative } from "./pure/format.js";
+import { isDone, isUnacknowledged } from "./pure/lanes.js";
+import { shownText } from "./pure/shown.js";
+import { whyOf } from "./pure/why.js";
+import { blocks, card as say, lanes, leases, priorityText, problemParts, states } from "./strings/en.js";
+import { nodesOf, plainOf } from "./view/parts.js";
+import { hrefTo } from "./names.js";
+
+const SECONDS_BELOW = 180_000;
+/** More do not fit; the name of the card and its menu have all. */
+const CHIPS = 2;
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./view/card.js").Card} Card */
+
+/**
+ * @param {World} world
+ * @param {any} thread
+ * @param {{lane: import("./pure/lanes.js").Lane | null, group?: string, isChosen?: boolean, leftFor?: string | null}} how
+ * `group`: what the lane is grouped by; `leftFor`: the lane where it is now, or "" for none, while it is held in
+ * another.
+ * @returns {Card}
+ */
+export function cardOf(world, thread, { lane, group = "", isChosen = false, leftFor = null }) {
+  const left = leaseOf(world, thread);
+  const chips = chipsOf(world, thread, leftFor);
+  const holder = thread.assignee_id ? world.names.memberText(thread.assignee_id) : say.nobody;
+  const held = heldOf(world, thread);
+  const refused = refusedOf(world, thread);
+  const about = refused ?? aboutOf(world, thread, lane);
+  const rank = thread.priority === 0 ? null : { text: priorityText(thread.priority) };
+  const marks = [group ? { text: group, tone: "accent" } : null, held, ...chips, rank];
+  const state = lane ? lanes[lane] : (states[thread.state] ?? "");
+  const title = shownText(thread.title);
+  return {
+    id: thread.id,
+    href: hrefTo("task", { id: thread.id }),
+    name: [title, state, rank?.text, holder, held?.text, left?.text, about, ...chips.map(({ text }) => text)]
+      .filter(Boolean)
+      .join(", "),
+    title,
+    holder: isDone(thread) ? "" : holder,
+    left,
+    about,
+    touches: touchesOf(thread),
+    chips: marks.filter((chip) => chip !== null).slice(0, CHIPS),
+    isChosen,
+    isLeaving: leftFor !== null,
+  };
+}
+
+/**
+ * What is left of a claim.
+ *
+ * @param {World} world
+ * @param {any} thread
+ */
+export function leaseOf(world, thread) {
+  const until = ms(thread.assignment_expires_at);
+  if (until === null || !thread.assignee_id || isDone(thread)) return null;
+  const now = world.now();
+  const { state, share, ms: left } = timeLeft(until, now, world.leaseOf(thread, until - now));
+  return { text: leases[state](duration(rounded(left))), state, share };
+}
+
+/** Seconds tell something only of what ends soon. @param {number} left */
+function rounded(left) {
+  return left > SECONDS_BELOW ? Math.floor(left / 60_000) * 60_000 : Math.ceil(left / 1_000) * 1_000;
+}
+
+/**
+ * What was refused of it stands on it, in words, until it is dismissed.
+ *
+ * @param {World} world
+ * @param {any} thread
+ */
+function refusedOf(world, thread) {
+  const problem = world.outbox.about(`thread/${thread.id}`).find(({ state }) => state === "refused")?.problem;
+  return problem ? plainOf(nodesOf(problemParts(problem), world.names)) : null;
+}
+
+/** @param {World} world @param {any} thread */
+function heldOf(world, thread) {
+  if (!thread.assignee_id || thread.acknowledged_at || isDone(thread)) return null;
+  const alarm = /** @type {any} */ (world.store.get("alarm", thread.id));
+  return isUnacknowledged(thread, alarm)
+    ? { text: say.unacknowledged, tone: "bad" }
+    : { text: say.lateWord, tone: "warn" };
+}
+
+/** @param {World} world @param {any} thread @param {import("./pure/lanes.js").Lane | null} lane */
+function aboutOf(world, thread, lane) {
+  const { store, names } = world;
+  if (lane === "blocked") {
+    const why = whyOf(thread, { obstacles: store.get("deferred", thread.id)?.obstacles })[0];
+    if (why) return plainOf(nodesOf(blocks[why.code](why), names));
+  }
+  const said = store.get("message", world.tasks().latestOf(thread.id));
+  if (said && !said.withdrawn && said.body) {
+    return say.said(names.memberText(said.author_id), shownText(said.body).slice(0, 200));
+  }
+  const made = ms(thread.created_at);
+  const channel = names.channel(thread.channel_id).textContent ?? "";
+  return made === null ? channel : say.in(channel, relative(made, world.now()));
+}
+
+/** @param {any} thread */
+function touchesOf({ footprint, required_skills }) {
+  const items = footprint?.items.map((/** @type {any} */ { value }) => value).join(" ") ?? "";
+  const skills = required_skills.map((/** @type {string} */ skill) => `#${skill}`).join(" ");
+  return shownText(
+    [footprint ? say.touches(footprint.repo ?? "", items) : "", skills].filter(Boolean).join(" "),
+  );
+}
+
+/**
+ * @param {World} world
+ * @param {any} thread
+ * @param {string | null} leftFor
+ * @returns {import("./view/card.js").Chip[]}
+ */
+function chipsOf(world, thread, leftFor) {
+  const { store } = world;
+  const unread = world.tasks().unreadOf(thread.id);
+  /** @type {(import("./view/card.js").Chip | null)[]} */
+  const chips = [
+    refusedOf(world, thread) === null ? null : { text: say.refused, tone: "bad" },
+    leftFor === null ? null : { text: leftFor ? say.moved(leftFor) : say.gone, tone: "warn" },
+    world.tasks().hasGate(thread.id) ? { text: say.approval, tone: "review" } : null,
+    store.get("awaited", thread.id) ? { text: say.review, tone: "review" } : null,
+    thread.dead ? { text: say.dead, tone: "bad" } : null,
+    thread.exhausted && !thread.dead ? { text: say.exhausted, tone: "warn" } : null,
+    thread.cancelled ? { text: say.cancelled } : null,
+    thread.has_result && !isDone(thread) ? { text: say.result, tone: "ok" } : null,
+    unread > 0 ? { text: say.unread(unread), tone: "accent" } : null,
+  ];
+  return chips.filter((chip) => chip !== null);
+}

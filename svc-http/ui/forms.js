@@ -1,0 +1,199 @@
+// A form for any operation, made of its schema, in a dialog.
+//
+// Promises: the schemas are read once, when a form is first opened; what is refused is said in the dialog,
+// where what was typed stays. Leaves out: how fields look (view/form.js).
+
+import { fold } from "./pure/filter.js";
+import { plain } from "./pure/text.js";
+import { form as say, problemParts } from "./strings/en.js";
+import { createForm } from "./view/form.js";
+import { openDialog } from "./view/dialog.js";
+import { button, h, setChildren } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+import { operations } from "./net/ask.js";
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./net/ask.js").Problem} Problem */
+
+/** @type {Promise<any> | null} */
+let document = null;
+
+/**
+ * Returns the schema of an operation's whole input.
+ *
+ * @param {World} world
+ * @param {string} op
+ */
+export async function schemaOf(world, op) {
+  document ??= world.ask("openapi").then(({ body }) => body);
+  document.catch(() => (document = null));
+  const doc = await document;
+  const row = operations[op];
+  const described = row && doc.paths[row[1]]?.[row[0].toLowerCase()];
+  const body = described?.requestBody?.content?.["application/json"]?.schema ?? {};
+  /** @type {Record<string, any>} */
+  const properties = {};
+  const required = [...(body.required ?? [])];
+  for (const { name, schema, required: isRequired } of described?.parameters ?? []) {
+    properties[name] = schema;
+    if (isRequired) required.push(name);
+  }
+  return {
+    properties: { ...properties, ...body.properties },
+    required,
+    description: described?.description ?? "",
+  };
+}
+
+/** What a field that is an id is of. @type {Record<string, string>} */
+const KINDS = {
+  member_id: "member",
+  to_member_id: "member",
+  owner_id: "member",
+  assignee_id: "member",
+  subject: "member",
+  delegate: "member",
+  member_ids: "member",
+  muted: "place",
+  target_message_id: "message",
+  channel_id: "channel",
+  thread_id: "thread",
+  depends_on_id: "thread",
+  depends_on: "thread",
+  block_id: "memory_block",
+};
+const FOUND = 20;
+/** So much of a message stands for it. */
+const MESSAGE_MOST = 80;
+
+/** @param {World} world @returns {import("./view/form.js").Refs} */
+export function refsOf({ store }) {
+  /** A place is a channel or a task. @param {string} kind */
+  const all = (kind) => (kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind));
+  /** @param {string} kind @param {string} id */
+  const get = (kind, id) =>
+    kind === "place" ? (store.get("channel", id) ?? store.get("thread", id)) : store.get(kind, id);
+  const label = (/** @type {string} */ kind, /** @type {any} */ one) =>
+    kind === "member"
+      ? one.handle
+      : kind === "thread"
+        ? one.title
+        : kind === "memory_block"
+          ? one.label
+          : kind === "message"
+            ? plain(one.body, MESSAGE_MOST)
+            : (one.name ?? one.title);
+  return {
+    kindOf: (name) => KINDS[name] ?? null,
+    labelOf: (kind, id) => {
+      const one = get(kind, id);
+      return one ? label(kind, one) : id;
+    },
+    find(kind, text) {
+      const wanted = fold(text.replace(/^[@#]/, ""));
+      const found = [];
+      for (const one of all(kind)) {
+        const name = label(kind, one) ?? "";
+        if (fold(name).includes(wanted)) found.push({ id: one.id, label: name });
+        if (found.length >= FOUND) break;
+      }
+      return found;
+    },
+  };
+}
+
+/**
+ * @param {World} world
+ * @param {{
+ *   title: string,
+ *   op: string,
+ *   only?: string[],
+ *   values?: Record<string, any>,
+ *   isDanger?: boolean,
+ *   about?: boolean,
+ *   asksToken?: boolean,
+ *   send: (input: Record<string, unknown>, token?: string) => Promise<Problem | null>,
+ * }} what `about`: what the operation does is told above the fields; `asksToken`: it is done with a token that is
+ * typed for it; `send` returns what was refused.
+ */
+export async function openForm(world, what) {
+  const { title, op, only, values, isDanger = false, about = false, asksToken = false, send } = what;
+  const problem = h("div.problem", { hidden: true, role: "alert" });
+  const place = h("div.stack", h("p.quiet.later", say.loading));
+  const dialog = openDialog({ title, closeLabel: say.cancel, body: [place, problem], name: op });
+
+  /** @param {Problem} refused */
+  function tell(refused) {
+    problem.hidden = false;
+    problem.dataset.problem = refused.code;
+    setChildren(problem, nodesOf(problemParts(refused), world.names));
+  }
+
+  try {
+    const schema = await schemaOf(world, op);
+    const fields = createForm({ schema, only: only ?? ownFields(schema), values, refs: refsOf(world) });
+    const submit = h(
+      "button",
+      { type: "submit", class: isDanger ? "danger" : "primary", "data-action": op },
+      say.send,
+    );
+    const node = h("form", { novalidate: true, class: "stack" });
+    if (about)
+      node.append(
+        ...schema.description.split("\n\n").map((/** @type {string} */ text) => h("p.quiet", text)),
+      );
+    const token = asksToken ? tokenField() : null;
+    node.append(fields.node, token?.node ?? "", h("div.row", submit, button(say.cancel, dialog.close)));
+    node.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void submitted();
+    });
+    place.replaceChildren(node);
+    fields.focus();
+
+    async function submitted() {
+      const input = fields.read();
+      if (!input) return;
+      const typed = token?.take();
+      if (typed === "") return token?.focus();
+      problem.hidden = true;
+      submit.disabled = true;
+      const refused = await send(input, typed);
+      submit.disabled = false;
+      if (refused) tell(refused);
+      else dialog.close();
+    }
+  } catch (refused) {
+    place.replaceChildren();
+    tell(/** @type {Problem} */ (refused));
+  }
+}
+
+/** A token that is sent once, and is out of its field before. */
+function tokenField() {
+  const input = h("input", {
+    type: "password",
+    name: "token",
+    autocomplete: "one-time-code",
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": "typed-token-hint",
+  });
+  return {
+    node: h(
+      "div.stack.tight",
+      h("label.field", h("span.label", say.token), input),
+      h("p.quiet.small", { id: "typed-token-hint" }, say.tokenHint),
+    ),
+    focus: () => input.focus(),
+    take() {
+      const text = input.value.trim();
+      input.value = "";
+      return text;
+    },
+  };
+}
+
+/** The workspace is that of the session. @param {{properties: Record<string, unknown>}} schema */
+const ownFields = ({ properties }) =>
+  Object.keys(properties).filter((name) => name !== "workspace_id" && name !== "detail");

@@ -1,0 +1,188 @@
+// The frame around the screens: places, the state of the connection, the account, and where the screen
+// stands.
+//
+// Promises: it is made once a session and changes in place; what is wrong with the connection stands above
+// the screen, in words, with since when. Leaves out: the screens.
+
+import { live as liveWords, pinned, places, proof as proofWords, shell, verified } from "./strings/en.js";
+import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
+import { createSay } from "./view/say.js";
+import { hrefOf } from "./router.js";
+import { screens } from "./screens.js";
+import { changeSettings, settings, watchSettings } from "./state/seen.js";
+import { time } from "./pure/format.js";
+
+/** @typedef {ReturnType<typeof createFrame>} Frame */
+
+/** Follows the settings of looks, also those that another tab changes. */
+export function applySettings() {
+  const root = document.documentElement;
+  const apply = (/** @type {import("./state/seen.js").Settings} */ { theme, density }) => {
+    setAttr(root, "data-theme", theme === "system" ? null : theme);
+    setAttr(root, "data-density", density);
+  };
+  apply(settings());
+  watchSettings(apply);
+  return apply;
+}
+
+/**
+ * @param {{signOut: () => void, openPalette: () => void, openHelp: () => void, applied: (settings: import("./state/seen.js").Settings) => void}} page
+ */
+export function createFrame(page) {
+  const state = h("span.live");
+  const place = h("span.place.one-line");
+  const nav = h("nav.places", { "aria-label": shell.places });
+  const account = h("details.account");
+  const commands = button(shell.commands, page.openPalette, {
+    class: "plain",
+    "aria-keyshortcuts": "Control+K Meta+K",
+  });
+  const keys = button("?", page.openHelp, { class: "plain wide-only", "aria-label": shell.help });
+  const strip = h("div.strip");
+  const main = h("main", { id: "main", tabindex: -1 });
+  const region = h("div.heard", { role: "status", "aria-live": "polite" });
+  const top = h("header.top", place, nav, h("span.end", state), commands, keys, account);
+  const frame = h(
+    "div.frame",
+    h("a.skip", { href: "#main", onclick: skip }, shell.skip),
+    top,
+    strip,
+    main,
+    region,
+  );
+  const notice = h("p.told.warn", { hidden: true });
+  const alarm = h("p.problem", { hidden: true, role: "alert" });
+  strip.append(alarm, notice);
+
+  /** @param {Event} event */
+  function skip(event) {
+    event.preventDefault();
+    main.focus();
+  }
+
+  /** @param {import("./world.js").World} world */
+  function fill(world) {
+    nav.replaceChildren(
+      ...screens
+        .filter(({ isPlace }) => isPlace)
+        .map(({ id, path }) => link(hrefOf(path), { "data-place": id }, places[/** @type {"board"} */ (id)])),
+    );
+    fillAccount(world);
+  }
+
+  /** @param {import("./world.js").World} world */
+  function fillAccount(world) {
+    const { theme, density } = settings();
+    account.replaceChildren(
+      h("summary", { "aria-label": shell.signedInAs(world.me.handle) }, words(world.me.handle, ".one-line")),
+      h(
+        "div.menu-body.stack",
+        choice(shell.theme.label, "theme", ["system", "light", "dark"], theme, shell.theme),
+        choice(shell.density.label, "density", ["comfortable", "compact"], density, shell.density),
+        button(shell.signOut, page.signOut, { "data-action": "end_session" }),
+      ),
+    );
+  }
+
+  /**
+   * @param {string} label
+   * @param {"theme" | "density"} name
+   * @param {string[]} values
+   * @param {string} chosen
+   * @param {Record<string, string>} names
+   */
+  function choice(label, name, values, chosen, names) {
+    const options = values.map((value) => h("option", { value, selected: value === chosen }, names[value]));
+    const select = h(
+      "select",
+      { name, onchange: () => page.applied(changeSettings({ [name]: select.value })) },
+      ...options,
+    );
+    return h("label.field", h("span.label", label), select);
+  }
+
+  /** @param {import("./world.js").World} world */
+  function showLive(world) {
+    const { state: name, since } = world.live();
+    setAttr(document.documentElement, "data-live", name);
+    setAttr(document.documentElement, "data-lsn", world.store.lsn());
+    setText(state, liveWords[name]);
+    const told = noticeOf(world, name, since);
+    show(notice, told !== "");
+    setText(notice, told);
+  }
+
+  let alarmed = "";
+  /** What was found of the log concerns everybody, wherever one is. @param {import("./world.js").World} world */
+  function showAlarm(world) {
+    const now = world.proof.alarm();
+    const text = now ? alarmText(now) : "";
+    if (text === alarmed) return;
+    alarmed = text;
+    show(alarm, now !== null);
+    setAttr(alarm, "data-verify", now?.state);
+    setAttr(alarm, "data-broken", now?.state === "broken" ? now.lsn : null);
+    const path = screens.find(({ id }) => id === "log")?.path ?? "";
+    alarm.replaceChildren(
+      text,
+      " ",
+      now ? link(hrefOf(path, {}, `#${now.lsn}`), {}, proofWords.toLog) : "",
+    );
+  }
+
+  document.addEventListener("click", ({ target }) => {
+    if (account.open && target instanceof Node && !account.contains(target)) account.open = false;
+  });
+  account.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !account.open) return;
+    event.preventDefault();
+    account.open = false;
+    account.querySelector("summary")?.focus();
+  });
+
+  return {
+    root: frame,
+    main,
+    strip,
+    say: createSay(region),
+    fill,
+    showLive,
+    showAlarm,
+    /** @param {string} name */
+    setWorkspace: (name) => place.replaceChildren(words(name)),
+    /** How much needs one, beside the place where it is told. @param {number} count */
+    showNeeds(count) {
+      const place = nav.querySelector('[data-place="now"]');
+      if (place) setText(place, count > 0 ? shell.withCount(places.now, count) : places.now);
+    },
+    /** Marks where one is. @param {string} id */
+    mark(id) {
+      for (const anchor of nav.children) {
+        setAttr(
+          anchor,
+          "aria-current",
+          anchor instanceof HTMLElement && anchor.dataset.place === id ? "page" : null,
+        );
+      }
+    },
+  };
+}
+
+/** @param {NonNullable<ReturnType<import("./proof.js").Proof["alarm"]>>} alarm */
+function alarmText({ state, lsn, report }) {
+  if (state === "rewritten") return pinned[report.pinned](lsn);
+  return verified.broken({ ...report, upTo: lsn, head: report.head.lsn });
+}
+
+/**
+ * @param {import("./world.js").World} world
+ * @param {import("./world.js").LiveState} state
+ * @param {number} since
+ */
+function noticeOf(world, state, since) {
+  if (state === "offline") return liveWords.offlineSince(time(since), world.store.lsn());
+  if (state === "paused") return liveWords.pausedWith(String(world.store.waiting()));
+  const lacking = world.lacks("subscribe");
+  return state === "behind" && lacking ? liveWords.noSubscription(lacking) : "";
+}

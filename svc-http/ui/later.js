@@ -1,0 +1,35 @@
+// Parts of the page that are loaded when somebody first uses them, so that the page itself is there sooner.
+//
+// Promises: what cannot be loaded is said. Leaves out: screens and parts of a task, which their own lists
+// load.
+
+import { shell } from "./strings/en.js";
+import { openDialog } from "./view/dialog.js";
+
+/**
+ * @template {unknown[]} A
+ * @param {() => Promise<(...args: A) => unknown>} load
+ * @returns {(...args: A) => Promise<unknown>}
+ */
+const later =
+  (load) =>
+  async (...args) => {
+    try {
+      return (await load())(...args);
+    } catch (error) {
+      console.error(error);
+      openDialog({ title: shell.failed, closeLabel: shell.close, body: [], name: "failed" });
+    }
+  };
+
+export const openAgentMaker = later(async () => (await import("./agent-maker.js")).openAgentMaker);
+export const openBacklinks = later(async () => (await import("./of-message.js")).openBacklinks);
+export const openEdits = later(async () => (await import("./of-message.js")).openEdits);
+export const openForm = later(async () => (await import("./forms.js")).openForm);
+export const openHelp = later(async () => (await import("./help.js")).openHelp);
+export const openMany = later(async () => (await import("./many.js")).openMany);
+export const openMenu = later(async () => (await import("./menus.js")).openMenu);
+export const openNewDm = later(async () => (await import("./new-dm.js")).openNewDm);
+export const openNewTask = later(async () => (await import("./new-task.js")).openNewTask);
+export const openPalette = later(async () => (await import("./palette.js")).openPalette);
+export const openPeek = later(async () => (await import("./peek.js")).openPeek);

@@ -1,0 +1,110 @@
+// Members, tasks and channels as the page names them: a link where there is a screen and one may see it, else
+// words.
+//
+// Promises: what is named and not known is read; words of others are isolated. Leaves out: sentences.
+
+import { dateTime, list, shortId, time } from "./pure/format.js";
+import { hrefOf } from "./router.js";
+import { screens } from "./screens.js";
+import { names as say } from "./strings/en.js";
+import { h, link, words } from "./view/node.js";
+import { plainWords } from "./view/plain.js";
+
+/** @typedef {ReturnType<typeof createNames>} ThingNames */
+
+/**
+ * The address of a screen, or null as long as there is no such screen.
+ *
+ * @param {string} id
+ * @param {Record<string, string>} [params]
+ * @param {string} [rest]
+ */
+export function hrefTo(id, params = {}, rest = "") {
+  const screen = screens.find((one) => one.id === id);
+  return screen ? hrefOf(screen.path, params, rest) : null;
+}
+
+/**
+ * @param {{store: import("./state/store.js").Store, want: (key: string) => void}} world `want`: has a thing read that
+ * is named and not known.
+ */
+export function createNames({ store, want }) {
+  /** @param {string | null | undefined} id */
+  function memberText(id) {
+    if (!id) return say.service;
+    const member = store.get("member", id);
+    if (!member) want(`member/${id}`);
+    return member ? member.display_name || member.handle : say.member(shortId(id));
+  }
+
+  /** @param {string | null | undefined} id */
+  function member(id) {
+    const text = words(memberText(id));
+    const href = id ? hrefTo("member", { id }) : null;
+    return href ? link(href, { "data-member": id }, text) : h("span", { "data-member": id }, text);
+  }
+
+  /** @param {string} id */
+  function threadText(id) {
+    return store.get("thread", id)?.title ?? say.thread(shortId(id));
+  }
+
+  /** One that is not known may be one that may not be seen: then it is words. @param {string} id */
+  function thread(id) {
+    const known = store.get("thread", id);
+    if (!known) want(`thread/${id}`);
+    const href = known ? hrefTo("task", { id }) : null;
+    const text = known ? plainWords(known.title, marks) : say.thread(shortId(id));
+    return href ? link(href, {}, text) : h("span", text);
+  }
+
+  /** @param {string} id */
+  function channel(id) {
+    const known = store.get("channel", id);
+    if (!known) want(`channel/${id}`);
+    const text = known ? words(say.channel(known.name)) : say.channelUnknown(shortId(id));
+    const href = known ? hrefTo("channel", { id }) : null;
+    return href ? link(href, {}, text) : h("span", text);
+  }
+
+  /** Whoever else is in a direct message, by handle. @param {any} dm @param {string} me */
+  const participants = ({ participants: all }, me) =>
+    list(all.flatMap((/** @type {any} */ one) => (one.member_id === me ? [] : [`@${one.handle}`]))) || say.alone;
+
+  /** @param {number} ms */
+  const at = (ms) => h("time", { datetime: new Date(ms).toISOString(), title: dateTime(ms) }, time(ms));
+
+  const marks = {
+    control: say.control,
+    mention: (/** @type {string | null} */ id, /** @type {string} */ text) =>
+      id ? h("span.mention", { "data-mention": id }, words(text)) : h("span", words(text)),
+  };
+
+  /** @type {{count: number, map: Map<string, string>} | undefined} */
+  let known;
+  function byHandle() {
+    const count = store.count("member");
+    if (known?.count !== count) {
+      known = {
+        count,
+        map: new Map(store.all("member").map(({ handle, id }) => [handle.toLowerCase(), id])),
+      };
+    }
+    return known.map;
+  }
+
+  return {
+    member,
+    memberText,
+    participants,
+    thread,
+    threadText,
+    channel,
+    time: at,
+    marks,
+    /** @param {string} _operation @param {string} text */
+    op: (_operation, text) => text,
+    /** What a handle stands for, in a message. @param {string} handle */
+    mentions: (handle) => byHandle().get(handle.toLowerCase()) ?? null,
+  };
+}

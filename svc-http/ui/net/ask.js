@@ -1,0 +1,237 @@
+// The one way to ask the service for anything: an operation by its name, its input as one object.
+//
+// Promises: method and path come from the table that the server wrote; every failure is a `Problem`, also one
+// of the network; whether a change may have happened all the same is said. Leaves out: what to do about a
+// failure, retries, and what an answer means.
+
+import table from "../operations.js";
+
+/**
+ * @typedef {[method: string, path: string, capability: string, title: string, effect: string, places: {path?:
+ * string[], query?: string[]}]} Row
+ */
+/**
+ * @typedef {{body: any, lsn: number, at: number}} Answer `lsn`: how far the log went (0: not said); `at`:
+ * when it came, by the browser.
+ */
+/**
+ * @typedef {{status: number, lsn: number, date: string, sent: number, received: number}} Heard What the head
+ * of an answer says.
+ */
+/**
+ * @typedef {{token?: string, isBeside?: boolean, signal?: AbortSignal, head?: boolean}} Manner `isBeside`: the token is
+ * sent beside the session, and has to be of the same member.
+ */
+/** @typedef {(operation: string, input?: Record<string, unknown>, manner?: Manner) => Promise<Answer>} Ask */
+
+/** @type {Record<string, Row>} What can be asked for. */
+export const operations = table;
+
+/**
+ * What the paths of the table are relative to: whatever prefix a proxy has put before them is in the address
+ * of this file.
+ */
+const BASE = new URL("../../../../", import.meta.url);
+
+/** How long an answer is waited for, in milliseconds; the service's own limits are shorter. */
+const PATIENCE = 60_000;
+
+/** A refusal of the service, or the failure to reach it. Its own members are those of the problem type. */
+export class Problem extends Error {
+  /**
+   * @param {{code: string, status: number, detail: string, members?: Record<string, any>, isUnknown?: boolean, operation: string}} told
+   */
+  constructor({ code, status, detail, members = {}, isUnknown = false, operation }) {
+    super(`${operation}: ${code}`);
+    this.name = "Problem";
+    this.code = code;
+    this.status = status;
+    this.detail = detail;
+    /** @type {Record<string, any>} */
+    this.members = members;
+    this.operation = operation;
+    /** Whether the change may have happened although nobody said so. */
+    this.isUnknown = isUnknown;
+  }
+}
+
+/**
+ * Makes `ask`.
+ *
+ * @param {{workspace: () => string | null, heard?: (heard: Heard) => void}} setting `workspace` is named where a path asks for one and the
+ * input does not; `heard` is told what the head of each answer to the session says.
+ * @returns {Ask}
+ */
+export function createAsk({ workspace, heard = () => {} }) {
+  return async (operation, input = {}, manner = {}) => {
+    const row = operations[operation];
+    if (!row) throw new Problem({ code: "unknown-operation", status: 0, detail: operation, operation });
+    const { url, body } = address(row, withWorkspace(row, input, workspace()));
+    const init = request(row, body, manner);
+    const sent = Date.now();
+    const changes = row[4] !== "read" && row[4] !== "wait";
+    let response;
+    try {
+      response = await fetch(url, init);
+    } catch (cause) {
+      throw unreached(operation, cause, changes, manner.signal);
+    }
+    const received = Date.now();
+    const head = {
+      status: response.status,
+      lsn: Number(response.headers.get("svc-room-lsn") ?? 0) || 0,
+      date: response.headers.get("date") ?? "",
+      sent,
+      received,
+    };
+    if (!manner.token) heard(head);
+    const text = await readText(response, operation, changes);
+    if (!response.ok) throw refused(operation, response, text, changes, Boolean(manner.token));
+    return { body: parsed(text, operation, changes), lsn: head.lsn, at: received };
+  };
+}
+
+/**
+ * Returns the address of what no answer is read of here: the socket, signing in elsewhere.
+ *
+ * @param {string} operation
+ * @param {Record<string, unknown>} [input]
+ */
+export function addressOf(operation, input = {}) {
+  const row = operations[operation];
+  return row ? address(row, input).url : null;
+}
+
+/**
+ * @param {Row} row
+ * @param {Record<string, unknown>} input
+ * @param {string | null} workspaceId
+ */
+function withWorkspace(row, input, workspaceId) {
+  const wants = (row[5].path ?? []).includes("workspace_id") && input.workspace_id === undefined;
+  return wants && workspaceId ? { ...input, workspace_id: workspaceId } : input;
+}
+
+/**
+ * Distributes an input over path, query and body.
+ *
+ * @param {Row} row
+ * @param {Record<string, unknown>} input
+ */
+function address(row, input) {
+  const [method, path, , , , places] = row;
+  const rest = { ...input };
+  const filled = path.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = String(rest[name] ?? "");
+    delete rest[name];
+    // A segment of dots would be taken out of the path by the browser.
+    return /^\.{0,2}$/.test(value) ? "-" : encodeURIComponent(value);
+  });
+  const url = new URL(filled.replace(/^\//, ""), BASE);
+  const named = new Set(places.query ?? []);
+  const hasBody = method !== "GET" && method !== "HEAD";
+  for (const [name, value] of Object.entries(rest)) {
+    if (hasBody && !named.has(name)) continue;
+    delete rest[name];
+    if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+  }
+  return { url, body: hasBody ? rest : null };
+}
+
+/**
+ * @param {Row} row
+ * @param {Record<string, unknown> | null} body
+ * @param {Manner} manner
+ * @returns {RequestInit}
+ */
+function request(row, body, { token, isBeside, signal, head }) {
+  const limit = AbortSignal.timeout(PATIENCE);
+  /** @type {Record<string, string>} */
+  const headers = { accept: "application/json" };
+  const hasContent = body && (row[0] !== "DELETE" || Object.keys(body).length > 0);
+  if (hasContent) headers["content-type"] = "application/json";
+  if (token) headers.authorization = `Bearer ${token}`;
+  return {
+    method: head ? "HEAD" : row[0],
+    headers,
+    body: hasContent ? JSON.stringify(body) : undefined,
+    // Beside the cookie of another member a token is refused.
+    credentials: token && !isBeside ? "omit" : "same-origin",
+    cache: "no-store",
+    redirect: "error",
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+  };
+}
+
+/**
+ * @param {Response} response
+ * @param {string} operation
+ * @param {boolean} changes
+ */
+async function readText(response, operation, changes) {
+  try {
+    return await response.text();
+  } catch (cause) {
+    throw unreached(operation, cause, changes && response.ok);
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {string} operation
+ * @param {boolean} changes
+ */
+function parsed(text, operation, changes) {
+  if (text === "") return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem({ code: "unreadable", status: 200, detail: "", operation, isUnknown: changes });
+  }
+}
+
+/**
+ * @param {string} operation
+ * @param {unknown} cause
+ * @param {boolean} changes
+ * @param {AbortSignal} [signal]
+ */
+function unreached(operation, cause, changes, signal) {
+  const name = cause instanceof Error ? cause.name : "";
+  const code = signal?.aborted ? "stopped" : name === "TimeoutError" ? "no-answer" : "unreachable";
+  return new Problem({ code, status: 0, detail: "", operation, isUnknown: changes });
+}
+
+/**
+ * @param {string} operation
+ * @param {Response} response
+ * @param {string} text
+ * @param {boolean} changes
+ * @param {boolean} byToken Then what is not valid is not the session.
+ */
+function refused(operation, response, text, changes, byToken) {
+  /** @type {Record<string, any>} */
+  let told = {};
+  try {
+    const read = JSON.parse(text);
+    if (read && typeof read === "object") told = read;
+  } catch {
+    // A proxy in between answers with pages of its own; the status is all that can be said then.
+  }
+  const { type, title: _title, status: _status, detail, ...members } = told;
+  const known = typeof type === "string" ? type.split("/").pop() : "";
+  const code = known || `http-${response.status}`;
+  if (byToken && response.status === 401) members.by_token = true;
+  const retryAfter = Number(response.headers.get("retry-after") ?? "");
+  if (retryAfter > 0 && members.retry_after_secs === undefined) members.retry_after_secs = retryAfter;
+  // Without a problem of the service behind it, a 502 or 504 says nothing about what came of the request.
+  const isUnknown = changes && (code === "outcome-unknown" || (!known && response.status >= 500));
+  return new Problem({
+    code,
+    status: response.status,
+    detail: String(detail ?? ""),
+    members,
+    isUnknown,
+    operation,
+  });
+}

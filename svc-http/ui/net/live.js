@@ -1,0 +1,225 @@
+// The one socket: a workspace's events, in order, without gaps, for as long as the page is open.
+//
+// Promises: an open socket is not believed: it is replaced when the log is known to be ahead of it for 3 s,
+// or when it is silent and does not answer to what is asked beside it; a gap too large to replay is reported
+// as one. Leaves out: what the events mean.
+
+/** @typedef {Record<string, any>} Frame An event, as the server sends it. */
+/**
+ * @typedef {{
+ *   events: (frames: Frame[]) => void,
+ *   gap: (lsn: number) => void,
+ *   state: (state: "live" | "behind" | "offline", since: number) => void,
+ *   refused: (reason: string) => void,
+ *   probe: () => Promise<number>,
+ * }} Hooks `gap`: what happened up to there was not sent, and is to be read anew. `probe`: asks how far the log goes.
+ */
+
+/** More than this is read anew, not replayed. */
+const REPLAY_MAX = 2_000;
+/** How long the log may be ahead of the socket, in milliseconds. */
+const AHEAD_MAX = 3_000;
+/** After so long a silence the socket is tried. */
+const SILENCE_MAX = 30_000;
+/**
+ * A socket that was replaced because the log was ahead is not replaced for that again so soon: what one may
+ * not see is ahead, too.
+ */
+const REPLACE_EVERY = 30_000;
+const BACK_OFF = { first: 1_000, most: 30_000 };
+
+/**
+ * @param {{address: () => URL | null, workspaceId: string, hooks: Hooks, afterId: number}} setting
+ */
+export function createLive({ address, workspaceId, hooks, afterId }) {
+  /** @type {WebSocket | null} */
+  let socket = null;
+  /** @type {string | null} */
+  let resumeToken = null;
+  let position = afterId;
+  let target = afterId;
+  let failures = 0;
+  let heardAt = 0;
+  let probedAt = 0;
+  let replacedAt = 0;
+  let aheadSince = 0;
+  let isAcknowledged = false;
+  let isClosed = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retry;
+  const pulse = setInterval(beat, 1_000);
+
+  function open() {
+    clearTimeout(retry);
+    const url = address();
+    if (isClosed || !url) return;
+    url.protocol = url.protocol.replace("http", "ws");
+    const opened = new WebSocket(url);
+    socket = opened;
+    isAcknowledged = false;
+    heardAt = Date.now();
+    opened.addEventListener("open", () => opened.send(firstFrame()));
+    opened.addEventListener("message", ({ data }) => opened === socket && receive(String(data)));
+    opened.addEventListener("close", ({ code, reason }) => opened === socket && closed(code, reason));
+  }
+
+  function firstFrame() {
+    const begin = resumeToken
+      ? { resume_token: resumeToken }
+      : { after_id: position, filter: { workspace_id: workspaceId } };
+    return JSON.stringify({ ...begin, positions: true });
+  }
+
+  /** @param {string} text */
+  function receive(text) {
+    heardAt = Date.now();
+    const frame = JSON.parse(text);
+    if (frame.type === undefined) return received(frame);
+    if (frame.resume_token) resumeToken = frame.resume_token;
+    if (frame.type === "subscribe_ack") return begun(frame);
+    if (frame.type === "replay_truncated") return truncated(frame);
+    if (frame.type === "must_refetch") return skipTo(frame.room_lsn);
+    if (frame.type === "position") {
+      reach(frame.after_id);
+      settle();
+    }
+  }
+
+  /** @param {Frame} event */
+  function received(event) {
+    if (event.lsn <= position) return;
+    reach(event.lsn);
+    // The token stands for an older position, from which the same would be sent again.
+    resumeToken = null;
+    hooks.events([event]);
+    settle();
+  }
+
+  /** @param {Frame} frame */
+  function begun({ after_id, room_lsn }) {
+    isAcknowledged = true;
+    failures = 0;
+    target = Math.max(target, room_lsn);
+    if (room_lsn - after_id > REPLAY_MAX) return skipTo(room_lsn);
+    reach(after_id);
+    settle();
+  }
+
+  /** @param {Frame} frame */
+  function truncated({ after_id, room_lsn }) {
+    if (room_lsn - after_id > REPLAY_MAX) return skipTo(room_lsn);
+    socket?.send(JSON.stringify({ after_id }));
+  }
+
+  /**
+   * Goes on from a later position; what lies between is read anew by whoever shows it.
+   *
+   * @param {number} lsn
+   */
+  function skipTo(lsn) {
+    resumeToken = null;
+    position = Math.max(position, lsn);
+    target = Math.max(target, lsn);
+    hooks.state("behind", Date.now());
+    hooks.gap(position);
+    replace();
+  }
+
+  /** @param {number} lsn */
+  function reach(lsn) {
+    position = Math.max(position, lsn);
+    target = Math.max(target, position);
+  }
+
+  function settle() {
+    if (position >= target) aheadSince = 0;
+    hooks.state(position >= target ? "live" : "behind", Date.now());
+  }
+
+  /** @param {number} code @param {string} reason */
+  function closed(code, reason) {
+    socket = null;
+    if (isClosed) return;
+    hooks.state("offline", heardAt);
+    // A token that has lasted too long would be refused again and again.
+    if (code !== 1000) resumeToken = null;
+    if (code === 1008) hooks.refused(reason);
+    failures += 1;
+    const longest = Math.min(BACK_OFF.most, BACK_OFF.first * 2 ** (failures - 1));
+    retry = setTimeout(open, longest / 2 + Math.random() * (longest / 2));
+  }
+
+  function replace() {
+    const old = socket;
+    socket = null;
+    old?.close();
+    open();
+  }
+
+  /** Looks once a second whether the socket is still to be believed. */
+  function beat() {
+    const now = Date.now();
+    if (!socket || socket.readyState !== WebSocket.OPEN) return stuck(now);
+    if (position < target && aheadSince === 0) aheadSince = now;
+    if (position >= target) aheadSince = 0;
+    const isSilentFor = now - heardAt;
+    if (
+      aheadSince &&
+      now - aheadSince > AHEAD_MAX &&
+      isSilentFor > AHEAD_MAX &&
+      now - replacedAt > REPLACE_EVERY
+    ) {
+      aheadSince = 0;
+      replacedAt = now;
+      hooks.state("behind", heardAt);
+      return replace();
+    }
+    if (now - Math.max(heardAt, probedAt) > SILENCE_MAX) probe();
+  }
+
+  /** @param {number} now */
+  function stuck(now) {
+    const isConnecting = socket?.readyState === WebSocket.CONNECTING;
+    if (isConnecting && now - heardAt > 10_000) replace();
+  }
+
+  let isProbing = false;
+  function probe() {
+    if (isProbing || isClosed) return;
+    isProbing = true;
+    probedAt = Date.now();
+    hooks.probe().then(
+      (lsn) => {
+        isProbing = false;
+        if (lsn > target) target = lsn;
+        if (!isAcknowledged) replace();
+      },
+      () => {
+        isProbing = false;
+        if (!isClosed && navigator.onLine === false) hooks.state("offline", heardAt);
+      },
+    );
+  }
+
+  open();
+  return {
+    /** An answer of the service said how far the log goes. @param {number} lsn */
+    ahead(lsn) {
+      if (lsn > target) target = lsn;
+    },
+    /** The page was woken: the socket may be dead without having been told. */
+    wake() {
+      failures = 0;
+      if (!socket) return open();
+      probe();
+    },
+    position: () => position,
+    close() {
+      isClosed = true;
+      clearInterval(pulse);
+      clearTimeout(retry);
+      socket?.close();
+      socket = null;
+    },
+  };
+}

@@ -1,0 +1,193 @@
+// Own writes: sent once, and told as what they are: on their way, done, refused, or unknown.
+//
+// Promises: after a lost answer the log is searched for what the write would have left; it is never sent
+// again unasked. What was refused stays beside its thing until it is dismissed or tried again. Leaves out:
+// what the writes are (actions.js), and what lies above the store meanwhile.
+
+import { Problem } from "./ask.js";
+
+/** @typedef {import("./ask.js").Ask} Ask */
+/** @typedef {import("./ask.js").Answer} Answer */
+/** @typedef {{lsn: number, kind: string, payload: any, message?: any}} LogEvent */
+/** @typedef {"asking" | "unknown" | "refused" | "not-sent" | "done"} WriteState */
+/**
+ * @typedef {{
+ *   id: string,
+ *   action: string,
+ *   op: string,
+ *   about: string,
+ *   input: Record<string, unknown>,
+ *   state: WriteState,
+ *   since: number,
+ *   sentAt: number,
+ *   lsn: number,
+ *   body: any,
+ *   problem: Problem | null,
+ *   letter: Letter,
+ *   isOnce: boolean,
+ * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `since`: the position of the log when it was
+ * sent; `lsn`: that of its event, or of the answer, once it is done.
+ */
+/**
+ * @typedef {{
+ *   action: string,
+ *   op: string,
+ *   about: string,
+ *   input: Record<string, unknown>,
+ *   token?: string,
+ *   left?: (event: LogEvent) => boolean,
+ * }} Letter `left`: whether an event is what the write would have left.
+ */
+
+/** How long what is done is told. */
+const TOLD = 8_000;
+const LOOK = { first: 1_500, most: 20_000, times: 8 };
+
+/**
+ * @param {{
+ *   ask: Ask,
+ *   lsn: () => number,
+ *   memberId: string,
+ *   changed: (write: Write) => void,
+ * }} setting
+ */
+export function createOutbox({ ask, lsn, memberId, changed }) {
+  /** @type {Map<string, Write>} */
+  const writes = new Map();
+  let count = 0;
+  let isClosed = false;
+
+  /** @param {Write} write @param {Partial<Write>} change */
+  function set(write, change) {
+    Object.assign(write, change);
+    changed(write);
+  }
+
+  /**
+   * @param {Letter} letter
+   * @returns {Promise<Write>} As it stands at last: done, refused or not sent.
+   */
+  async function send(letter) {
+    const { action, op, about, input, token, left } = letter;
+    for (const [id, old] of writes)
+      if (old.action === action && old.about === about && old.state !== "asking") writes.delete(id);
+    const id = `${action} ${(count += 1)}`;
+    /** @type {Write} */
+    const write = {
+      id,
+      action,
+      op,
+      about,
+      input,
+      state: "asking",
+      since: lsn(),
+      sentAt: Date.now(),
+      lsn: 0,
+      body: null,
+      problem: null,
+      letter: { ...letter, token: undefined },
+      isOnce: token !== undefined,
+    };
+    writes.set(id, write);
+    changed(write);
+    try {
+      const answer = await ask(op, input, token ? { token, isBeside: true } : {});
+      done(write, answer.lsn, answer.body);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.isUnknown && left) await lookUp(write, error, left);
+      else set(write, { state: error.isUnknown ? "unknown" : "refused", problem: error });
+    }
+    return write;
+  }
+
+  /** @param {Write} write @param {number} at @param {any} body */
+  function done(write, at, body) {
+    set(write, { state: "done", lsn: at, body, problem: null });
+    setTimeout(() => {
+      if (write.state === "done") dismiss(write.id);
+    }, TOLD);
+  }
+
+  /**
+   * Nobody has said whether it happened: the log says it.
+   *
+   * @param {Write} write
+   * @param {Problem} problem
+   * @param {(event: LogEvent) => boolean} left
+   */
+  async function lookUp(write, problem, left) {
+    set(write, { state: "unknown", problem });
+    for (let time = 0; time < LOOK.times && !isClosed; time += 1) {
+      await new Promise((resume) => setTimeout(resume, Math.min(LOOK.most, LOOK.first * 2 ** time)));
+      try {
+        const found = await search(write.since, left);
+        if (found) return done(write, found.lsn, null);
+        // A server that still works on it commits before long; then nothing is on its way any more.
+        if (time > 0) return set(write, { state: "not-sent", problem });
+      } catch {
+        // It cannot be read now either.
+      }
+    }
+  }
+
+  /** @param {number} after @param {(event: LogEvent) => boolean} left @returns {Promise<LogEvent | null>} */
+  async function search(after, left) {
+    let afterId = after;
+    for (let page = 0; page < 20; page += 1) {
+      const { body } = await ask("list_events", { after_id: afterId, limit: 500 });
+      const found = body.items.find((/** @type {LogEvent} */ event) => isOwn(event) && left(event));
+      if (found) return found;
+      if (!body.next_cursor) return null;
+      afterId = body.after_id;
+    }
+    return null;
+  }
+
+  /** @param {LogEvent} event */
+  function isOwn({ payload }) {
+    const { actor_id, subject_id } = payload.attribution ?? {};
+    return actor_id === memberId || subject_id === memberId;
+  }
+
+  /** @param {string} id */
+  function dismiss(id) {
+    const write = writes.get(id);
+    if (!write || !writes.delete(id)) return;
+    changed(write);
+  }
+
+  return {
+    send,
+    dismiss,
+    /** Sends a write again that has not happened. @param {string} id */
+    again(id) {
+      const write = writes.get(id);
+      dismiss(id);
+      return write ? send(write.letter) : Promise.resolve(null);
+    },
+    /** The writes that stand beside a thing, oldest first. @param {string} about */
+    about: (about) => [...writes.values()].filter((write) => write.about === about),
+    /** Whether an action is on its way for a thing. @param {string} action @param {string} about */
+    isAsking: (action, about) =>
+      [...writes.values()].some(
+        (write) =>
+          write.action === action &&
+          write.about === about &&
+          (write.state === "asking" || write.state === "unknown"),
+      ),
+    /** Events came: what is done names its own, not where the log stood. @param {LogEvent[]} events */
+    seen(events) {
+      for (const write of writes.values()) {
+        const { left } = write.letter;
+        if (write.state !== "done" || !left) continue;
+        const isIts = (/** @type {LogEvent} */ event) =>
+          event.lsn > write.since && event.lsn <= write.lsn && isOwn(event) && left(event);
+        const own = events.find(isIts);
+        if (own && own.lsn !== write.lsn) set(write, { lsn: own.lsn });
+      }
+    },
+    all: () => [...writes.values()],
+    close: () => (isClosed = true),
+  };
+}

@@ -1,0 +1,185 @@
+// A new task: what is to be done, where, and what its footprint would meet, while one types.
+//
+// Promises: what is in the way is told before the task is made; without a channel one is made first, by the
+// name that is given. Leaves out: what a task needs later.
+
+import { whyRefused } from "./pure/why.js";
+import { actionOf } from "./actions.js";
+import { send } from "./act.js";
+import { refsOf, schemaOf } from "./forms.js";
+import { hrefTo } from "./names.js";
+import { actionNames, blocks, form as say, newTask, problemParts } from "./strings/en.js";
+import { openDialog } from "./view/dialog.js";
+import { createForm } from "./view/form.js";
+import { button, h, setChildren, show } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+
+/** @typedef {import("./world.js").World} World */
+
+const FIELDS = ["title", "body", "priority", "required_skills", "depends_on", "footprint"];
+const TYPED = 400;
+/** What one writes most stands in sight, the rest below a fold. */
+const FIRST = ["title", "body"];
+
+/**
+ * @param {World} world
+ * @param {{channelId?: string, stays?: boolean}} [how] `stays`: the task is not opened once it is made.
+ */
+export async function openNewTask(world, { channelId, stays = false } = {}) {
+  const place = h("div.stack", h("p.quiet.later", say.loading));
+  const problem = h("div.problem", { hidden: true, role: "alert" });
+  const title = actionNames.create_thread ?? "";
+  const dialog = openDialog({
+    title,
+    closeLabel: say.cancel,
+    body: [place, problem],
+    name: "create_thread",
+    isWide: true,
+  });
+  try {
+    const schema = await schemaOf(world, "create_thread");
+    const refs = refsOf(world);
+    const first = createForm({ schema, only: FIRST, refs });
+    const rest = createForm({ schema, only: FIELDS.filter((name) => !FIRST.includes(name)), refs });
+    const channel = channelField(world, channelId);
+    const meets = h("div.stack.tight", { "aria-live": "polite" });
+    const submit = h("button.primary", { type: "submit", "data-action": "create_thread" }, say.send);
+    const more = h(
+      "details.panel",
+      h("summary", h("h2", newTask.more)),
+      h("div.panel-body.stack", rest.node, meets),
+    );
+    const node = h(
+      "form.stack",
+      { novalidate: true },
+      channel.node,
+      first.node,
+      more,
+      h("div.row", submit, button(say.cancel, dialog.close)),
+    );
+    place.replaceChildren(node);
+    first.focus();
+    watchFootprint(world, rest, meets, node);
+    node.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void submitted();
+    });
+
+    async function submitted() {
+      const [one, other] = [first.read(), rest.read()];
+      if (!one || !other) return;
+      submit.disabled = true;
+      const refused = await make(world, { ...one, ...other }, channel.read(), stays, dialog.close);
+      submit.disabled = false;
+      if (refused) tell(refused);
+    }
+  } catch (refused) {
+    place.replaceChildren();
+    tell(/** @type {import("./net/ask.js").Problem} */ (refused));
+  }
+
+  /** @param {import("./net/ask.js").Problem} refused */
+  function tell(refused) {
+    show(problem, true);
+    problem.dataset.problem = refused.code;
+    setChildren(problem, nodesOf(problemParts(refused), world.names));
+  }
+}
+
+/**
+ * @param {World} world
+ * @param {Record<string, unknown>} input
+ * @param {{id: string} | {name: string}} channel
+ * @param {boolean} stays
+ * @param {() => void} close
+ */
+async function make(world, input, channel, stays, close) {
+  let id = "id" in channel ? channel.id : "";
+  if ("name" in channel) {
+    try {
+      const { body, lsn } = await world.ask("create_channel", { name: channel.name });
+      world.store.put("channel", body, lsn);
+      id = body.id;
+    } catch (refused) {
+      return /** @type {import("./net/ask.js").Problem} */ (refused);
+    }
+  }
+  const action = /** @type {import("./actions.js").Action} */ (actionOf("create_thread"));
+  const write = await send(world, action, { id: world.me.workspace_id }, { ...input, channel_id: id });
+  if (write.problem) return write.problem;
+  close();
+  const href = write.body && hrefTo("task", { id: write.body.id });
+  if (href && !stays) world.go(href);
+  return null;
+}
+
+/**
+ * Where it is made: a channel that is there, or the name of the first.
+ *
+ * @param {World} world
+ * @param {string} [chosen]
+ */
+function channelField(world, chosen) {
+  const channels = world.store.all("channel").filter(({ archived, kind }) => !archived && kind !== "dm");
+  if (channels.length === 0) {
+    const input = h("input", {
+      name: "channel_name",
+      value: newTask.firstChannel,
+      required: true,
+      maxlength: 100,
+    });
+    const node = h("label.field", h("span.label", newTask.channelName), input);
+    return { node, read: () => ({ name: input.value.trim() || newTask.firstChannel }) };
+  }
+  channels.sort((one, other) => one.name.localeCompare(other.name));
+  const options = channels.map(({ id, name }) => h("option", { value: id, selected: id === chosen }, name));
+  const select = h("select", { name: "channel_id" }, ...options);
+  return {
+    node: h("label.field", h("span.label", newTask.channel), select),
+    read: () => ({ id: select.value }),
+  };
+}
+
+/**
+ * Tells what the footprint would meet, as it is typed.
+ *
+ * @param {World} world
+ * @param {ReturnType<typeof createForm>} form
+ * @param {HTMLElement} place
+ * @param {HTMLElement} typed
+ */
+function watchFootprint(world, form, place, typed) {
+  let asked = "";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(look, TYPED);
+  };
+  typed.addEventListener("input", soon);
+  typed.addEventListener("click", soon);
+
+  async function look() {
+    const footprint = /** @type {any} */ (form.peek("footprint"));
+    const now = JSON.stringify(footprint ?? null);
+    if (now === asked || !typed.isConnected) return;
+    asked = now;
+    if (!footprint?.items?.length) return place.replaceChildren();
+    try {
+      const { body } = await world.ask("check_footprint", { footprint });
+      if (now === asked) place.replaceChildren(...lines(body.conflicts));
+    } catch {
+      // What is typed is not a footprint yet, or it cannot be asked now.
+      if (now === asked) place.replaceChildren();
+    }
+  }
+
+  /** @param {any[]} conflicts */
+  function lines(conflicts) {
+    if (conflicts.length === 0) return [h("p.told.small", newTask.free)];
+    const whys = whyRefused({ code: "footprint-conflict", conflicts });
+    return whys.map((why) =>
+      h("p.told.warn.small", { "data-why": why.code }, ...nodesOf(blocks[why.code](why), world.names)),
+    );
+  }
+}

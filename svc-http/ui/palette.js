@@ -1,0 +1,153 @@
+// The palette: places, what can be done with the task at hand, tasks by their titles, and every operation as
+// a form.
+//
+// Promises: what the session may not do is there too, and says what it lacks; after an operation its answer
+// and its event are shown. Leaves out: how the list looks (view/palette.js).
+
+import { fold } from "./pure/filter.js";
+import { actionsOn } from "./actions.js";
+import { begin } from "./act.js";
+import { openForm } from "./later.js";
+import { hrefTo } from "./names.js";
+import { operations } from "./net/ask.js";
+import { screens } from "./screens.js";
+import { acting, actionNames, palette as say, places } from "./strings/en.js";
+import { openDialog } from "./view/dialog.js";
+import { h, link } from "./view/node.js";
+import { openPalette as openList } from "./view/palette.js";
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./view/palette.js").Entry} Entry */
+
+const MOST = 60;
+const TASKS = 8;
+/** What is no operation of the API: signing in, the socket, the schemas. */
+const FRAMES = new Set([
+  "create_session",
+  "get_session",
+  "end_session",
+  "mint_first_admin",
+  "begin_oidc_login",
+  "subscribe",
+  "openapi",
+]);
+
+/** @param {World} world */
+export function openPalette(world) {
+  const fixed = [...placesOf(world), ...actionsHere(world), ...operationsOf(world)];
+  openList({
+    title: say.title,
+    placeholder: say.placeholder,
+    none: say.none,
+    closeLabel: say.close,
+    find: (text) => [...narrowed(fixed, text), ...tasks(world, text)].slice(0, MOST),
+  });
+}
+
+/** @param {Entry[]} entries @param {string} text */
+function narrowed(entries, text) {
+  const wanted = fold(text).split(/\s+/).filter(Boolean);
+  return entries.filter(({ label, note, op = "" }) => {
+    const has = fold(`${label} ${note} ${op.replaceAll("_", " ")} ${op}`);
+    return wanted.every((word) => has.includes(word));
+  });
+}
+
+/** @param {World} world @returns {Entry[]} */
+function placesOf(world) {
+  return screens
+    .filter(({ isPlace }) => isPlace)
+    .map(({ id, path }) => ({
+      label: say.go(places[/** @type {"board"} */ (id)] ?? id),
+      note: say.place,
+      take: () => world.go(hrefTo(id) ?? path),
+    }));
+}
+
+/** What can be done with the task that is open or has the focus. @param {World} world @returns {Entry[]} */
+function actionsHere(world) {
+  const at =
+    document.querySelector("main [data-thread]:focus-within") ??
+    document.querySelector("main .screen[data-thread]");
+  const thread = world.store.get("thread", at?.getAttribute("data-thread"));
+  const workspace = { id: world.me.workspace_id };
+  const offered = [
+    ...(thread ? actionsOn("thread", thread, world).map((action) => ({ action, entity: thread })) : []),
+    ...actionsOn("workspace", workspace, world).map((action) => ({ action, entity: workspace })),
+  ];
+  return offered.map(({ action, entity }) => ({
+    label: actionNames[action.id] ?? action.id,
+    note: action.on === "thread" ? world.names.threadText(entity.id) : say.action,
+    lacks: lacking(world, action.op),
+    take: () => begin(world, action, entity),
+  }));
+}
+
+/** @param {World} world @param {string} op */
+function lacking(world, op) {
+  const lacks = world.lacks(op);
+  return lacks ? say.lacks(lacks) : world.isOffline() ? acting.offline : null;
+}
+
+/** @param {World} world @returns {Entry[]} */
+function operationsOf(world) {
+  return Object.entries(operations)
+    .filter(([op]) => !FRAMES.has(op))
+    .map(([op, row]) => ({
+      label: row[3],
+      note: op,
+      op,
+      lacks: lacking(world, op),
+      take: () => openOperation(world, op),
+    }));
+}
+
+/** @param {World} world @param {string} text @returns {Entry[]} */
+function tasks(world, text) {
+  const wanted = fold(text);
+  if (wanted.length < 2) return [];
+  const found = [];
+  for (const { id, title } of world.store.all("thread")) {
+    const href = fold(title).includes(wanted) ? hrefTo("task", { id }) : null;
+    if (href) found.push({ label: title, note: say.task, take: () => world.go(href) });
+    if (found.length >= TASKS) break;
+  }
+  return found;
+}
+
+/** @param {World} world @param {string} op */
+function openOperation(world, op) {
+  const title = operations[op]?.[3] ?? op;
+  const here = document.querySelector("main .screen[data-thread]")?.getAttribute("data-thread");
+  void openForm(world, {
+    title,
+    op,
+    about: true,
+    values: here ? { thread_id: here } : {},
+    async send(input) {
+      const write = await world.outbox.send({ action: op, op, about: `operation/${op}`, input });
+      if (write.problem) return write.problem;
+      showAnswer(title, write);
+      // It may be a secret, which is shown and not kept.
+      write.body = null;
+      return null;
+    },
+  });
+}
+
+/** @param {string} title @param {import("./net/outbox.js").Write} write */
+function showAnswer(title, { body, lsn, op }) {
+  const href = hrefTo("log", {}, `#${lsn}`);
+  const changes = !["read", "wait"].includes(operations[op]?.[4] ?? "");
+  const event =
+    changes && lsn ? h("p", href ? link(href, {}, acting.receipt(lsn)) : acting.receipt(lsn)) : null;
+  const text = body === null ? say.noAnswer : JSON.stringify(body, null, 2);
+  const answer = h("pre", { dir: "ltr", tabindex: 0, "data-answer": op }, text);
+  openDialog({
+    title,
+    closeLabel: say.close,
+    body: event ? [event, answer] : [answer],
+    isWide: true,
+    name: "answer",
+  });
+}

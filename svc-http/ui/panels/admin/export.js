@@ -1,0 +1,53 @@
+// Takes the workspace away as a signed file, which the browser writes as it comes, whatever its size.
+//
+// Leaves out: importing one.
+
+import { addressOf } from "../../net/ask.js";
+import { acting, adminParts as say } from "../../strings/en.js";
+import { button, h, setAttr, setChildren } from "../../view/node.js";
+
+/** @type {import("./part.js").OpenAdminPart} */
+export function open(place, world) {
+  const words = h(
+    "select",
+    { name: "words" },
+    ...Object.entries(say.wordsOf).map(([value, label]) => h("option", { value }, label)),
+  );
+  const control = h("div.row");
+  words.addEventListener("change", draw);
+  place.append(
+    h("label.field", h("span.label", say.words), words),
+    h("p.quiet.small", say.exportHint),
+    control,
+  );
+
+  function draw() {
+    const lacks = world.lacks("export_workspace");
+    const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
+    const input = { workspace_id: world.me.workspace_id, words: words.value };
+    const href = addressOf("export_workspace", input)?.href ?? null;
+    setChildren(control, [why === null ? download(href) : disabled(why)]);
+  }
+
+  /** @param {string | null} href */
+  const download = (href) =>
+    h("a.button", { href, download: true, "data-action": "export_workspace" }, say.download);
+
+  /** @param {string} why */
+  function disabled(why) {
+    const node = button(say.download, () => {}, { "data-action": "export_workspace", title: why });
+    setAttr(node, "aria-disabled", "true");
+    setAttr(node, "aria-description", why);
+    return node;
+  }
+
+  let state = "";
+  return {
+    wants: () => [],
+    show() {
+      const now = `${world.isOffline()} ${world.lacks("export_workspace")}`;
+      if (now !== state) draw();
+      state = now;
+    },
+  };
+}

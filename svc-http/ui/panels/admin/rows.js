@@ -1,0 +1,175 @@
+// A list of things that are administered: what each is, what holds of it, and what can be done with it.
+//
+// Promises: what has ended is shown when asked for; rows hold still while somebody is at them; a control
+// whose capability is missing is there and names it. Leaves out: what the things are.
+
+import { ms } from "../../pure/clock.js";
+import { dateTime } from "../../pure/format.js";
+import { admin as say } from "../../strings/en.js";
+import { actionBar } from "../../act.js";
+import { toldBeside } from "../../told.js";
+import { h, setAttr, setChildren, show, words } from "../../view/node.js";
+import { createHeld } from "../../view/held.js";
+
+/** @typedef {import("../../world.js").World} World */
+/** @typedef {import("../../actions.js").Action} Action */
+/** @typedef {{text: string, tone: string | null}} Chip */
+/**
+ * @typedef {{
+ *   on: Action["on"],
+ *   label: string,
+ *   none: string,
+ *   title: (one: any) => (Node | string)[],
+ *   chips?: (one: any) => Chip[],
+ *   facts: (one: any) => [string, ...(Node | string)[]][],
+ *   isOver?: (one: any) => boolean,
+ *   endedLabel?: string,
+ *   also?: {on: Action["on"], of: (one: any) => any},
+ *   marks?: Record<string, string>,
+ * }} Rows `also`: another thing, of which the row offers the actions too; `marks`: attributes of a row, by the field that
+ * they have.
+ */
+
+const MOST = 50;
+
+/** @param {World} world @param {Rows} rows */
+export function openRows(world, rows) {
+  const { on, label, none, title, chips = () => [], facts, isOver, also, marks = {} } = rows;
+  const { endedLabel = say.ended } = rows;
+  const empty = h("p.quiet", { hidden: true }, none);
+  const ended = h("input", { type: "checkbox", name: "ended" });
+  const held = createHeld({
+    label,
+    waits: say.waits,
+    earlier: say.more,
+    most: MOST,
+    key: (/** @type {any} */ one) => one.id,
+    make,
+    // One that has just ended, and is held, says so.
+    update: (node, one) => updates.get(node)?.(all?.find(({ id }) => id === one.id) ?? one),
+  });
+  /** @type {any[] | null} */
+  let all = null;
+  /** @type {WeakMap<HTMLElement, (one: any) => void>} */
+  const updates = new WeakMap();
+  ended.addEventListener("change", draw);
+
+  function make() {
+    const head = h("h3.grow");
+    const state = h("span.row.tight");
+    const list = h("dl.facts");
+    const own = offers(on);
+    const other = also && offers(also.on);
+    const offered = [own, ...(other ? [other] : [])].flatMap(({ nodes }) => nodes);
+    const body = h("div.panel-body.stack.tight", h("div.row", head, state), list, ...offered);
+    const node = h("li.panel", body);
+    let drawn = "";
+    /** @type {unknown} */
+    let last = null;
+    updates.set(node, (one) => {
+      const second = also?.of(one);
+      const counts = [world.store.count("member"), world.store.count("channel")];
+      const now = `${counts} ${isOver?.(one)} ${second?.id}`;
+      if (last !== one || drawn !== now) {
+        [last, drawn] = [one, now];
+        for (const [name, field] of Object.entries(marks)) setAttr(node, name, one[field]);
+        setChildren(head, title(one));
+        setChildren(
+          state,
+          chips(one).map(({ text, tone }) => h("span.chip", { "data-tone": tone }, text)),
+        );
+        setChildren(
+          list,
+          facts(one).flatMap(([name, ...value]) => [h("dt", name), h("dd", ...value)]),
+        );
+      }
+      own.show(one);
+      other?.show(second);
+    });
+    return node;
+  }
+
+  /** What can be done with a thing, and what came of it. @param {Action["on"]} kind */
+  function offers(kind) {
+    const buttons = h("div.row");
+    const told = h("div");
+    const bar = actionBar(world, kind, buttons);
+    const beside = toldBeside(world, told);
+    return {
+      nodes: [buttons, told],
+      /** @param {any} one */
+      show(one) {
+        bar.show(one);
+        if (one) beside.show(`${kind}/${one.id}`, one);
+      },
+    };
+  }
+
+  function draw() {
+    const now = (all ?? []).filter((one) => ended.checked || !isOver?.(one));
+    show(empty, all !== null && now.length === 0);
+    show(choose, Boolean(isOver) && all !== null);
+    held.setItems(now);
+  }
+
+  const choose = h("label.row.tight", { hidden: true }, ended, h("span", endedLabel));
+  return {
+    node: h("div.stack", choose, empty, held.root),
+    /** @param {any[] | null} items Null: they are not known. */
+    show(items) {
+      all = items;
+      draw();
+    },
+    close: held.close,
+  };
+}
+
+/** Whether a thing has ended, by the server's clock. @param {World} world @returns {(one: any) => boolean} */
+export const isOverNow = (world) => (one) => standingOf(world, one) !== null;
+
+/** @param {World} world @param {any} one @returns {Chip | null} */
+export function standingOf(world, { revoked_at, released_at, expires_at }) {
+  if (revoked_at) return { text: say.revoked, tone: "bad" };
+  if (released_at) return { text: say.released, tone: null };
+  const end = ms(expires_at);
+  return end !== null && end <= world.now() ? { text: say.expired, tone: null } : null;
+}
+
+/** @param {string | null | undefined} time */
+export const timeText = (time) => dateTime(ms(time) ?? 0);
+
+/** When, and by whom. @param {World} world @param {string} time @param {string | null} member */
+export const doneBy = (world, time, member) => [say.by(timeText(time)), world.names.member(member)];
+
+/** @param {string | null} end @returns {[string, string]} */
+export const untilFact = (end) => [say.until, end ? timeText(end) : say.noEnd];
+
+/** @param {string[]} capabilities @returns {[string, Node]} */
+export const canFact = (capabilities) => [say.can, h("span.mono", capabilities.join(", "))];
+
+/**
+ * Somebody's words, or ours where there are none.
+ *
+ * @param {string | null | undefined} text
+ * @param {string} none
+ */
+export const wordsOr = (text, none) => (text ? words(text) : h("span.quiet", none));
+
+/** A list of facts that is made anew only when what it shows changes. */
+export function factList() {
+  const node = h("dl.facts");
+  let drawn = "";
+  return {
+    node,
+    /** @param {[string, string][]} facts */
+    show(facts) {
+      const now = JSON.stringify(facts);
+      if (now !== drawn)
+        setChildren(
+          node,
+          facts.flatMap(([name, value]) => [h("dt", name), h("dd", words(value))]),
+        );
+      drawn = now;
+    },
+  };
+}

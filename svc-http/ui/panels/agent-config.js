@@ -1,0 +1,21 @@
+// How an agent's program is told where the service is: the configuration of each, as text to copy.
+//
+// Leaves out: what the programs do with it.
+
+/**
+ * @param {{mcp: string, whoami: string, secret: string}} to Addresses, and the token.
+ * @returns {Record<string, string>} By the name of the program.
+ */
+export function configurations({ mcp, whoami, secret }) {
+  const authorization = `Bearer ${secret}`;
+  const headers = { Authorization: authorization };
+  const json = (/** @type {unknown} */ value) => JSON.stringify(value, null, 2);
+  return {
+    claude: `claude mcp add --transport http svc ${mcp} --header "Authorization: ${authorization}"`,
+    codex: `[mcp_servers.svc]\nurl = "${mcp}"\nhttp_headers = { Authorization = "${authorization}" }`,
+    gemini: json({ mcpServers: { svc: { httpUrl: mcp, headers } } }),
+    vscode: json({ servers: { svc: { type: "http", url: mcp, headers } } }),
+    cursor: json({ mcpServers: { svc: { url: mcp, headers } } }),
+    curl: `curl -H "Authorization: ${authorization}" ${whoami}`,
+  };
+}

@@ -1,0 +1,220 @@
+// A memory block: its text, which one changes here, and its versions.
+//
+// Promises: what one has begun is kept as a draft; nobody overwrites what they have not read: when it was
+// changed meanwhile, both texts stand side by side until one says which is to stay. Leaves out: the list of
+// blocks.
+
+import { ms } from "../pure/clock.js";
+import { differ } from "../pure/differ.js";
+import { number, relative } from "../pure/format.js";
+import { acting, memory as say } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionBar, send } from "../act.js";
+import { toldBeside } from "../told.js";
+import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
+import { openVersions } from "./versions.js";
+
+/** @typedef {import("../world.js").World} World */
+/** @typedef {{version: number, text: string}} Base What one's own text began from. */
+
+let count = 0;
+
+/** @param {World} world @param {string} id */
+export function openBlock(world, id) {
+  const { store, drafts } = world;
+  const place = `memory/${id}`;
+  const field = `block-${(count += 1)}`;
+  const title = h("h2");
+  const facts = h("p.row.quiet.small");
+  const hint = h("p.quiet.small", { hidden: true }, say.readOnlyHint);
+  const text = h("textarea", { id: field, name: "value", rows: 14, dir: "auto", spellcheck: "false" });
+  const label = h("label.label", { for: field }, say.text);
+  const size = h("p.quiet.small");
+  const meets = h("p.problem", { hidden: true, role: "alert", "data-problem": "version-conflict" });
+  const theirsTitle = h("h3.label");
+  const theirs = h("pre.theirs", { dir: "auto", tabindex: 0 });
+  const other = h("div.stack.tight", { hidden: true }, theirsTitle, theirs, h("p.quiet.small", say.marked));
+  const save = button(say.save, () => void write(), { class: "primary", "data-action": "set_memory_block" });
+  const back = button(say.takeBack, takeBack, { hidden: true });
+  const more = h("div.row");
+  const receipts = h("div");
+  const bar = actionBar(world, "memory_block", more);
+  const beside = toldBeside(world, receipts);
+  const versions = openVersions(world, id);
+  const root = h(
+    "section.stack.block",
+    { "data-block": id },
+    h("div.row", title),
+    facts,
+    hint,
+    meets,
+    h("div.two-texts", other, h("div.stack.tight", label, text, size)),
+    h("div.row", save, back),
+    receipts,
+    h("div.row", more),
+    versions.root,
+  );
+  /** @type {Base | null} */
+  let base = null;
+  const block = () => store.get("memory_block", id);
+  const isDirty = () => base !== null && text.value !== base.text;
+
+  /** Begins with what was left here, if it is not what the block says. @param {any} now */
+  function begin(now) {
+    base = { version: now.version, text: now.value };
+    text.value = now.value;
+    try {
+      const draft = JSON.parse(drafts.get(place) || "null");
+      if (typeof draft?.text !== "string" || draft.text === now.value) return;
+      base = { version: draft.version, text: draft.base };
+      text.value = draft.text;
+    } catch {
+      drafts.set(place, "");
+    }
+  }
+
+  function keep() {
+    const draft = base && isDirty() ? { version: base.version, base: base.text, text: text.value } : null;
+    drafts.set(place, draft ? JSON.stringify(draft) : "");
+  }
+
+  /** Goes on from the text of the block as it is. */
+  function takeBack() {
+    const now = block();
+    if (!now) return;
+    base = { version: now.version, text: now.value };
+    text.value = now.value;
+    keep();
+    draw();
+    text.focus();
+  }
+
+  /** What is saved is held against the version that stands beside it. */
+  async function write() {
+    const now = block();
+    const action = actionOf("set_memory_block");
+    if (!now || !base || !action || !isDirty()) return;
+    const value = text.value;
+    const {
+      state,
+      body,
+      lsn,
+      problem,
+      id: sent,
+    } = await send(world, action, now, { value, expected_version: now.version });
+    if (state === "done") {
+      if (body) store.put("memory_block", body, lsn);
+      base = { version: body?.version ?? now.version + 1, text: value };
+      keep();
+    } else if (problem?.code === "version-conflict") {
+      world.outbox.dismiss(sent);
+      await readTheirs();
+    }
+    draw();
+  }
+
+  /** Both texts tell of the refusal, as soon as the other is known: also while the page is paused. */
+  async function readTheirs() {
+    try {
+      const { body, lsn } = await world.ask("get_memory_block", { block_id: id });
+      store.put("memory_block", body, lsn);
+    } catch {
+      world.reads.again(`memory_block/${id}`);
+    }
+  }
+
+  /** @param {any} now */
+  function drawFacts(now) {
+    const at = ms(now.updated_at);
+    setChildren(title, [words(now.label)]);
+    setChildren(facts, [
+      h("span.chip", { "data-tone": "accent" }, say.version(now.version)),
+      now.read_only ? h("span.chip", say.readOnly) : null,
+      h(
+        "span",
+        say.changed(at === null ? "" : relative(at, world.now())),
+        world.names.member(now.updated_by ?? now.created_by),
+      ),
+    ]);
+    show(hint, now.read_only && now.created_by !== world.me.member_id);
+  }
+
+  /** @param {any} now */
+  function drawConflict(now) {
+    const isMet = base !== null && isDirty() && now.version > base.version && !now.stale;
+    show(meets, isMet);
+    show(other, isMet);
+    setText(label, isMet ? say.mine : say.text);
+    setText(save, isMet ? say.saveOver(now.version) : say.save);
+    setText(back, isMet ? say.takeTheirs : say.takeBack);
+    if (!isMet || !base) return;
+    setChildren(meets, [world.names.member(now.updated_by), say.meets(base.version, now.version)]);
+    setText(theirsTitle, say.theirs(now.version));
+    const { before, one, after } = differ(now.value, text.value);
+    setChildren(theirs, [before, one ? h("mark", one) : null, after]);
+  }
+
+  function drawSize() {
+    const limit = block()?.limit ?? 0;
+    const length = [...text.value].length;
+    setText(size, `${say.size(number(length), number(limit))}${length > limit ? `. ${say.tooLong}` : ""}`);
+    setAttr(size, "data-tone", length > limit ? "bad" : null);
+  }
+
+  function drawSave() {
+    const lacks = world.lacks("set_memory_block");
+    const isAsking = world.outbox.isAsking("set_memory_block", `memory_block/${id}`);
+    const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
+    setAttr(save, "aria-disabled", why || isAsking || !isDirty() ? "true" : null);
+    setAttr(save, "title", why);
+    setAttr(save, "aria-description", why);
+    if (isAsking) setText(save, acting.asking);
+    show(back, isDirty());
+  }
+
+  let drawn = "";
+  function draw() {
+    const now = block();
+    if (!now || now.value === undefined) return;
+    if (!base) begin(now);
+    // Nothing of one's own is in the way: the text follows.
+    else if (!isDirty() && !now.stale && base.version !== now.version) takeIn(now);
+    else if (isDirty() && !now.stale && text.value === now.value) takeIn(now);
+    const state = `${now.of} ${now.version} ${store.get("member", now.updated_by)?.of}`;
+    if (state !== drawn) drawFacts(now);
+    drawn = state;
+    drawConflict(now);
+    setAttr(root, "data-conflict", !meets.hidden);
+    drawSize();
+    drawSave();
+    bar.show(now);
+    beside.show(`memory_block/${id}`, now);
+    versions.show(now);
+  }
+
+  /** @param {any} now */
+  function takeIn(now) {
+    base = { version: now.version, text: now.value };
+    if (text.value !== now.value) text.value = now.value;
+    keep();
+  }
+
+  text.addEventListener("input", () => {
+    keep();
+    draw();
+  });
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    void write();
+  });
+
+  return {
+    root,
+    id,
+    show: draw,
+    /** @param {import("../state/store.js").Changes} changes */
+    take: (changes) => versions.take(changes.events),
+    close: () => versions.close(),
+  };
+}

@@ -1,0 +1,44 @@
+// What a message has besides its words: code, links, data, artifacts, votes.
+//
+// Promises: a link leads over http or is text; data is text. Leaves out: artifacts' bytes.
+
+import { webAddress } from "../pure/text.js";
+import { voteNode } from "./vote.js";
+import { task as say } from "../strings/en.js";
+import { h, words } from "../view/node.js";
+import { marked } from "../view/marked.js";
+
+/**
+ * @param {import("../world.js").World} world
+ * @param {any} block
+ * @returns {Node}
+ */
+export function blockNode(world, block) {
+  switch (block.type) {
+    case "text":
+      return marked(block.text, { names: world.names.marks, mentions: world.names.mentions });
+    case "code":
+      return h("pre", { dir: "ltr", tabindex: 0, "data-language": block.language }, block.text);
+    case "resource_link":
+      return resource(block);
+    case "artifact":
+      return h("p.quiet", say.artifact(block.title ?? block.sha.slice(0, 12)));
+    case "vote":
+      return voteNode(world, block);
+    default:
+      return h(
+        "details",
+        h("summary.quiet", say.data),
+        h("pre", { dir: "ltr", tabindex: 0 }, JSON.stringify(block.data ?? block, null, 2)),
+      );
+  }
+}
+
+/** @param {any} block */
+function resource({ uri, name }) {
+  const href = webAddress(uri);
+  const text = words(name ?? uri);
+  return href
+    ? h("p", h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, text))
+    : h("p.quiet", text, " ", h("bdi.mono", uri));
+}

@@ -1,0 +1,165 @@
+// Writing a message in a task: a draft that survives, mentions that are completed, and who will not be
+// reached.
+//
+// Promises: the words are on the page at once and taken back into the field if they are refused; a draft
+// stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
+
+import { list as listOf } from "../pure/format.js";
+import { mentionAt, plain } from "../pure/text.js";
+import { actionOf } from "../actions.js";
+import { send } from "../act.js";
+import { acting, composer as say, message } from "../strings/en.js";
+import { toldBeside } from "../told.js";
+import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
+import { createMentions } from "../view/mentions.js";
+import { createAudience } from "./audience.js";
+
+/** So much of what is answered is shown. */
+const CITED = 80;
+
+/**
+ * @param {import("../world.js").World} world
+ * @param {string} threadId
+ */
+export function openComposer(world, threadId) {
+  const place = `thread/${threadId}`;
+  const about = `composer/${threadId}`;
+  const input = h("textarea", {
+    name: "body",
+    rows: 2,
+    placeholder: say.placeholder,
+    "aria-label": say.label,
+    dir: "auto",
+  });
+  const submit = h("button.primary", { type: "submit", "data-action": "post_message" }, say.send);
+  const told = h("div");
+  const beside = toldBeside(world, told);
+  const reached = h("p.told.warn.small", { hidden: true, role: "status" });
+  const answers = h("div.row.small", { hidden: true });
+  /** @type {any} */
+  let thread;
+  const audience = createAudience(world, () => thread);
+  const root = h(
+    "form.composer.stack.tight",
+    { onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void post()) },
+    told,
+    answers,
+    input,
+    reached,
+    h("div.row", h("span.quiet.small.wide-only", say.hint), h("span.end"), submit),
+  );
+  const mentions = createMentions(input, { label: say.mentions, find: audience.find });
+  root.append(mentions.list);
+  input.value = world.drafts.get(place);
+  input.addEventListener("input", () => {
+    world.drafts.set(place, input.value);
+    warn();
+  });
+  input.addEventListener("blur", warn);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      root.requestSubmit();
+    }
+  });
+
+  /** What is answered, and how the answer stands to it. @type {{id: string, kind: string} | null} */
+  let answered = null;
+
+  /** @param {string | null} id */
+  function answer(id) {
+    answered = id === null ? null : { id, kind: "replies_to" };
+    show(answers, id !== null);
+    if (id === null) return;
+    const select = h(
+      "select",
+      { name: "kind", "aria-label": say.relation, onchange: () => (answered = { id, kind: select.value }) },
+      ...Object.entries(message.relates).map(([value, name]) =>
+        h("option", { value, selected: value === "replies_to" }, name),
+      ),
+    );
+    const of = world.store.get("message", id);
+    setChildren(answers, [
+      select,
+      h("span.one-line.grow", world.names.member(of?.author_id), ": ", words(plain(of?.body ?? "", CITED))),
+      button(acting.dismiss, () => answer(null), { class: "link" }),
+    ]);
+    input.focus();
+  }
+
+  /** Says whom a mention will not reach, as long as it can be changed. */
+  function warn() {
+    // What is still being written is not wrong yet.
+    const begun = document.activeElement === input ? mentionAt(input.value, input.selectionStart ?? 0) : null;
+    const missed = audience.missed(input.value).filter((handle) => handle !== begun?.word);
+    show(reached, missed.length > 0);
+    if (missed.length) setText(reached, say.notReached(listOf(missed.map((handle) => `@${handle}`))));
+  }
+
+  async function post() {
+    const body = input.value.trim();
+    if (!body || submit.getAttribute("aria-disabled") === "true") return;
+    const answering = answered;
+    input.value = "";
+    world.drafts.set(place, "");
+    show(reached, false);
+    answer(null);
+    const write = await world.outbox.send({
+      action: "post_message",
+      op: "post_message",
+      about,
+      input: { thread_id: threadId, body },
+      left: (event) =>
+        event.kind === "MessagePosted" &&
+        event.message?.body === body &&
+        event.payload.$chain?.thread_id === threadId,
+    });
+    // What was refused is still the draft; what is written since stays behind it.
+    if (write.state === "refused" || write.state === "not-sent") {
+      restore(body);
+      if (answering) answer(answering.id);
+    }
+    if (write.state !== "done") return;
+    const missed = (write.body?.not_reached ?? []).map((/** @type {any} */ { text }) => text);
+    show(reached, missed.length > 0);
+    if (missed.length) setText(reached, say.sent(listOf(missed)));
+    world.outbox.dismiss(write.id);
+    if (answering && write.body) relate(write.body.id, answering);
+  }
+
+  /** @param {string} id @param {{id: string, kind: string}} to */
+  function relate(id, to) {
+    const action = actionOf("relate_message");
+    if (action) void send(world, action, { id }, { kind: to.kind, target_message_id: to.id });
+  }
+
+  /** @param {string} body */
+  function restore(body) {
+    input.value = input.value ? `${body}\n${input.value}` : body;
+    world.drafts.set(place, input.value);
+  }
+
+  return {
+    root,
+    input,
+    answer: (/** @type {string} */ id) => answer(id),
+    /** @param {any} now */
+    show(now) {
+      thread = now;
+      audience.look();
+      const lacks = world.lacks("post_message");
+      const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
+      setAttr(submit, "aria-disabled", why ? "true" : null);
+      setAttr(submit, "title", why);
+      setText(submit, world.outbox.isAsking("post_message", about) ? acting.asking : say.send);
+      beside.show(about, thread);
+    },
+    close: () => audience.close(),
+    focus() {
+      input.value = world.drafts.get(place) || input.value;
+      input.focus();
+      input.setSelectionRange(input.value.length, input.value.length);
+      input.scrollIntoView({ block: "nearest" });
+    },
+  };
+}

@@ -1,0 +1,198 @@
+// An approval that is asked for, answered where it stands: in a task, in Now, in the inbox, behind its link.
+//
+// Promises: the first press arms, the second sends; a session that may not decide asks for a token that may,
+// whose field is emptied before it is sent once beside the session, and which is kept nowhere; one's own
+// request says who else can, and gives a link for them. Leaves out: which approvals are shown.
+
+import { canAnswer, canSee } from "../pure/lanes.js";
+import { list as listOf } from "../pure/format.js";
+import { ms } from "../pure/clock.js";
+import { actionNames, cannotAnswer, parts as say } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionBar, actionButton, send } from "../act.js";
+import { toldBeside } from "../told.js";
+import { h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+import { marked } from "../view/marked.js";
+import { copied } from "./copied.js";
+
+/** @typedef {import("../world.js").World} World */
+/** @typedef {ReturnType<typeof openGate>} OpenGate */
+
+/** So many of those who could decide are named. */
+const NAMED = 5;
+
+/**
+ * @param {World} world
+ * @param {string} id
+ */
+export function openGate(world, id) {
+  const gate = () => world.store.get("gate", id);
+  const head = h("p.row");
+  const question = h("div");
+  const notes = h("p.quiet.small");
+  const others = h("p.small", { hidden: true });
+  const buttons = h("div.row");
+  const told = h("div");
+  const token = tokenForm(world, gate);
+  const handed = linkMaker(world, gate);
+  const bar = actionBar(world, "gate", buttons);
+  const beside = toldBeside(world, told);
+  const node = h(
+    "article.gate.stack.tight",
+    { "data-gate": id },
+    head,
+    question,
+    notes,
+    others,
+    buttons,
+    token.node,
+    handed.node,
+    told,
+  );
+
+  /** @param {any} now @param {ReturnType<typeof canAnswer>} standing */
+  function showHead(now, standing) {
+    const isOpen = now.state === "pending";
+    setAttr(node, "data-state", now.state);
+    setChildren(head, [
+      h("strong", world.names.member(now.requested_by), say.asks),
+      h(
+        "span.chip",
+        { "data-tone": isOpen ? "review" : null },
+        say.decided[/** @type {"pending"} */ (now.state)],
+      ),
+      now.resolved_by ? world.names.member(now.resolved_by) : null,
+    ]);
+    if (question.dataset.of !== now.question) {
+      question.dataset.of = now.question;
+      question.replaceChildren(marked(now.question, { names: world.names.marks }));
+    }
+    setChildren(notes, nodesOf(notesOf(now, standing, world.grants), world.names));
+    show(notes, notes.hasChildNodes());
+  }
+
+  return {
+    node,
+    show() {
+      const now = gate();
+      if (!now) return;
+      const standing = canAnswer(/** @type {any} */ (now), world.me);
+      const isOpen = now.state === "pending";
+      showHead(now, standing);
+      const who = isOpen && standing !== "yes" && standing !== "capability" ? othersOf(world, now) : "";
+      show(others, who !== "");
+      setText(others, who);
+      show(buttons, standing === "yes" || standing === "own");
+      token.show(isOpen && standing === "capability");
+      handed.show(isOpen && (standing === "own" ? !world.me.mayGrant : standing !== "yes"));
+      bar.show(now);
+      beside.show(`gate/${id}`, now);
+    },
+  };
+}
+
+/**
+ * @param {any} gate
+ * @param {ReturnType<typeof canAnswer>} standing
+ * @param {string} grants
+ * @returns {import("../view/parts.js").Part[]}
+ */
+function notesOf(gate, standing, grants) {
+  const end = ms(gate.expires_at);
+  const isOpen = gate.state === "pending";
+  const notes = [
+    isOpen && end !== null ? [say.untilThen, { time: end }] : [],
+    isOpen && gate.needs_person ? [say.needsPerson] : [],
+    isOpen && gate.blocks_close ? [say.blocksClose] : [],
+    isOpen && standing !== "yes" && standing !== "needs-person" ? [cannotAnswer[standing](grants)] : [],
+  ].filter((parts) => parts.length > 0);
+  return notes.flatMap((parts, at) => (at === 0 ? parts : [" · ", ...parts]));
+}
+
+/**
+ * Who else can decide it: what each may do is not told, so those are named whom it may concern.
+ *
+ * @param {World} world
+ * @param {any} gate
+ */
+function othersOf({ store, grants }, gate) {
+  const inside = new Set(
+    store.get("channel_members", gate.channel_id)?.items.map((/** @type {any} */ one) => one.member_id),
+  );
+  const channel = store.get("channel", gate.channel_id);
+  const people = store
+    .all("member")
+    .filter((one) => one.kind === "human" && one.id !== gate.requested_by && canSee(one, channel, inside));
+  const names = people.slice(0, NAMED).map(({ handle }) => `@${handle}`);
+  const of = say.whoElse(grants, gate.needs_person);
+  return names.length ? say.whoElseNamed(of, listOf(names), people.length - names.length) : of;
+}
+
+/** Decides with a token that is typed for this one time. @param {World} world @param {() => any} gate */
+function tokenForm(world, gate) {
+  const input = h("input", {
+    type: "password",
+    name: "token",
+    autocomplete: "one-time-code",
+    spellcheck: "false",
+  });
+  const buttons = ["accept", "decline"].map((decision) => {
+    const action = /** @type {import("../actions.js").Action} */ (actionOf(`approval_decide ${decision}`));
+    /** @param {any} now */
+    const decide = (now) => {
+      const token = input.value.trim();
+      input.value = "";
+      if (token) void send(world, action, now, {}, { token });
+      else input.focus();
+    };
+    const made = actionButton(world, action, gate, { begin: decide });
+    made.node.dataset.decision = decision;
+    return made;
+  });
+  const node = h(
+    "div.stack.tight",
+    { hidden: true },
+    h("label.field", h("span.label", say.tokenLabel), input),
+    h("p.quiet.small", say.tokenHint),
+    h("div.row", ...buttons.map((made) => made.node)),
+  );
+  return {
+    node,
+    show(/** @type {boolean} */ isShown) {
+      show(node, isShown);
+      if (!isShown) input.value = "";
+      for (const { update } of buttons) update();
+    },
+  };
+}
+
+/** Makes a link for whoever may decide. @param {World} world @param {() => any} gate */
+function linkMaker(world, gate) {
+  const place = h("div");
+  const action = /** @type {import("../actions.js").Action} */ (actionOf("approval_link"));
+  const made = actionButton(world, action, gate, {
+    begin: async (now) => {
+      const write = await send(world, action, now);
+      // Where only a person may, the refusal has it.
+      const link = write.body?.link ?? write.problem?.members.link;
+      if (!link) return;
+      world.outbox.dismiss(write.id);
+      const address = new URL(link.url, location.origin).href;
+      const until = ms(link.expires_at);
+      setChildren(place, [
+        h("p.small", ...nodesOf([say.linkMade, until === null ? "" : { time: until }], world.names)),
+        copied(address, "link"),
+      ]);
+    },
+    label: actionNames.approval_link,
+  });
+  const node = h("div.stack.tight", { hidden: true }, h("div.row", made.node), place);
+  return {
+    node,
+    show(/** @type {boolean} */ isShown) {
+      show(node, isShown);
+      made.update();
+    },
+  };
+}

@@ -1,0 +1,75 @@
+// Marks read what is read: what of the inbox is about a task that is open, once its message has been in
+// sight.
+//
+// Promises: only what was in sight for a moment, on a page that somebody looks at; each is marked once.
+// Leaves out: marking by hand, which is an action.
+
+import { actionOf } from "../actions.js";
+import { send } from "../act.js";
+
+/** How long something has to be in sight. */
+const SEEN_AFTER = 1_000;
+const AT_ONCE = 100;
+
+/**
+ * @param {import("../world.js").World} world
+ * @param {string} threadId
+ * @param {HTMLElement} root Where the messages are.
+ */
+export function createReadMarks(world, threadId, root) {
+  /** Since when each is in sight. @type {Map<number, number>} */
+  const inSight = new Map();
+  /** @type {Set<number>} */
+  const marked = new Set();
+  const action = actionOf("mark_inbox_read");
+  const wish = world.reads.wish();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  wish.set(["list/inbox"]);
+
+  /** @param {any} item */
+  function isInSight({ message_id }) {
+    if (!message_id) return true;
+    const node = root.querySelector(`[data-message="${CSS.escape(message_id)}"]`);
+    if (!node) return false;
+    const { top, bottom } = node.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight && bottom > top;
+  }
+
+  function look() {
+    clearTimeout(timer);
+    if (!action || !world.may(action.op) || world.isOffline()) return;
+    const isLooked = document.visibilityState === "visible" && document.hasFocus() && root.isConnected;
+    const unread = isLooked
+      ? world.store
+          .all("inbox")
+          .filter((one) => one.thread_id === threadId && !one.read && !marked.has(one.lsn))
+      : [];
+    const now = performance.now();
+    const seen = unread.filter((one) => isInSight(one)).map(({ lsn }) => lsn);
+    for (const lsn of inSight.keys()) if (!seen.includes(lsn)) inSight.delete(lsn);
+    for (const lsn of seen) if (!inSight.has(lsn)) inSight.set(lsn, now);
+    const ready = seen.filter((lsn) => now - (inSight.get(lsn) ?? now) >= SEEN_AFTER).slice(0, AT_ONCE);
+    if (ready.length > 0) void mark(ready);
+    else if (seen.length > 0) timer = setTimeout(look, SEEN_AFTER);
+  }
+
+  /** @param {number[]} lsns */
+  async function mark(lsns) {
+    for (const lsn of lsns) marked.add(lsn);
+    const first = { id: String(lsns[0]), lsn: lsns[0] };
+    await send(world, /** @type {import("../actions.js").Action} */ (action), first, { lsns });
+    if (root.isConnected) look();
+  }
+
+  const events = ["scroll", "focus", "visibilitychange"];
+  for (const event of events) window.addEventListener(event, look, { passive: true, capture: true });
+  return {
+    look,
+    close() {
+      clearTimeout(timer);
+      wish.close();
+      for (const event of events) window.removeEventListener(event, look, { capture: true });
+    },
+  };
+}

@@ -1,0 +1,31 @@
+// The result of a task, as it was handed in.
+//
+// Leaves out: what a kind of result means.
+
+import { parts as say } from "../strings/en.js";
+import { h, setChildren, words } from "../view/node.js";
+
+/**
+ * @param {HTMLElement} place
+ * @param {import("../world.js").World} world
+ * @returns {import("../panels.js").OpenPanel}
+ */
+export function open(place, world) {
+  /** @type {unknown} */
+  let drawn;
+  return {
+    show(thread) {
+      const result = world.store.get("result", thread.id);
+      if (result === drawn) return;
+      drawn = result;
+      if (!result) return setChildren(place, [h("p.quiet", say.noResult)]);
+      setChildren(place, [
+        h("p", say.producedBy, world.names.member(result.produced_by)),
+        result.result_kind ? h("p", h("span.chip", words(result.result_kind))) : null,
+        result.purged
+          ? h("p.quiet", say.purged)
+          : h("pre", { dir: "ltr", tabindex: 0 }, JSON.stringify(result.result, null, 2)),
+      ]);
+    },
+  };
+}

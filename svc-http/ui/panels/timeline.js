@@ -1,0 +1,160 @@
+// What was said and what happened in a task, in one line of time.
+//
+// Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place;
+// an address of a message leads to it. Leaves out: reading it (state/timeline.js).
+
+import { acting, eventParts, task as say } from "../strings/en.js";
+import { ALL } from "../state/store.js";
+import { openTimeline } from "../state/timeline.js";
+import { marked } from "../view/marked.js";
+import { button, h, keyed, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+import { createMessages, stampOf } from "./message.js";
+import { createReadMarks } from "./read-marks.js";
+
+/** @typedef {import("../world.js").World} World */
+/** @typedef {import("../state/timeline.js").Item} Item */
+
+/** How many are shown, and how many more at a press. */
+const SHOWN = 200;
+const MORE = 300;
+
+/**
+ * @param {World} world
+ * @param {string} threadId
+ * @param {() => string} fragment What the address is of.
+ * @param {{answer?: (id: string) => void, isTalk?: boolean}} [how] `answer`: begins an answer to a message; `isTalk`: it
+ * is no task, and what is said is all there is to it.
+ */
+export function openTimelineView(world, threadId, fragment, how = {}) {
+  const { store } = world;
+  const list = h("ol.timeline", { "aria-label": say.timeline });
+  const earlier = button("", () => ((count += MORE), draw()), { class: "link", hidden: true });
+  const status = h("p.quiet.small", { hidden: true });
+  const root = h(
+    "section.stack",
+    { "aria-label": say.timeline },
+    h(how.isTalk ? "h2.heard" : "h2", say.timeline),
+    status,
+    earlier,
+    list,
+  );
+  const messages = createMessages(world, how);
+  const marks = createReadMarks(world, threadId, list);
+  let count = SHOWN;
+  let isRevealed = false;
+  const release = world.sweep.hold(threadId);
+  const timeline = openTimeline(world, threadId, () => store.touch([`timeline/${threadId}`]));
+  /**
+   * What each row was drawn of, so that only what has changed is drawn.
+   *
+   * @type {WeakMap<HTMLElement, unknown>}
+   */
+  const drawn = new WeakMap();
+
+  function draw() {
+    const items = how.isTalk ? timeline.items().filter(({ message }) => message) : timeline.items();
+    const from = Math.max(0, items.length - count);
+    show(earlier, from > 0);
+    setText(earlier, say.earlier(Math.min(MORE, from)));
+    const { isReading, hasFailed } = timeline.progress;
+    show(status, isReading || hasFailed);
+    setText(status, hasFailed ? say.notRead : say.readingEarlier);
+    status.classList.toggle("later", isReading);
+    for (const { event } of items) if (event) messages.note(event);
+    messages.look(items.slice(from).flatMap(({ message }) => message ?? []));
+    const shown = [...items.slice(from), ...pending()];
+    keyed(list, shown, { key: ({ key }) => key, make: (item) => make(item), update });
+    if (!isRevealed && !isReading) {
+      isRevealed = true;
+      reveal(fragment());
+    }
+    if (!isReading) marks.look();
+  }
+
+  /** Own words that are on their way stand at the end. @returns {Item[]} */
+  function pending() {
+    return world.outbox
+      .about(`composer/${threadId}`)
+      .filter(({ state }) => state === "asking" || state === "unknown")
+      .map(({ id, input }) => ({
+        key: `w${id}`,
+        lsn: Infinity,
+        message: null,
+        event: null,
+        words: String(input.body),
+      }));
+  }
+
+  /** @param {Item} item */
+  function make(item) {
+    if (item.words !== undefined) {
+      return h(
+        "li.message.pending",
+        h("p.quiet.small", acting.asking),
+        marked(item.words, { names: world.names.marks }),
+      );
+    }
+    return item.message ? messages.make(item.message) : h("li.event");
+  }
+
+  /** @param {HTMLElement} node @param {Item} item */
+  function update(node, item) {
+    if (item.words !== undefined) return;
+    if (!item.message) return updateEvent(node, item.event);
+    messages.update(node, item.message);
+  }
+
+  /** @param {HTMLElement} node @param {any} event */
+  function updateEvent(node, event) {
+    const actor = event.payload.attribution?.actor_id ?? event.attribution?.actor_id ?? null;
+    const state = `${store.get("member", actor)?.of} ${store.count("thread")}`;
+    if (drawn.get(node) === state) return;
+    drawn.set(node, state);
+    setAttr(node, "data-event", event.lsn);
+    const at = event.payload.$chain.at / 1_000;
+    setChildren(node, [
+      // What happens by itself is a whole sentence.
+      ...(actor ? [world.names.member(actor), " "] : []),
+      ...nodesOf(eventParts(event), world.names),
+      " ",
+      stampOf(world, at),
+    ]);
+  }
+
+  /** @param {string} name */
+  function reveal(name) {
+    if (!name.startsWith("m-")) return;
+    const items = timeline.items();
+    const at = items.findIndex(({ message }) => message === name.slice(2));
+    if (at < 0) return;
+    if (items.length - at > count) {
+      count = items.length - at + 20;
+      draw();
+    }
+    const node = list.querySelector(`[data-message="${CSS.escape(name.slice(2))}"]`);
+    if (!(node instanceof HTMLElement)) return;
+    for (const other of list.querySelectorAll(".meant")) other.classList.remove("meant");
+    node.classList.add("meant");
+    node.tabIndex = -1;
+    node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: "center" });
+  }
+
+  return {
+    root,
+    /** @param {import("../state/store.js").Changes} [changes] */
+    show(changes) {
+      if (changes) timeline.take(changes.events);
+      if (changes?.lists.has(ALL)) timeline.again();
+      draw();
+    },
+    reveal,
+    close() {
+      release();
+      messages.close();
+      marks.close();
+      timeline.close();
+    },
+  };
+}

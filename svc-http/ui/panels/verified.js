@@ -1,0 +1,197 @@
+// What this browser has proved of the log, what became of the head that it proved before, and apart from both
+// the server's own word.
+//
+// Promises: counts and the first broken event are in the attributes as well as in words; history that is not
+// what was proved is accepted by a press alone. Leaves out: proving (proof.js).
+
+import { pinned, problemParts, proof as say, verified as found } from "../strings/en.js";
+import { hrefTo } from "../names.js";
+import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+
+/** @typedef {import("../world.js").World} World */
+
+/** @param {World} world */
+export function openVerified(world) {
+  const { proof } = world;
+  const state = h("span");
+  const bar = h("progress.bar", { max: 1, "aria-hidden": "true" });
+  const pin = h("p.small");
+  const newer = h("p.quiet.small");
+  const lacks = world.lacks("catch_up_events");
+  const partly = h("p.quiet.small", { hidden: lacks === null }, lacks ? say.partly(lacks) : "");
+  const problem = h("p.problem", { hidden: true });
+  const again = button(say.again, () => proof.start());
+  const trust = button(say.trust, () => proof.trust(), { hidden: true });
+  const trustHint = h("p.quiet.small", { hidden: true }, say.trustHint);
+  const server = serverWord(world);
+  const toEvent = h("p", { hidden: true });
+  const root = h(
+    "details.panel.verified",
+    { open: matchMedia("(min-width: 1000px)").matches, "aria-label": say.title },
+    h("summary", h("h2", state)),
+    h(
+      "div.stack.tight.panel-body",
+      h("p.quiet.small", say.here),
+      bar,
+      toEvent,
+      pin,
+      newer,
+      partly,
+      problem,
+      trustHint,
+      h("div.row", again, trust),
+    ),
+    server.node,
+  );
+
+  function showRun() {
+    const run = proof.run();
+    const isRunning = run.state === "running";
+    const alarm = isRunning ? null : proof.alarm();
+    setAttr(root, "data-verify", alarm?.state ?? STATES[run.state]);
+    setAttr(root, "data-broken", alarm?.state === "broken" ? alarm.lsn : null);
+    setAttr(root, "data-checked", run.checked);
+    setAttr(root, "data-withheld", run.withheld);
+    showState(run, alarm);
+    show(bar, isRunning);
+    setAttr(bar, "value", run.head > 0 ? (run.upTo / run.head).toFixed(2) : null);
+    show(again, !isRunning);
+    show(problem, run.problem !== null);
+    setAttr(problem, "data-problem", run.problem?.code);
+    if (run.problem) setChildren(problem, nodesOf(problemParts({ ...run.problem, status: 0 }), world.names));
+  }
+
+  let drawn = "";
+  /** @param {import("../proof.js").Run} run @param {ReturnType<typeof proof.alarm>} alarm */
+  function showState(run, alarm) {
+    const broken = alarm?.report.broken ?? null;
+    const text =
+      alarm?.state === "rewritten"
+        ? pinned[alarm.report.pinned](alarm.lsn)
+        : found[run.state]({ ...run, broken });
+    if (drawn === text) return;
+    drawn = text;
+    const isGood = run.state === "whole" || run.state === "part";
+    setText(state, text);
+    setAttr(state, "data-tone", alarm ? "bad" : isGood ? "ok" : null);
+    const href = broken ? hrefTo("log", {}, `#${broken.lsn}`) : null;
+    show(toEvent, href !== null);
+    setChildren(toEvent, [href ? link(href, {}, say.toEvent) : null]);
+  }
+
+  /**
+   * What became of the head that was proved before; where history is another one, what is true of it by
+   * itself.
+   */
+  function showPin() {
+    const last = proof.run().state === "running" ? null : proof.found();
+    const was = last?.report.pinned ?? null;
+    setAttr(root, "data-pin", was);
+    const text = last ? pinText(last) : "";
+    show(pin, text !== "");
+    setText(pin, text);
+    const canTrust = (was === "rewritten" || was === "rolled-back") && Boolean(last?.proved);
+    show(trust, canTrust);
+    show(trustHint, canTrust);
+    const since = last ? world.store.lsn() - last.report.head.lsn : 0;
+    show(newer, since > 0);
+    setText(newer, since > 0 ? say.newer(since) : "");
+  }
+
+  return {
+    root,
+    show() {
+      showRun();
+      showPin();
+      server.show();
+    },
+  };
+}
+
+/** @param {import("../proof.js").Found} last */
+function pinText({ report, pin, proved }) {
+  const { pinned: was, state, checked, withheld, head, broken } = report;
+  if (was === "new") return proved ? say.remembered(proved.lsn) : pinned.new(0);
+  if (was === "withheld" && broken) return "";
+  if (was === "rewritten" || was === "rolled-back")
+    return found[state]({ checked, withheld, upTo: head.lsn, head: head.lsn, broken });
+  return pinned[was](pin?.lsn ?? 0);
+}
+
+/**
+ * What is in the way of a proof is no state of the log.
+ *
+ * @type {Record<import("../proof.js").Run["state"], string>}
+ */
+const STATES = {
+  none: "none",
+  failed: "none",
+  running: "running",
+  whole: "whole",
+  part: "whole",
+  broken: "broken",
+};
+
+/** @param {World} world */
+function serverWord(world) {
+  const word = h("p", { "data-server": "none" });
+  const problem = h("p.problem", { hidden: true });
+  const lacks = world.lacks("verify_event_chain");
+  const ask = button(say.ask, () => void read(), {
+    "data-action": "verify_event_chain",
+    "aria-disabled": lacks ? "true" : null,
+    title: lacks ? say.partly(lacks) : null,
+  });
+  const node = h(
+    "div.stack.tight.panel-body",
+    h("h2", say.server),
+    h("p.quiet.small", say.serverHint),
+    word,
+    problem,
+    h("div.row", ask),
+  );
+
+  async function read() {
+    setAttr(ask, "aria-disabled", "true");
+    setAttr(word, "data-server", "asking");
+    setText(word, say.asking);
+    show(problem, false);
+    try {
+      const { body } = await world.ask("verify_event_chain");
+      setAttr(word, "data-server", "valid");
+      setChildren(word, [say.says(body.events, body.head.lsn), compared(body.head)]);
+    } catch (error) {
+      refused(/** @type {import("../net/ask.js").Problem} */ (error));
+    } finally {
+      setAttr(ask, "aria-disabled", null);
+    }
+  }
+
+  /** @param {{lsn: number, hash: string}} head */
+  function compared(head) {
+    const ours = world.proof.found()?.report.head;
+    if (ours?.lsn !== head.lsn) return null;
+    return ` ${ours.hash === head.hash ? say.sameHead : say.otherHead}`;
+  }
+
+  /** @param {import("../net/ask.js").Problem} refusal */
+  function refused(refusal) {
+    const { lsn } = refusal.members ?? {};
+    const isBroken = refusal.code === "event-log-broken" && lsn !== undefined;
+    setAttr(word, "data-server", isBroken ? "broken" : "none");
+    setText(word, isBroken ? say.saysBroken(lsn) : "");
+    show(problem, !isBroken);
+    setAttr(problem, "data-problem", refusal.code);
+    setChildren(problem, nodesOf(problemParts(refusal), world.names));
+  }
+
+  return {
+    node,
+    /** What is asked again changes with the connection. */
+    show: () =>
+      lacks === null &&
+      word.dataset.server !== "asking" &&
+      setAttr(ask, "aria-disabled", world.isOffline() ? "true" : null),
+  };
+}

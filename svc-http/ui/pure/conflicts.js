@@ -1,0 +1,115 @@
+// Who holds what, and who waits behind it: live claims with what they touch, and the tasks that something of
+// it is in the way of.
+//
+// A claim where one cannot see it has a holder and an end and no task: what waits behind it is told all the
+// same.
+
+import { ms } from "./clock.js";
+import { isLive } from "./lanes.js";
+
+/** @typedef {import("./types.js").Thread} Thread */
+/** @typedef {import("./types.js").Conflict} Conflict */
+/** @typedef {{id: string, items: string[]}} Waiting a task that waits, and the items of it that are held */
+/**
+ * @typedef {object} Held
+ * @property {string} key
+ * @property {string | null} thread the task whose claim it is; null where one cannot see it
+ * @property {string | null} holder
+ * @property {number | null} until in ms
+ * @property {string} repo
+ * @property {Waiting[]} behind
+ */
+/**
+ * @typedef {{id: string, footprint: {repo: string | null} | null, obstacles: Conflict[]} & Record<string,
+ * any>} Deferred
+ */
+
+/**
+ * @param {{threads: Thread[], deferred: Deferred[], repo?: string}} known `repo`: only what is held in it
+ * @returns {Held[]} what most wait behind first, then what ends first
+ */
+export function heldOf({ threads, deferred, repo = "" }) {
+  /** @type {Map<string, Held>} */
+  const held = new Map();
+  for (const thread of threads) {
+    if (!isLive(thread) || !thread.footprint?.items.length) continue;
+    held.set(thread.id, {
+      key: thread.id,
+      thread: thread.id,
+      holder: thread.assignee_id,
+      until: ms(thread.assignment_expires_at),
+      repo: thread.footprint.repo ?? "",
+      behind: [],
+    });
+  }
+  for (const row of deferred) for (const obstacle of row.obstacles) putBehind(held, row, obstacle);
+  const wanted = repo.toLowerCase();
+  return [...held.values()].filter((one) => !wanted || one.repo.toLowerCase() === wanted).sort(byWeight);
+}
+
+/** @param {Map<string, Held>} held @param {Deferred} row @param {Conflict} obstacle */
+function putBehind(held, row, { reason, item, holder, lease_expires_at, thread_id }) {
+  if (reason !== "overlap") return;
+  const key = thread_id ?? `${holder} ${lease_expires_at}`;
+  const one = held.get(key) ?? {
+    key,
+    thread: thread_id ?? null,
+    holder,
+    until: ms(lease_expires_at),
+    repo: row.footprint?.repo ?? "",
+    behind: [],
+  };
+  held.set(key, one);
+  const waits = one.behind.find(({ id }) => id === row.id);
+  const items = item ? [item.value] : [];
+  if (!waits) one.behind.push({ id: row.id, items });
+  else waits.items.push(...items.filter((value) => !waits.items.includes(value)));
+}
+
+/** @param {Held} one @param {Held} other */
+function byWeight(one, other) {
+  const soon = (/** @type {Held} */ { until }) => until ?? Infinity;
+  const ends = soon(one) === soon(other) ? 0 : soon(one) - soon(other);
+  return other.behind.length - one.behind.length || ends || (one.key < other.key ? -1 : 1);
+}
+
+/**
+ * The tasks that wait for a place in a slot.
+ * @param {Deferred[]} deferred
+ * @param {string} slot names are compared without case
+ * @returns {string[]}
+ */
+export function waitingForSlot(deferred, slot) {
+  const name = slot.toLowerCase();
+  const waits = (/** @type {Conflict} */ { reason, item }) =>
+    reason === "slot-full" && item?.value.toLowerCase() === name;
+  return deferred.filter(({ obstacles }) => obstacles.some(waits)).map(({ id }) => id);
+}
+
+/**
+ * The tasks that wait for a paused repository.
+ * @param {Deferred[]} deferred
+ * @param {string} repo names are compared without case
+ * @returns {string[]}
+ */
+export function waitingForRepo(deferred, repo) {
+  const name = repo.toLowerCase();
+  const isOf = (/** @type {Deferred} */ { footprint, obstacles }) =>
+    footprint?.repo?.toLowerCase() === name && obstacles.some(({ reason }) => reason === "repo-paused");
+  return deferred.filter(isOf).map(({ id }) => id);
+}
+
+/**
+ * The repositories in which anything is held or waits, by name.
+ * @param {{threads: Thread[], deferred: Deferred[]}} known
+ * @returns {string[]}
+ */
+export function reposOf({ threads, deferred }) {
+  const names = new Map();
+  const live = threads.filter((thread) => isLive(thread));
+  for (const { footprint } of [...live, ...deferred]) {
+    const repo = footprint?.repo;
+    if (repo && !names.has(repo.toLowerCase())) names.set(repo.toLowerCase(), repo);
+  }
+  return [...names.values()].sort();
+}

@@ -1,0 +1,156 @@
+// What events about members, channels and their members do.
+
+import { lists, patch, stale, staleEach } from "./effect.js";
+
+/** @typedef {import('./effect.js').Case} Case */
+/** @typedef {import('./effect.js').Effect} Effect */
+/** @typedef {import('./effect.js').Place} Place */
+/** @typedef {import('../types.js').Entity} Entity */
+/** @typedef {import('../merge.js').World} World */
+
+/** @type {Record<string, Case>} */
+export const PEOPLE = {
+  MemberCreated: ({ member_id, handle, display_name, kind }, place) => [
+    { on: "member", id: member_id, make: member(handle, display_name, kind, place) },
+  ],
+  MemberUpdated: ({ member_id, handle, display_name }, { at }) => [
+    patch("member", member_id, { handle, display_name, changed_at: at }),
+    staleEach("channel_members", (known) => has(known, member_id)),
+  ],
+  MemberDeactivated: ({ member_id }, { at }) => [
+    patch("member", member_id, { active: false, changed_at: at }),
+    ...lists("tokens", "skills", "occupancy", "deferred"),
+  ],
+  MemberReactivated: ({ member_id }, { at }) => [
+    patch("member", member_id, { active: true, changed_at: at }),
+    ...lists("skills", "occupancy", "deferred"),
+  ],
+  // Its handle is another from then on, which only a read tells.
+  MemberRemoved: ({ member_id }) => [stale("member", member_id), staleEach("channel_members")],
+  MemberFrozen: ({ member_id }, _, world) => [
+    patch("member", member_id, { frozen: true }),
+    ...ofMyself(member_id, world),
+    ...lists("occupancy", "frozen"),
+  ],
+  MemberUnfrozen: ({ member_id }, _, world) => [
+    patch("member", member_id, { frozen: false }),
+    ...ofMyself(member_id, world),
+    ...lists("occupancy", "frozen"),
+  ],
+  MemberSkillsChanged: ({ member_id, added, removed }, _, world) => [
+    patch("member", member_id, ({ skills }) => ({ skills: changed(skills, added, removed) })),
+    ...ofMyself(member_id, world),
+    ...lists("skills", "deferred", "occupancy"),
+  ],
+  GovernanceSkillConferred: () => [...judged(), ...lists("skills")],
+  GovernanceSkillRevoked: () => [...judged(), ...lists("skills")],
+  ChannelCreated: (payload, place) => [{ on: "channel", id: payload.channel_id, make: channel(payload, place) }],
+  ChannelUpdated: ({ channel_id, name, topic, private: closed }) => [
+    patch("channel", channel_id, { name, topic, private: closed }),
+  ],
+  ChannelArchived: ({ channel_id }, { at }) => [
+    patch("channel", channel_id, { archived: true, archived_at: at }),
+    staleEach("context"),
+    ...lists("deferred", "occupancy"),
+  ],
+  ChannelUnarchived: ({ channel_id }) => [
+    patch("channel", channel_id, { archived: false, archived_at: null }),
+    staleEach("context"),
+    ...lists("deferred", "occupancy"),
+  ],
+  ChannelMemberAdded: ({ channel_id, member_id }, _, { me }) => [
+    stale("channel_members", channel_id),
+    ...(member_id === me.member_id ? lists("channels", "inbox", "deferred", "occupancy") : []),
+  ],
+  ChannelMemberRemoved: ({ channel_id, member_id }, _, world) => [
+    patch("channel_members", channel_id, ({ items }) => ({
+      items: items.filter((/** @type {any} */ item) => item.member_id !== member_id),
+    })),
+    ...(member_id === world.me.member_id ? [...outOf(channel_id, world), ...lists("channels", "inbox")] : []),
+  ],
+};
+
+/**
+ * @param {string} handle
+ * @param {string | null} display_name
+ * @param {string} kind
+ * @param {Place} place
+ */
+function member(handle, display_name, kind, { workspace, at }) {
+  return {
+    workspace_id: workspace,
+    handle,
+    display_name,
+    kind,
+    active: true,
+    frozen: false,
+    skills: [],
+    created_at: at,
+    changed_at: null,
+  };
+}
+
+/**
+ * @param {any} payload
+ * @param {Place} place
+ */
+function channel({ name, topic, private: closed, kind }, { workspace, by, at, lsn }) {
+  return {
+    workspace_id: workspace,
+    name,
+    topic,
+    private: closed,
+    kind,
+    archived: false,
+    archived_at: null,
+    created_by: by,
+    created_at: at,
+    lsn,
+  };
+}
+
+/**
+ * @param {Entity} known
+ * @param {string} member
+ */
+const has = ({ items }, member) => items.some((/** @type {any} */ item) => item.member_id === member);
+
+/**
+ * @param {string[]} skills
+ * @param {string[]} added
+ * @param {string[]} removed
+ */
+const changed = (skills, added, removed) =>
+  [...new Set([...skills, ...added])].filter((skill) => !removed.includes(skill)).sort();
+
+/**
+ * What I can do depends on what I am.
+ * @param {string} member
+ * @param {World} world
+ * @returns {Effect[]}
+ */
+const ofMyself = (member, { me }) => (member === me.member_id ? [staleEach("context"), ...lists("me")] : []);
+
+/** Whose word counts. @returns {Effect[]} */
+const judged = () => [staleEach("review_status"), staleEach("land_gate"), staleEach("context")];
+
+/** What is in a channel, by the field that says so. */
+const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context"];
+
+/**
+ * Out of a private channel, nothing of it is to be seen any more.
+ * @param {string} id
+ * @param {World} world
+ * @returns {Effect[]}
+ */
+function outOf(id, { kinds }) {
+  if (kinds.channel?.get(id)?.private === false) return [];
+  const ids = ["channel", "channel_members", "pins", "boot"];
+  const isInside = (/** @type {Entity} */ known) => known.channel_id === id;
+  const isOf = (/** @type {Entity} */ known) => kinds.thread?.get(known.thread_id)?.channel_id === id;
+  return [
+    ...["review", "vote", "relation", "alarm"].map((each) => ({ each, where: isOf, gone: true })),
+    ...INSIDE.map((each) => ({ each, where: isInside, gone: true })),
+    ...ids.map((on) => ({ on, id, gone: true })),
+  ];
+}

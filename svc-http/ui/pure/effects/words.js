@@ -1,0 +1,150 @@
+// What events about messages and what is put on them do, and about the words of channels and threads.
+
+import { messageAddress } from "../address.js";
+import { lists, patch, stale, staleEach } from "./effect.js";
+
+/** @typedef {import('./effect.js').Case} Case */
+/** @typedef {import('./effect.js').Place} Place */
+/** @typedef {import('../types.js').Entity} Entity */
+/** @typedef {import('../types.js').LogEvent} LogEvent */
+
+const BLANK = { body: "", content: [], metadata: {}, reactions: [], pinned: false, unreadable: false };
+
+/** @type {Record<string, Case>} */
+export const WORDS = {
+  MessagePosted: ({ message_id, author_id }, place, { me }, event) => [
+    {
+      on: "message",
+      id: message_id,
+      make: posted(message_id, author_id, place, event),
+      stale: !event.message || event.message.withdrawn,
+    },
+    ...(author_id === me.member_id ? [] : lists("inbox")),
+  ],
+  MessageEdited: ({ message_id, edit }, { at }, _, event) => [
+    {
+      ...patch("message", message_id, {
+        ...words(event),
+        edits: edit,
+        edited_at: at,
+        content_hash: event.content_hash,
+      }),
+      stale: !event.message,
+    },
+    ...lists("inbox"),
+  ],
+  MessageTombstoned: ({ message_id }, { channel }) => [
+    patch("message", message_id, { ...BLANK, withdrawn: true }),
+    patch("reactions", message_id, { items: [] }),
+    staleEach("relation", (known) => known.from_id === message_id || known.to_id === message_id),
+    staleEach("review", (known) => known.message_id === message_id),
+    staleEach("gate", (known) => known.message_id === message_id),
+    staleEach("vote", (known) => known.message_id === message_id),
+    stale("pins", channel),
+    // It may have refuted something elsewhere.
+    staleEach("context"),
+    ...lists("inbox"),
+  ],
+  MessagePurged: ({ message_id }, { channel }) => [
+    { on: "message", id: message_id, gone: true },
+    { on: "reactions", id: message_id, gone: true },
+    stale("pins", channel),
+  ],
+  MessagesPruned: ({ up_to_lsn }) => [
+    { each: "message", where: (known) => known.lsn <= up_to_lsn, gone: true },
+    staleEach("pins"),
+    staleEach("context"),
+  ],
+  MessagePinned: ({ message_id }, { channel }) => [
+    patch("message", message_id, { pinned: true }),
+    stale("pins", channel),
+    staleEach("context", (known) => known.channel_id === channel),
+  ],
+  MessageUnpinned: ({ message_id }, { channel }) => [
+    patch("message", message_id, { pinned: false }),
+    stale("pins", channel),
+    staleEach("context", (known) => known.channel_id === channel),
+  ],
+  // Counts are not added to: an answer may have counted this one already.
+  ReactionAdded: ({ message_id }) => [stale("message", message_id), stale("reactions", message_id)],
+  ReactionRemoved: ({ message_id }) => [stale("message", message_id), stale("reactions", message_id)],
+  ChannelBootSet: ({ channel_id }) => [stale("boot", channel_id), staleEach("context")],
+  GlossaryTermSet: () => lists("glossary"),
+  GlossaryTermDeleted: () => lists("glossary"),
+  MemoryBlockCreated: ({ block_id, label, read_only, version }, place) => [
+    { on: "memory_block", id: block_id, make: block(label, read_only, version, place), stale: true },
+    ...lists("memory"),
+  ],
+  MemoryBlockUpdated: ({ block_id, label, read_only, version }, { at, by }) => [
+    { ...patch("memory_block", block_id, { label, read_only, version, updated_at: at, updated_by: by }), stale: true },
+    staleEach("context"),
+  ],
+  MemoryBlockDeleted: ({ block_id }) => [
+    { on: "memory_block", id: block_id, gone: true },
+    staleEach("context"),
+    ...lists("memory"),
+  ],
+  MemoryBlockAttached: (_, { thread }) => [stale("memory", thread)],
+  MemoryBlockDetached: (_, { thread }) => [stale("memory", thread)],
+  WorkspacePurged: () => [
+    ...["result", "context", "boot", "memory_block", "review", "message"].map((kind) => staleEach(kind)),
+    ...lists("glossary", "memory"),
+  ],
+};
+
+/**
+ * @param {LogEvent} event
+ * @returns {import('../types.js').Fields}
+ */
+function words({ message }) {
+  if (!message) return {};
+  const { body, content, metadata, unreadable } = message;
+  return { body, content, metadata, unreadable };
+}
+
+/**
+ * @param {string} id
+ * @param {string | null} author_id
+ * @param {Place} place
+ * @param {LogEvent} event
+ */
+function posted(id, author_id, place, event) {
+  const { workspace, channel, thread, at, lsn } = place;
+  return {
+    ...BLANK,
+    ...words(event),
+    uri: messageAddress(place, id),
+    workspace_id: workspace,
+    channel_id: channel,
+    thread_id: thread,
+    author_id,
+    posted_at: at,
+    edited_at: null,
+    edits: 0,
+    withdrawn: false,
+    content_hash: event.content_hash,
+    lsn,
+  };
+}
+
+/**
+ * @param {string} label
+ * @param {boolean} read_only
+ * @param {number} version
+ * @param {Place} place
+ */
+function block(label, read_only, version, { workspace, by, at, lsn }) {
+  return {
+    workspace_id: workspace,
+    label,
+    description: null,
+    value: "",
+    limit: 0,
+    read_only,
+    version,
+    created_by: by,
+    updated_by: by,
+    updated_at: at,
+    lsn,
+  };
+}

@@ -1,0 +1,170 @@
+// What a board or a log shows of all there is: from the query of an address, from typed words, and back.
+
+/**
+ * @typedef {object} Filter each empty if it filters nothing
+ * @property {string} text words of a title, all of them
+ * @property {string} channel an id, or a name
+ * @property {string} member an id, or a handle: who holds it or is responsible
+ * @property {string} repo
+ * @property {string} skill
+ * @property {string} state
+ * @property {string} lane
+ * @property {string} priority a least priority
+ * @property {string} by how lanes are grouped
+ */
+/** @typedef {import("./types.js").Thread} Thread */
+/** @typedef {import("./types.js").LogEvent} LogEvent */
+/**
+ * @typedef {object} Names what ids are called, as far as it is known
+ * @property {(id: string) => string} [channelName]
+ * @property {(id: string) => string} [handle]
+ * @property {(thread: Thread) => string} [lane]
+ */
+
+/** @type {(keyof Filter)[]} */
+const FIELDS = ["text", "channel", "member", "repo", "skill", "state", "lane", "priority", "by"];
+
+/** @returns {Filter} */
+export function noFilter() {
+  return { text: "", channel: "", member: "", repo: "", skill: "", state: "", lane: "", priority: "", by: "" };
+}
+
+/**
+ * @param {URLSearchParams} params
+ * @returns {Filter}
+ */
+export function fromQuery(params) {
+  const filter = noFilter();
+  for (const field of FIELDS) filter[field] = params.get(field) ?? "";
+  return filter;
+}
+
+/**
+ * @param {Partial<Filter>} filter
+ * @returns {string} always the same for the same filter
+ */
+export function toQuery(filter) {
+  const params = new URLSearchParams();
+  for (const field of FIELDS) if (filter[field]) params.set(field, filter[field]);
+  return params.toString();
+}
+
+/**
+ * @param {Filter} filter
+ * @returns {boolean}
+ */
+export function isEmpty(filter) {
+  return FIELDS.every((field) => field === "by" || filter[field] === "");
+}
+
+/** What one can type before a colon, and the field that it is. @type {Record<string, keyof Filter>} */
+const TYPED = {
+  in: "channel",
+  by: "member",
+  repo: "repo",
+  skill: "skill",
+  state: "state",
+  lane: "lane",
+};
+
+/**
+ * Reads what was typed: `in:general @ada repo:acme/core skill:rust p>5`, and words.
+ * @param {string} text
+ * @returns {Filter}
+ */
+export function parseTyped(text) {
+  const filter = noFilter();
+  const words = [];
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const named = /^(\w+):(.+)$/.exec(word);
+    const priority = /^p>(-?\d{1,3})$/.exec(word);
+    const field = named ? TYPED[named[1].toLowerCase()] : undefined;
+    if (field && named) filter[field] = named[2];
+    else if (priority) filter.priority = String(Number(priority[1]) + 1);
+    else if (/^@./.test(word)) filter.member = word.slice(1);
+    else words.push(word);
+  }
+  return { ...filter, text: words.join(" ") };
+}
+
+/**
+ * @param {Filter} filter
+ * @returns {string} what one would type for it
+ */
+export function typed(filter) {
+  const named = Object.entries(TYPED).filter(([name]) => name !== "by");
+  const parts = named.filter(([, field]) => filter[field]).map(([name, field]) => `${name}:${filter[field]}`);
+  if (filter.member) parts.push(`@${filter.member}`);
+  if (filter.priority) parts.push(`p>${Number(filter.priority) - 1}`);
+  return [...parts, filter.text].filter(Boolean).join(" ");
+}
+
+/**
+ * A text as it is compared: case and accents do not count.
+ * @param {string} text
+ * @returns {string}
+ */
+export function fold(text) {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
+/**
+ * @param {string} text
+ * @param {string} words
+ * @returns {boolean} whether all words are in the text
+ */
+export function hasWords(text, words) {
+  const folded = fold(text);
+  return fold(words)
+    .split(/\s+/)
+    .every((word) => folded.includes(word));
+}
+
+/**
+ * @param {Thread} thread
+ * @param {Filter} filter
+ * @param {Names} [names]
+ * @returns {boolean}
+ */
+export function matches(thread, filter, { channelName = String, handle = String, lane = () => "" } = {}) {
+  const { text, channel, member, repo, skill, state, priority } = filter;
+  if (state && thread.state !== state) return false;
+  if (filter.lane && lane(thread) !== filter.lane) return false;
+  if (channel && !isNamed(thread.channel_id, channel, channelName)) return false;
+  if (member && !isOf(thread, member, handle)) return false;
+  if (repo && (thread.footprint?.repo ?? "").toLowerCase() !== repo.toLowerCase()) return false;
+  if (skill && !thread.required_skills.includes(skill.toLowerCase())) return false;
+  if (priority && !(thread.priority >= Number(priority))) return false;
+  return text === "" || hasWords(thread.title, text);
+}
+
+/** @param {string} id @param {string} wanted @param {(id: string) => string} name */
+const isNamed = (id, wanted, name) => id === wanted || fold(name(id)) === fold(wanted);
+
+/** @param {Thread} thread @param {string} member @param {(id: string) => string} handle */
+function isOf({ assignee_id, owner_id }, member, handle) {
+  return [assignee_id, owner_id].some((id) => id !== null && isNamed(id, member, handle));
+}
+
+/**
+ * @typedef {object} EventFilter
+ * @property {Set<string>} kinds none for all
+ * @property {string} thread
+ * @property {string} channel
+ * @property {string} member
+ * @property {string} text
+ */
+
+/**
+ * @param {LogEvent} event
+ * @param {EventFilter} filter
+ * @returns {boolean}
+ */
+export function matchesEvent({ kind, lsn, payload, message }, { kinds, thread, channel, member, text }) {
+  const { $chain: chain, attribution } = payload;
+  if (kinds.size && !kinds.has(kind)) return false;
+  if (thread && chain.thread_id !== thread) return false;
+  if (channel && chain.channel_id !== channel) return false;
+  if (member && ![chain.member_id, attribution?.subject_id, attribution?.actor_id].includes(member)) return false;
+  return text === "" || String(lsn) === text || hasWords(`${kind} ${message?.body ?? ""} ${payload.title ?? ""}`, text);
+}

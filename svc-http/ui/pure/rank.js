@@ -1,0 +1,176 @@
+// What needs me, in the order in which I should look at it: approvals, claims that have lapsed or failed, reviews and
+// critical findings, claims that nobody acknowledged, budgets that run out, mentions; the older first.
+
+import { canAnswer, isDone, isLapsed, isMine, isUnacknowledged } from "./lanes.js";
+import { ms } from "./clock.js";
+
+/** @typedef {import("./types.js").Thread} Thread */
+/** @typedef {import("./types.js").Gate} Gate */
+/** @typedef {import("./types.js").Me} Me */
+/** @typedef {import("./types.js").Alarm} Alarm */
+/** @typedef {"gate" | "lapsed" | "dead" | "review" | "finding" | "unacknowledged" | "budget" | "mention"} NeedKind */
+/**
+ * @typedef {object} Need
+ * @property {string} key the same as long as it is the same need
+ * @property {NeedKind} kind
+ * @property {string} id what it is about
+ * @property {string | null} thread_id
+ * @property {number} since in ms
+ * @property {string} op the operation that answers it
+ * @property {{reason?: string, message_id?: string | null, share?: number, review_id?: string}} more
+ */
+/**
+ * @typedef {object} Known what is ranked: of each kind all that is known
+ * @property {Me} me
+ * @property {number} now
+ * @property {Map<string, Thread>} threads
+ * @property {Iterable<Gate>} gates
+ * @property {Iterable<any>} letters
+ * @property {Iterable<Alarm>} alarms
+ * @property {Iterable<string>} awaited ids of threads whose review is awaited of me
+ * @property {Iterable<any>} reviews
+ * @property {Iterable<any>} budgets
+ * @property {Iterable<any>} inbox
+ */
+
+/** @type {Record<NeedKind, number>} */
+const RANK = { gate: 0, lapsed: 1, dead: 1, review: 2, finding: 2, unacknowledged: 3, budget: 4, mention: 5 };
+
+/** From what part of a limit on it is said that little is left. */
+export const BUDGET_LOW = 0.8;
+
+/** What of an inbox is words to me; the rest says what other needs say better. */
+const WORDS_TO_ME = new Set(["mention", "reply", "dm", "group_mention", "refuted", "assigned", "owner", "result"]);
+
+/**
+ * @param {Known} known
+ * @returns {Need[]}
+ */
+export function rankNow(known) {
+  const needs = [
+    ...gates(known),
+    ...lapsedAndLate(known),
+    ...dead(known),
+    ...reviews(known),
+    ...findings(known),
+    ...budgets(known),
+    ...mentions(known),
+  ];
+  return needs.sort((one, other) => RANK[one.kind] - RANK[other.kind] || one.since - other.since || compare(one.key, other.key));
+}
+
+/** @param {string} one @param {string} other */
+const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
+
+/**
+ * @param {NeedKind} kind
+ * @param {string} id
+ * @param {string | null} thread_id
+ * @param {number | null} since
+ * @param {string} op
+ * @param {Need["more"]} [more]
+ * @returns {Need}
+ */
+const need = (kind, id, thread_id, since, op, more = {}) => ({
+  key: `${kind}/${id}`,
+  kind,
+  id,
+  thread_id,
+  since: since ?? 0,
+  op,
+  more,
+});
+
+/** @param {Known} known */
+function gates({ gates: all, me, now }) {
+  return [...all]
+    .filter((gate) => canAnswer(gate, me) === "yes" && (ms(gate.expires_at) ?? Infinity) > now)
+    .map((gate) => need("gate", gate.id, gate.thread_id, ms(gate.requested_at), "approval_decide"));
+}
+
+/** @param {Known} known */
+function lapsedAndLate({ alarms, threads, me }) {
+  const found = [];
+  for (const alarm of alarms) {
+    const thread = threads.get(alarm.id);
+    if (!thread || !(isMine(thread, me) || alarm.member_id === me.member_id)) continue;
+    const since = ms(alarm.at);
+    if (isLapsed(thread, alarm)) found.push(need("lapsed", thread.id, thread.id, since, "claim_thread"));
+    if (!isUnacknowledged(thread, alarm)) continue;
+    const op = thread.assignee_id === me.member_id ? "acknowledge_claim" : "post_message";
+    found.push(need("unacknowledged", thread.id, thread.id, since, op));
+  }
+  return found;
+}
+
+/** @param {Known} known */
+function dead({ letters, threads, me }) {
+  return [...letters]
+    .filter(({ settled_at, thread_id, holder }) => {
+      const thread = threads.get(thread_id);
+      return settled_at === null && (!thread || holder === me.member_id || isMine(thread, me));
+    })
+    .map((letter) => need("dead", letter.id, letter.thread_id, ms(letter.failed_at), "requeue_dead_letter"));
+}
+
+/** @param {Known} known */
+function reviews({ awaited, threads }) {
+  const found = [];
+  for (const id of awaited) {
+    const thread = threads.get(id);
+    if (thread && !isDone(thread)) found.push(need("review", id, id, ms(thread.created_at), "submit_review"));
+  }
+  return found;
+}
+
+/** @param {Known} known */
+function findings({ reviews: all, threads, me }) {
+  const found = [];
+  for (const review of all) {
+    const thread = threads.get(review.thread_id);
+    if (!thread || isDone(thread) || !isMine(thread, me)) continue;
+    for (const { id, severity, resolution } of review.findings) {
+      if (severity !== "critical" || resolution !== null) continue;
+      found.push(need("finding", id, thread.id, ms(review.submitted_at), "resolve_finding", { review_id: review.id }));
+    }
+  }
+  return found;
+}
+
+/** @param {Known} known */
+function budgets({ budgets: all, threads, me, now }) {
+  const found = [];
+  for (const budget of all) {
+    const thread = threads.get(budget.thread_id);
+    const share = budgetShare(budget);
+    if (!thread || isDone(thread) || thread.dead || !isMine(thread, me) || share === null || share < BUDGET_LOW) continue;
+    found.push(need("budget", thread.id, thread.id, ms(thread.created_at) ?? now, "set_thread_budget", { share }));
+  }
+  return found;
+}
+
+/** @param {Known} known */
+function mentions({ inbox }) {
+  return [...inbox]
+    .filter(({ read, reason }) => !read && WORDS_TO_ME.has(reason))
+    .map(({ lsn, thread_id, message_id, at, reason }) =>
+      need("mention", String(lsn), thread_id, ms(at), "mark_inbox_read", { reason, message_id }),
+    );
+}
+
+const LIMITS = ["tokens", "usd_micros", "turns", "wall_secs", "attempts"];
+
+/**
+ * @param {any} budget
+ * @returns {number | null} how much of the limit that is nearest is used; null without a limit
+ */
+export function budgetShare(budget) {
+  let most = null;
+  for (const name of LIMITS) {
+    const limit = budget[`max_${name}`];
+    if (limit === null || limit === undefined) continue;
+    const share = limit === 0 ? 1 : (budget.used?.[name] ?? 0) / limit;
+    most = Math.max(most ?? 0, share);
+  }
+  return most;
+}

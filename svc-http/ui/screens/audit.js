@@ -1,0 +1,222 @@
+// Audit: who changed what and by which way, newest first.
+//
+// Promises: filters stand in the address; it is read page by page as far as one looks, and says how far that
+// is. Leaves out: reading it (state/audit.js), and what a row shows (audit-row.js).
+
+import { hasWords, fold, noFilter, parseTyped, typed } from "../pure/filter.js";
+import { audit as say, problemParts } from "../strings/en.js";
+import { openAudit } from "../state/audit.js";
+import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+import { createWindow } from "../view/window.js";
+import { makeAuditRow, nameOf, updateAuditRow } from "./audit-row.js";
+
+/** @typedef {import("../world.js").World} World */
+
+const TYPED = 200;
+/** An id that nobody has. */
+const NOBODY = "-";
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  let now = read(place.query);
+  const input = h("input", {
+    type: "search",
+    name: "filter",
+    placeholder: say.filterHint,
+    "aria-label": say.filter,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const actions = h("datalist", { id: "audit-actions" });
+  const action = h("input", {
+    type: "search",
+    name: "action",
+    list: "audit-actions",
+    placeholder: say.actionHint,
+    "aria-label": say.action,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const newest = button(say.newest, () => ((hasNewer = false), void audit.newer()));
+  const told = h("p.quiet.small");
+  const problem = h("p.problem", { hidden: true, role: "alert" });
+  const further = button(say.further, () => void audit.more());
+  const retry = button(say.tryAgain, () => void audit.more());
+  const ways = h("div.row", { hidden: true }, further, retry);
+  const list = createWindow({
+    label: say.list,
+    waits: say.waits,
+    height: () => parseFloat(getComputedStyle(root).getPropertyValue("--event-height")),
+    key: ({ seq }) => String(seq),
+    make: () => makeAuditRow(world),
+    update: (node, row) => updateAuditRow(world, node, row),
+    onEnd: () => audit.progress.hasFound && !audit.progress.problem && void audit.more(),
+  });
+  root.classList.add("log", "audit");
+  root.append(
+    h("div.row", h("h1", say.title), h("div.grow.filter", input), h("div.filter", action, actions), newest),
+    h("p.quiet.small.wide-only", say.hint),
+    told,
+    problem,
+    ways,
+    list.root,
+  );
+  let hasNewer = false;
+  let member = memberOf();
+  let audit = begin();
+
+  /** The member that is meant; names may not have been read yet. */
+  function memberOf() {
+    if (now.member === "" || store.get("member", now.member)) return now.member;
+    return store.all("member").find(({ handle }) => fold(handle ?? "") === fold(now.member))?.id ?? NOBODY;
+  }
+
+  function begin() {
+    const { text } = now;
+    const who = member;
+    return openAudit(
+      world,
+      {
+        action: now.action,
+        fits: (row) =>
+          (who === "" || row.actor_id === who || row.subject_id === who) &&
+          (text === "" || hasWords(`${row.action} ${nameOf(row)} ${JSON.stringify(row.metadata)}`, text)),
+      },
+      () => store.touch(["audit/read"]),
+    );
+  }
+
+  function again() {
+    audit.close();
+    audit = begin();
+  }
+
+  /** @param {Partial<typeof now>} change */
+  function take(change) {
+    now = { ...now, ...change };
+    const query = new URLSearchParams(Object.entries(now).filter(([, value]) => value !== ""));
+    world.note(query.size ? `?${query}` : "");
+    member = memberOf();
+    again();
+    draw();
+  }
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
+  input.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => {
+      const { text, member: who } = parseTyped(input.value);
+      take({ text, member: who });
+    }, TYPED);
+  });
+  action.addEventListener("change", () => take({ action: action.value.trim() }));
+
+  function drawFields() {
+    if (document.activeElement !== input)
+      input.value = typed({ ...noFilter(), text: now.text, member: now.member });
+    if (document.activeElement !== action) action.value = now.action;
+  }
+
+  /** The actions that were seen are offered. */
+  function drawActions() {
+    for (const row of audit.items()) seen.add(row.action);
+    if (actions.childElementCount === seen.size) return;
+    setChildren(
+      actions,
+      [...seen].sort().map((value) => h("option", { value })),
+    );
+  }
+  /** @type {Set<string>} */
+  const seen = new Set();
+
+  function drawTold() {
+    const { isReading, problem: refused, isAtEnd, hasFound, looked } = audit.progress;
+    const isMissing = member === NOBODY;
+    const canGoOn = !isReading && !refused && !isAtEnd && !audit.isFull() && !hasFound;
+    show(problem, refused !== null);
+    setAttr(problem, "data-problem", refused?.code);
+    if (refused) setChildren(problem, [say.unread, " ", ...nodesOf(problemParts(refused), world.names)]);
+    show(retry, refused !== null);
+    show(further, canGoOn);
+    show(ways, refused !== null || canGoOn);
+    const texts = [
+      isMissing ? say.noSuchMember(now.member) : "",
+      isReading ? say.reading : list.count() === 0 && !isMissing ? say.none : "",
+      audit.isFull() ? say.full : isAtEnd ? say.begins : canGoOn ? say.looked(looked) : "",
+      hasNewer ? say.hasNewer : "",
+    ].filter(Boolean);
+    show(told, texts.length > 0);
+    setText(told, texts.join(" "));
+  }
+
+  function draw() {
+    drawFields();
+    drawActions();
+    list.setItems(member === NOBODY ? [] : audit.items());
+    drawTold();
+  }
+
+  function here() {
+    const row = document.activeElement?.closest("[data-audit]");
+    return row instanceof HTMLElement && list.root.contains(row) ? list.indexOf(row.dataset.audit ?? "") : -1;
+  }
+
+  /** @param {1 | -1} step */
+  function along(step) {
+    const at = here();
+    const row = list.reveal(at < 0 ? 0 : Math.max(0, Math.min(list.count() - 1, at + step)));
+    /** @type {HTMLElement | null | undefined} */ (row?.querySelector(".title"))?.focus({
+      preventScroll: true,
+    });
+  }
+
+  const unbind = world.keys.bind({
+    j: () => along(1),
+    k: () => along(-1),
+    ArrowDown: () => here() >= 0 && (along(1), true),
+    ArrowUp: () => here() >= 0 && (along(-1), true),
+    "/": () => (input.focus(), input.select()),
+    Escape: () => document.activeElement === input && (input.blur(), true),
+  });
+
+  return {
+    show(changes) {
+      // What is written leaves events, and rows of the audit with them.
+      if (changes?.events.length) hasNewer = true;
+      const who = memberOf();
+      if (who !== member) {
+        member = who;
+        again();
+      }
+      draw();
+    },
+    moved({ query }) {
+      now = read(query);
+      member = memberOf();
+      again();
+      draw();
+    },
+    close() {
+      clearTimeout(typing);
+      unbind();
+      audit.close();
+      list.close();
+    },
+  };
+}
+
+/** @param {URLSearchParams} query */
+function read(query) {
+  const [text = "", member = "", action = ""] = ["text", "member", "action"].map(
+    (name) => query.get(name) ?? "",
+  );
+  return { text, member, action };
+}

@@ -1,0 +1,129 @@
+// The keys of the board: from card to card and from lane to lane, choosing several, and the filter.
+//
+// Promises: the focus is on a card that is there, also when the list has changed under it. Leaves out: what
+// can be done with a card, which the actions say.
+
+import { beginById } from "../act.js";
+import { actions } from "../actions.js";
+import { openPeek } from "../later.js";
+
+/** @typedef {{lane: string, list: any, node: HTMLElement}} Column */
+
+/**
+ * @param {{
+ *   root: HTMLElement,
+ *   columns: Column[],
+ *   input: HTMLInputElement,
+ *   world: import("../world.js").World,
+ *   chosen: Set<string>,
+ *   redraw: () => void,
+ * }} board
+ * @returns {import("../view/keys.js").Keys}
+ */
+export function boardKeys({ root, columns, input, world, chosen, redraw }) {
+  /** Where the focus is: which lane, which row. */
+  function here() {
+    const card = document.activeElement?.closest("[data-thread]");
+    const lane = card?.closest("[data-lane]")?.getAttribute("data-lane");
+    const column = columns.findIndex((one) => one.lane === lane);
+    if (column < 0 || !(card instanceof HTMLElement)) return null;
+    const id = card.dataset.thread ?? "";
+    return { column, row: /** @type {Column} */ (columns[column]).list.indexOf(id), id, card };
+  }
+
+  /** @param {number} column @param {number} row */
+  function focus(column, row) {
+    const list = columns[column]?.list;
+    const count = list?.count() ?? 0;
+    if (count === 0) return false;
+    const card = list.reveal(Math.max(0, Math.min(count - 1, row)));
+    card?.querySelector("a.title")?.focus({ preventScroll: true });
+    card?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    return true;
+  }
+
+  /** @param {1 | -1} step */
+  function along(step) {
+    const now = here();
+    if (!now) return void first();
+    focus(now.column, now.row + step);
+  }
+
+  /** @param {1 | -1} step */
+  function across(step) {
+    const now = here();
+    if (!now) return void first();
+    for (let at = now.column + step; at >= 0 && at < columns.length; at += step) {
+      if (columns[at]?.node.offsetParent && focus(at, Math.max(0, now.row))) return;
+    }
+  }
+
+  function first() {
+    columns.some(({ node }, at) => node.offsetParent !== null && focus(at, 0));
+  }
+
+  /** @param {boolean} isRange */
+  function choose(isRange) {
+    const now = here();
+    if (!now) return false;
+    if (isRange && chosen.size > 0) chooseUpTo(now.column, now.row);
+    else if (!chosen.delete(now.id)) chosen.add(now.id);
+    redraw();
+    return true;
+  }
+
+  /** @param {number} column @param {number} row */
+  function chooseUpTo(column, row) {
+    const { list } = /** @type {Column} */ (columns[column]);
+    const rows = [...chosen].map((id) => list.indexOf(id)).filter((at) => at >= 0);
+    const from = rows.length ? Math.min(...rows) : row;
+    const to = rows.length ? Math.max(...rows) : row;
+    for (let at = Math.min(from, row); at <= Math.max(to, row); at += 1) chosen.add(list.at(at));
+  }
+
+  function escape() {
+    if (document.activeElement === input) {
+      input.blur();
+      first();
+    } else if (chosen.size > 0) {
+      chosen.clear();
+      redraw();
+    } else if (root.contains(document.activeElement) && document.activeElement instanceof HTMLElement) {
+      document.activeElement.blur();
+    } else return false;
+    return true;
+  }
+
+  /** The keys of actions, on the card with the focus. */
+  function actionKeys() {
+    const keyed = actions.filter(({ on, key }) => on === "thread" && key);
+    return Object.fromEntries(
+      keyed.map(({ key, id }) => [key, () => onFocused((thread) => beginById(world, id, thread))]),
+    );
+  }
+
+  /** @param {(thread: any) => void} act */
+  function onFocused(act) {
+    const thread = world.store.get("thread", here()?.id);
+    if (!thread) return false;
+    act(thread);
+    return true;
+  }
+
+  return {
+    ...actionKeys(),
+    Space: () => onFocused(({ id }) => openPeek(world, id)),
+    j: () => along(1),
+    k: () => along(-1),
+    h: () => across(-1),
+    l: () => across(1),
+    ArrowDown: () => here() !== null && (along(1), true),
+    ArrowUp: () => here() !== null && (along(-1), true),
+    ArrowLeft: () => here() !== null && (across(-1), true),
+    ArrowRight: () => here() !== null && (across(1), true),
+    x: () => choose(false),
+    "Shift+x": () => choose(true),
+    "/": () => (input.focus(), input.select()),
+    Escape: escape,
+  };
+}

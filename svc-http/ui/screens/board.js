@@ -1,0 +1,284 @@
+// The board: every task in the lane in which it stands, by what is known now.
+//
+// Promises: lanes hold 10,000 cards; nothing moves under a pointer, the focus or a scroll; filters stand in
+// the address; all of it goes by keys. Leaves out: which lane a task is in (state/board.js), and what is on a
+// card (cards.js).
+
+import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
+import { LANES } from "../pure/lanes.js";
+import { number } from "../pure/format.js";
+import { acting, board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionButton } from "../act.js";
+import { cardOf } from "../cards.js";
+import { openMany, openMenu } from "../later.js";
+import { makeCard, updateCard } from "../view/card.js";
+import { button, h, setAttr, setText, show } from "../view/node.js";
+import { createWindow } from "../view/window.js";
+import { boardKeys } from "./board-keys.js";
+
+/** @typedef {import("../pure/lanes.js").Lane} Lane */
+/** @typedef {import("../world.js").World} World */
+
+/** What the service calls what stands in a lane. @type {Partial<Record<Lane, string>>} */
+const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-review": "in_review" };
+
+const TICK = 1_000;
+const TYPED = 200;
+/** More tasks than these are no first run. */
+const FEW = 3;
+const GROUPS = ["", "channel", "member", "repo"];
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  const tasks = world.tasks();
+  const wish = world.reads.wish();
+  let filter = fromQuery(place.query);
+  /** @type {Set<string>} */
+  const chosen = new Set();
+  let isFirstAsked = false;
+  /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
+  let firstRun = null;
+  const input = h("input", {
+    type: "search",
+    name: "filter",
+    placeholder: say.filterHint,
+    "aria-label": say.filter,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const group = h(
+    "select",
+    { name: "by", "aria-label": say.group },
+    ...GROUPS.map((by) => h("option", { value: by }, say.groups[/** @type {"channel"} */ (by)])),
+  );
+  const told = h("p.quiet.small", { hidden: true });
+  const chosenText = h("span");
+  const chosenBar = h(
+    "div.row.chosen",
+    { hidden: true, role: "region", "aria-label": acting.choose },
+    chosenText,
+    button(acting.choose, () => openMany(world, [...chosen], clearChosen), { class: "primary" }),
+    button(acting.clear, () => clearChosen()),
+  );
+  const create = actionButton(
+    world,
+    /** @type {import("../actions.js").Action} */ (actionOf("create_thread")),
+    () => ({ id: world.me.workspace_id }),
+  );
+  const picker = h("div.picker", { role: "group", "aria-label": say.lanes });
+  const columns = LANES.map((lane) => column(lane));
+  const head = h(
+    "div.row.board-head",
+    h("h1", say.title),
+    h("div.grow.filter", input),
+    h("label.row.tight.group", h("span.quiet.small", say.group), group),
+    told,
+    h("span.end"),
+    create.node,
+  );
+  root.classList.add("board");
+  picker.replaceChildren(...columns.map(({ pick }) => pick));
+  const firstPlace = h("div.first-place", { hidden: true });
+  root.append(head, firstPlace, picker, h("div.lanes", ...columns.map(({ node }) => node)), chosenBar);
+
+  /** @param {Lane} lane */
+  function column(lane) {
+    const count = h("span.quiet.count");
+    const empty = h("p.quiet.small.empty", emptyLanes[lane]);
+    const list = createWindow({
+      label: laneNames[lane],
+      waits: say.waits,
+      height: () => parseFloat(getComputedStyle(root).getPropertyValue("--card-height")) + 8,
+      key: (/** @type {string} */ id) => id,
+      make: () => makeCard({ menu: openMenuOf, menuLabel: say.menu }),
+      update: (node, id, isLeaving) => draw(node, id, lane, isLeaving),
+    });
+    const heading = h("h2", laneNames[lane], " ", count);
+    const node = h(
+      "section.lane",
+      { "data-lane": lane, "aria-label": laneNames[lane] },
+      heading,
+      list.root,
+      empty,
+    );
+    const pickCount = h("span.count");
+    const pick = button(laneNames[lane], () => pickLane(lane, true), { "data-pick": lane, class: "plain" });
+    pick.append(" ", pickCount);
+    return { lane, node, list, count, pick, pickCount, empty };
+  }
+
+  /** @param {HTMLElement} node @param {string} id @param {Lane} lane @param {boolean} isLeaving */
+  function draw(node, id, lane, isLeaving) {
+    const thread = store.get("thread", id);
+    if (!thread) return;
+    const now = tasks.laneOf(id);
+    const leftFor = isLeaving ? (now ? laneNames[now] : "") : null;
+    const how = { lane, group: groupOf(thread), isChosen: chosen.has(id), leftFor };
+    updateCard(node, cardOf(world, thread, how));
+  }
+
+  /** @param {any} thread */
+  function groupOf(thread) {
+    if (filter.by === "channel") return world.names.channel(thread.channel_id).textContent ?? "";
+    if (filter.by === "member")
+      return thread.assignee_id ? world.names.memberText(thread.assignee_id) : say.none;
+    if (filter.by === "repo") return thread.footprint?.repo ?? say.none;
+    return "";
+  }
+
+  /** @param {string[]} ids */
+  function grouped(ids) {
+    if (!filter.by) return ids.slice();
+    const labels = new Map(ids.map((id) => [id, groupOf(store.get("thread", id))]));
+    // What has none comes last; within a group the order of the lane stays.
+    const rank = (/** @type {string} */ id) => (labels.get(id) === say.none ? 1 : 0);
+    return ids.toSorted(
+      (one, other) => rank(one) - rank(other) || compare(labels.get(one), labels.get(other)),
+    );
+  }
+
+  /** As long as not all is read, the service says how many there are. @param {Lane} lane @param {number} known */
+  function countOf(lane, known) {
+    const isMore = tasks.progress.isReading || !tasks.progress.isWhole;
+    if (!isMore || !isEmpty(filter)) return number(known);
+    const told = store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0;
+    return told > known ? number(told) : lane === "done" ? say.atLeast(number(known)) : number(known);
+  }
+
+  /** Draws the lanes as they stand now. */
+  function drawLanes() {
+    for (const { lane, list, count, pickCount, empty } of columns) {
+      const ids = tasks.ids(lane);
+      const text = countOf(lane, ids.length);
+      setText(count, text);
+      setText(pickCount, text);
+      show(empty, ids.length === 0 && !tasks.progress.isReading);
+      list.setItems(grouped(ids));
+    }
+    // What no event carries is read for what is in sight.
+    const inSight = columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`));
+    wish.set(tasks.progress.isReading ? ["list/counts", ...inSight] : inSight);
+    drawTold();
+    drawChosen();
+    drawFirst();
+    create.update();
+  }
+
+  /** The steps of the first run, as long as there is next to nothing. */
+  function drawFirst() {
+    if (firstRun) return firstRun.show(!tasks.progress.isReading);
+    if (isFirstAsked || tasks.progress.isReading || store.count("thread") > FEW) return;
+    isFirstAsked = true;
+    void import("../panels/first.js").then(({ openFirstRun }) => {
+      firstRun = openFirstRun(world);
+      firstPlace.append(firstRun.root);
+      firstPlace.hidden = false;
+      firstRun.show(true);
+    });
+  }
+
+  function drawChosen() {
+    show(chosenBar, chosen.size > 0);
+    setText(chosenText, acting.many(chosen.size));
+  }
+
+  function clearChosen() {
+    chosen.clear();
+    drawLanes();
+  }
+
+  function drawTold() {
+    const { isReading, isWhole, problem } = tasks.progress;
+    const text = problem
+      ? say.unread
+      : isReading
+        ? say.reading
+        : isWhole
+          ? ""
+          : say.notAll(store.count("thread"));
+    show(told, text !== "");
+    setText(told, text);
+  }
+
+  /** @param {Lane} lane @param {boolean} isAsked */
+  function pickLane(lane, isAsked) {
+    for (const { lane: one, node, pick } of columns) {
+      setAttr(node, "data-picked", one === lane);
+      setAttr(pick, "aria-pressed", one === lane ? "true" : "false");
+      if (one === lane && isAsked) pick.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+  }
+
+  function applyFilter() {
+    if (document.activeElement !== input) input.value = typed(filter);
+    group.value = filter.by;
+    const isNone = isEmpty(filter);
+    tasks.setFilter(isNone ? null : filter);
+    drawLanes();
+  }
+
+  /** @param {typeof filter} next */
+  function setFilter(next) {
+    filter = next;
+    const query = toQuery(filter);
+    world.note(query ? `?${query}` : "");
+    applyFilter();
+  }
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
+  input.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => setFilter({ ...parseTyped(input.value), by: filter.by }), TYPED);
+  });
+  group.addEventListener("change", () => setFilter({ ...filter, by: group.value }));
+
+  /** @param {string} id */
+  const openMenuOf = (id) => openMenu(world, "thread", "thread", id, world.names.threadText(id));
+
+  const clock = setInterval(() => {
+    for (const { lane, list } of columns) if (lane !== "done" && lane !== "ready") list.redraw();
+  }, TICK);
+  const density = new MutationObserver(() => columns.forEach(({ list }) => list.measure()));
+  density.observe(document.documentElement, { attributeFilter: ["data-density"] });
+  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes }));
+
+  pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
+  applyFilter();
+
+  return {
+    show: drawLanes,
+    /** One comes back to the card that one left. @param {string} id */
+    focusOn(id) {
+      for (const { list } of columns) {
+        const at = list.indexOf(id);
+        if (at >= 0) list.reveal(at)?.querySelector("a")?.focus({ preventScroll: true });
+      }
+    },
+    moved({ query }) {
+      filter = fromQuery(query);
+      applyFilter();
+    },
+    close() {
+      clearInterval(clock);
+      clearTimeout(typing);
+      density.disconnect();
+      wish.close();
+      unbind();
+      for (const { list } of columns) list.close();
+      tasks.setFilter(null);
+    },
+  };
+}
+
+/** @param {string | undefined} one @param {string | undefined} other */
+function compare(one = "", other = "") {
+  return one.localeCompare(other);
+}

@@ -1,0 +1,184 @@
+// Conflicts: who holds what and who waits behind it, and the limits that everybody runs into: slots and
+// pauses.
+//
+// Promises: what most wait for stands first; a claim where one cannot see it is told with its holder and its
+// end; nothing moves under whoever is at it. Leaves out: the order (pure/conflicts.js).
+
+import { heldOf, reposOf } from "../pure/conflicts.js";
+import { number } from "../pure/format.js";
+import { conflicts as say } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionButton } from "../act.js";
+import { makeHeld, updateHeld } from "../panels/holder.js";
+import { makePause, makeSlot, updateRule } from "../panels/rules.js";
+import { toldBeside } from "../told.js";
+import { createHeld } from "../view/held.js";
+import { h, setChildren, setText, show } from "../view/node.js";
+
+/** @typedef {import("../world.js").World} World */
+
+const SHOWN = 50;
+const TICK = 1_000;
+const RULES = /^(?:slot|pause)\//;
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  const tasks = world.tasks();
+  const wish = world.reads.wish();
+  wish.set(["list/deferred", "list/slots", "list/pauses"]);
+  let repo = place.query.get("repo") ?? "";
+  const workspace = { id: world.me.workspace_id };
+  const select = h("select", { name: "repo", "aria-label": say.repo });
+  const told = h("p.quiet.small", { hidden: true });
+  const receipts = h("div");
+  const beside = toldBeside(world, receipts);
+  const setSlot = actionButton(world, actionNamed("set_slot_capacity new"), () => workspace);
+  const pauseRepo = actionButton(world, actionNamed("pause_repo"), () => workspace);
+  const held = listOf({
+    label: say.heldList,
+    key: (/** @type {import("../pure/conflicts.js").Held} */ one) => one.key,
+    make: (one) => makeHeld(world, one),
+    update: updateHeld,
+  });
+  const slots = listOf({
+    label: say.slots,
+    key: (/** @type {any} */ { id }) => id,
+    make: (slot) => makeSlot(world, slot),
+    update: updateRule,
+  });
+  const pauses = listOf({
+    label: say.pauses,
+    key: (/** @type {any} */ { id }) => id,
+    make: (pause) => makePause(world, pause),
+    update: updateRule,
+  });
+  const [noneHeld, noSlots, noPauses] = [noneOf(say.noneHeld), noneOf(say.noSlots), noneOf(say.noPauses)];
+
+  root.classList.add("stack", "conflicts");
+  root.append(
+    h("div.row", h("h1", say.title), select, told),
+    receipts,
+    h(
+      "div.conflicts-body",
+      section(say.held, null, null, noneHeld, held.root),
+      h(
+        "div.stack",
+        section(say.slots, say.slotsHint, setSlot.node, noSlots, slots.root),
+        section(say.pauses, say.pausesHint, pauseRepo.node, noPauses, pauses.root),
+      ),
+    ),
+  );
+
+  select.addEventListener("change", () => {
+    repo = select.value;
+    world.note(repo ? `?${new URLSearchParams({ repo })}` : "");
+    draw();
+  });
+
+  function drawRepos() {
+    const names = reposOf({ threads: threads(), deferred: deferred() });
+    if (repo && !names.some((name) => name.toLowerCase() === repo.toLowerCase())) names.push(repo);
+    const now = names.join("\n");
+    if (select.dataset.names !== now) {
+      select.dataset.names = now;
+      setChildren(select, [
+        h("option", { value: "" }, say.allRepos),
+        ...names.map((name) => h("option", { value: name }, name)),
+      ]);
+    }
+    select.value = names.find((name) => name.toLowerCase() === repo.toLowerCase()) ?? "";
+  }
+
+  const threads = () => /** @type {any[]} */ (store.all("thread"));
+  const deferred = () => /** @type {any[]} */ (store.all("deferred"));
+
+  function drawTold() {
+    const list = store.get("list", "deferred");
+    const text =
+      !list || tasks.progress.isReading ? say.reading : list.isWhole ? "" : say.atLeast(number(list.count));
+    show(told, text !== "");
+    setText(told, text);
+    show(noneHeld, list !== undefined && !tasks.progress.isReading && held.keys().length === 0);
+    show(noSlots, store.get("list", "slots") !== undefined && slots.keys().length === 0);
+    show(noPauses, store.get("list", "pauses") !== undefined && pauses.keys().length === 0);
+  }
+
+  function draw() {
+    drawRepos();
+    held.setItems(heldOf({ threads: threads(), deferred: deferred(), repo }));
+    slots.setItems(byName("slot"));
+    pauses.setItems(byName("pause"));
+    drawTold();
+    for (const { update } of [setSlot, pauseRepo]) update();
+    // What came of a limit that is no more stands above, since nothing of it is left below.
+    beside.show(
+      (about) => about === `workspace/${workspace.id}` || (RULES.test(about) && isGone(about)),
+      workspace,
+    );
+  }
+
+  /** @param {string} kind */
+  const byName = (kind) => store.all(kind).sort((one, other) => (one.id < other.id ? -1 : 1));
+
+  /** @param {string} about */
+  function isGone(about) {
+    const at = about.indexOf("/");
+    return store.get(about.slice(0, at), about.slice(at + 1)) === undefined;
+  }
+
+  const clock = setInterval(() => held.redraw(), TICK);
+  const unbind = world.keys.bind({
+    j: () => held.along(1),
+    k: () => held.along(-1),
+    ArrowDown: () => held.here() !== null && held.along(1),
+    ArrowUp: () => held.here() !== null && held.along(-1),
+    "/": () => select.focus(),
+  });
+
+  return {
+    show: draw,
+    moved({ query }) {
+      repo = query.get("repo") ?? "";
+      draw();
+    },
+    close() {
+      clearInterval(clock);
+      unbind();
+      wish.close();
+      for (const list of [held, slots, pauses]) list.close();
+    },
+  };
+}
+
+/** @param {string} id */
+const actionNamed = (id) => /** @type {import("../actions.js").Action} */ (actionOf(id));
+/** @param {string} text */
+const noneOf = (text) => h("p.quiet", { hidden: true }, text);
+
+/**
+ * @template T
+ * @param {{label: string, key: (item: T) => string, make: (item: T) => HTMLElement, update: (node: HTMLElement, item: T, isLeaving: boolean) => void}} how
+ */
+const listOf = (how) => createHeld({ ...how, waits: say.waits, earlier: say.more, most: SHOWN });
+
+/**
+ * @param {string} title
+ * @param {string | null} hint
+ * @param {HTMLElement | null} control
+ * @param {...HTMLElement} rest
+ */
+function section(title, hint, control, ...rest) {
+  return h(
+    "section.stack.tight",
+    { "aria-label": title },
+    h("div.row", h("h2", title), control ? h("span.end", control) : null),
+    hint ? h("p.quiet.small", hint) : null,
+    ...rest,
+  );
+}

@@ -1,0 +1,228 @@
+// Direct messages: the conversations that I am in, and the one that is open.
+//
+// Promises: the address names the one that is open; reading marks read. Leaves out: what a conversation shows
+// (panels/conversation.js).
+
+import { relative } from "../pure/format.js";
+import { ms } from "../pure/clock.js";
+import { plain } from "../pure/text.js";
+import { actionOf } from "../actions.js";
+import { actionBar, actionButton } from "../act.js";
+import { hrefTo } from "../names.js";
+import { openConversation } from "../panels/conversation.js";
+import { board as boardSay, dms as say } from "../strings/en.js";
+import { toldBeside } from "../told.js";
+import { createHeld } from "../view/held.js";
+import { h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
+
+/** @typedef {import("../world.js").World} World */
+
+const SHOWN = 100;
+const LATEST = 120;
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  const wish = world.reads.wish();
+  let chosen = place.query.get("c");
+  /** @type {ReturnType<typeof openConversation> | null} */
+  let conversation = null;
+  const list = createHeld({
+    label: say.title,
+    waits: boardSay.waits,
+    earlier: say.more,
+    most: SHOWN,
+    key: (/** @type {any} */ dm) => dm.id,
+    make: () =>
+      h("li.dm", h("a.title"), h("span.chip", { "data-tone": "accent" }), h("p.quiet.small.one-line")),
+    update: showRow,
+  });
+  const create = actionButton(
+    world,
+    /** @type {import("../actions.js").Action} */ (actionOf("open_dm")),
+    () => ({
+      id: world.me.workspace_id,
+    }),
+  );
+  const status = h("p.quiet", { role: "status" });
+  const title = h("h2.grow");
+  const buttons = h("div.row");
+  const told = h("div");
+  const bar = actionBar(world, "dm", buttons);
+  const beside = toldBeside(world, told);
+  const talk = h("div.stack");
+  const pane = h(
+    "section.stack.pane",
+    h("p.narrow-only", link(hrefTo("dms") ?? "", {}, say.all)),
+    h("div.row", title, buttons),
+    told,
+    talk,
+  );
+  root.classList.add("panes");
+  root.append(
+    h(
+      "section.stack.list-pane",
+      h("div.row", h("h1", say.title), h("span.end", create.node)),
+      status,
+      list.root,
+    ),
+    pane,
+  );
+  wish.set(["list/dms", "list/inbox"]);
+
+  /** @param {HTMLElement} node @param {any} dm */
+  function showRow(node, dm) {
+    const [anchor, chip, latest] = /** @type {any} */ (node.children);
+    const name = world.names.participants(dm, world.me.member_id);
+    setAttr(node, "data-channel", dm.id);
+    setAttr(anchor, "href", hrefTo("dms", {}, `?c=${dm.id}`));
+    setAttr(anchor, "aria-current", dm.id === chosen ? "true" : null);
+    if (anchor.textContent !== name) setChildren(anchor, [words(name)]);
+    const unread = unreadOf(dm);
+    show(chip, unread > 0);
+    setText(chip, say.unread(unread));
+    setText(latest, latestOf(dm));
+  }
+
+  /** What is marked here is not unread any more, also before it was read again. @param {any} dm */
+  function unreadOf({ id, unread }) {
+    const known = store.all("inbox").filter((one) => one.channel_id === id && one.message_id);
+    return known.length
+      ? known.filter(({ read }) => !read).length
+      : store.get("list", "inbox")
+        ? 0
+        : (unread ?? 0);
+  }
+
+  /** @param {any} dm */
+  function latestOf({ thread_id, last_lsn }) {
+    const message = store.get("message", latest.get(thread_id)) ?? inboxWords(thread_id);
+    const text = message?.body ?? message?.preview;
+    if (!message || !text) return last_lsn === null ? say.silent : "";
+    const who = world.names.memberText(message.author_id ?? message.actor_id);
+    return `${who}: ${plain(text, LATEST)} · ${relative(ms(message.posted_at ?? message.at) ?? 0, world.now())}`;
+  }
+
+  /** @param {string} id */
+  const inboxWords = (id) =>
+    store
+      .all("inbox")
+      .reduce(
+        (/** @type {any} */ last, one) =>
+          one.thread_id === id && one.preview && one.lsn > (last?.lsn ?? 0) ? one : last,
+        undefined,
+      );
+
+  /** The newest message of each thread that is known. @type {Map<string, string>} */
+  const latest = new Map();
+  /** @param {Iterable<any>} messages */
+  function noteLatest(messages) {
+    for (const { id, thread_id, lsn } of messages) {
+      if (lsn > (store.get("message", latest.get(thread_id))?.lsn ?? 0)) latest.set(thread_id, id);
+    }
+  }
+
+  function all() {
+    const at = (/** @type {any} */ dm) =>
+      Math.max(store.get("message", latest.get(dm.thread_id))?.lsn ?? 0, dm.last_lsn ?? 0, dm.lsn ?? 0);
+    return store.all("dm").sort((one, other) => at(other) - at(one));
+  }
+
+  /** Opens the conversation that is chosen, once it is known. */
+  function openChosen() {
+    const dm = store.get("dm", chosen);
+    setAttr(root, "data-open", chosen);
+    if (!dm) {
+      const isGone = chosen !== null && store.get("list", "dms") !== undefined;
+      setText(title, isGone ? say.gone : chosen ? "" : say.choose);
+      return;
+    }
+    setChildren(title, [words(world.names.participants(dm, world.me.member_id))]);
+    bar.show(dm);
+    beside.show(`dm/${dm.id}`, dm);
+    if (conversation) return;
+    conversation = openConversation(world, dm.thread_id, place.fragment, { isTalk: true });
+    talk.replaceChildren(conversation.root);
+    setAttr(pane, "data-thread", dm.thread_id);
+    world.title(world.names.participants(dm, world.me.member_id));
+  }
+
+  /** @param {import("../state/store.js").Changes} [changes] */
+  function draw(changes) {
+    noteLatest(
+      changes
+        ? [...changes.dirty].flatMap((key) =>
+            key.startsWith("message/") ? (store.get("message", key.slice(8)) ?? []) : [],
+          )
+        : store.all("message"),
+    );
+    const rows = all();
+    list.setItems(rows);
+    const isKnown = store.get("list", "dms") !== undefined;
+    show(status, rows.length === 0);
+    setText(status, isKnown ? say.none : say.reading);
+    create.update();
+    openChosen();
+    conversation?.show(changes);
+  }
+
+  function leave() {
+    conversation?.close();
+    conversation = null;
+    talk.replaceChildren();
+    bar.show(undefined);
+  }
+
+  const unbind = world.keys.bind({
+    j: () => void list.along(1),
+    k: () => void list.along(-1),
+    r: () => (conversation ? conversation.focus() : false),
+    Escape: () => {
+      if (!conversation || document.activeElement !== conversation.input) return false;
+      conversation.input.blur();
+      return true;
+    },
+  });
+
+  return {
+    show(changes) {
+      if (changes?.events.some((event) => isOfDms(event, store))) world.reads.again("list/dms");
+      draw(changes);
+    },
+    moved(next) {
+      place = next;
+      const to = next.query.get("c");
+      if (to !== chosen) leave();
+      else if (next.fragment === "say") conversation?.focus();
+      else conversation?.reveal(next.fragment);
+      chosen = to;
+      draw();
+    },
+    close() {
+      unbind();
+      leave();
+      wish.close();
+      list.close();
+    },
+  };
+}
+
+/**
+ * Whether an event may begin or end a conversation of mine.
+ *
+ * @param {any} event
+ * @param {World["store"]} store
+ */
+function isOfDms({ kind, payload }, store) {
+  if (kind === "ChannelCreated") return payload.kind === "dm";
+  return (
+    /^ChannelMember/.test(kind) &&
+    (store.get("dm", payload.channel_id) !== undefined ||
+      store.get("channel", payload.channel_id)?.kind === "dm")
+  );
+}

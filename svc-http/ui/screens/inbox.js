@@ -1,0 +1,212 @@
+// The inbox: who spoke to me, what I was given, what is asked of me, the newest first.
+//
+// Promises: what is marked read stays where it is until one moves on; many are marked at once; approvals are
+// answered where they stand. Leaves out: what a row shows (panels/inbox-item.js).
+
+import { actionOf } from "../actions.js";
+import { send } from "../act.js";
+import { makeItem, updateItem } from "../panels/inbox-item.js";
+import { board as boardSay, inbox as say, inboxReasons, problemParts } from "../strings/en.js";
+import { createHeld } from "../view/held.js";
+import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+import { listKeys } from "./list-keys.js";
+
+/** @typedef {import("../world.js").World} World */
+
+const SHOWN = 50;
+const TICK = 30_000;
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  const wish = world.reads.wish();
+  /** @type {Set<string>} */
+  const chosen = new Set();
+  let isAll = place.query.get("show") === "all";
+  let reason = place.query.get("reason") ?? "";
+  const which = choice(
+    say.show,
+    "show",
+    [
+      ["", say.unread],
+      ["all", say.all],
+    ],
+    () => setQuery(),
+  );
+  const reasons = choice(say.reason, "reason", [["", say.any], ...Object.entries(inboxReasons)], () =>
+    setQuery(),
+  );
+  const count = h("span.quiet.count");
+  const markAll = button(say.markAll, () => void mark(store.all("inbox")), {
+    "data-action": "mark_inbox_read",
+  });
+  const status = h("p.quiet", { role: "status", hidden: true });
+  const told = h("span");
+  const many = h(
+    "div.row.chosen",
+    { hidden: true },
+    told,
+    button(say.clear, () => (chosen.clear(), draw())),
+  );
+  const list = createHeld({
+    label: say.title,
+    waits: boardSay.waits,
+    earlier: say.more,
+    most: SHOWN,
+    key: (/** @type {any} */ item) => item.id,
+    make: (item) => makeItem(world, item, choose),
+    update: (node, item) => updateItem(node, item, chosen.has(item.id)),
+  });
+  const markChosen = button(say.markChosen, () => void mark(itemsChosen()), {
+    class: "primary",
+    "data-action": "mark_inbox_read",
+  });
+  many.append(markChosen);
+  root.classList.add("stack", "now");
+  root.append(
+    h("div.row", h("h1", say.title, " ", count), h("span.end"), which.node, reasons.node, markAll),
+    status,
+    list.root,
+    many,
+  );
+  which.select.value = isAll ? "all" : "";
+  reasons.select.value = reason;
+
+  const kind = () => (isAll ? "inbox_all" : "inbox");
+  /** @param {string} id */
+  const itemOf = (id) => store.get(kind(), id);
+  const itemsChosen = () => [...chosen].flatMap((id) => itemOf(id) ?? []);
+  const key = () => `list/${kind()}`;
+
+  function setQuery() {
+    isAll = which.select.value === "all";
+    reason = reasons.select.value;
+    const query = new URLSearchParams();
+    if (isAll) query.set("show", "all");
+    if (reason) query.set("reason", reason);
+    const text = query.toString();
+    world.note(text ? `?${text}` : "");
+    chosen.clear();
+    list.take();
+    read();
+    draw();
+    list.take();
+  }
+
+  function read() {
+    wish.set([key(), "list/inbox", "list/approvals", "list/dms"]);
+  }
+
+  /** @param {string} id */
+  function choose(id) {
+    if (!chosen.delete(id)) chosen.add(id);
+    draw();
+  }
+
+  /** @param {boolean} isRange */
+  function chooseHere(isRange) {
+    const here = list.here();
+    if (here === null) return false;
+    const keys = list.keys();
+    const last = [...chosen].map((id) => keys.indexOf(id)).filter((at) => at >= 0);
+    const at = keys.indexOf(here);
+    if (!isRange || last.length === 0 || at < 0) return (choose(here), true);
+    const [from, to] = [Math.min(at, ...last), Math.max(at, ...last)];
+    for (const id of keys.slice(from, to + 1)) chosen.add(id);
+    draw();
+    return true;
+  }
+
+  /** @param {any[]} items */
+  async function mark(items) {
+    const action = actionOf("mark_inbox_read");
+    const lsns = items.filter(({ read: isRead }) => !isRead).map(({ lsn }) => lsn);
+    const first = items.find(({ lsn }) => lsn === lsns[0]);
+    chosen.clear();
+    draw();
+    if (!action || !first) return;
+    for (let at = 0; at < lsns.length; at += AT_ONCE) {
+      const write = await send(world, action, first, { lsns: lsns.slice(at, at + AT_ONCE) });
+      if (write.problem) return;
+    }
+  }
+
+  function draw() {
+    const items = store
+      .all(kind())
+      .filter((item) => (isAll || !item.read) && (!reason || item.reason === reason))
+      .sort((one, other) => other.lsn - one.lsn);
+    list.setItems(items);
+    const unread = store.all("inbox").filter(({ read: isRead }) => !isRead).length;
+    setText(count, unread ? say.count(unread, store.get("list", "inbox")?.isWhole !== false) : "");
+    setAttr(
+      markAll,
+      "aria-disabled",
+      unread === 0 || world.isOffline() || !world.may("mark_inbox_read") ? "true" : null,
+    );
+    drawStatus(items.length);
+    show(many, chosen.size > 0);
+    setText(told, say.chosen(chosen.size));
+  }
+
+  /** @param {number} shown */
+  function drawStatus(shown) {
+    const standing = world.reads.standing(key());
+    const isKnown = store.get("list", kind()) !== undefined;
+    const text = isKnown ? (shown ? "" : isAll || reason ? say.empty : say.nothing) : say.reading;
+    show(status, text !== "" || standing?.state === "refused");
+    if (standing?.problem && !isKnown)
+      setChildren(status, nodesOf(problemParts(standing.problem), world.names));
+    else setText(status, text);
+  }
+
+  const threadId = () => itemOf(list.here() ?? "")?.thread_id ?? null;
+  const keys = listKeys(world, list, threadId);
+  const unbind = world.keys.bind({
+    ...keys,
+    e: (event) => (chosen.size === 0 ? keys.e?.(event) : void mark(itemsChosen())),
+    x: () => chooseHere(false),
+    "Shift+x": () => chooseHere(true),
+  });
+  const clock = setInterval(draw, TICK);
+  read();
+
+  return {
+    show(changes) {
+      if (isAll && changes?.lists.has("inbox")) world.reads.again("list/inbox_all");
+      draw();
+    },
+    moved({ query }) {
+      which.select.value = query.get("show") ?? "";
+      reasons.select.value = query.get("reason") ?? "";
+      setQuery();
+    },
+    close() {
+      clearInterval(clock);
+      unbind();
+      wish.close();
+      list.close();
+    },
+  };
+}
+
+/** So many are marked by one request. */
+const AT_ONCE = 100;
+
+/**
+ * @param {string} label
+ * @param {string} name
+ * @param {string[][]} values
+ * @param {() => void} changed
+ */
+function choice(label, name, values, changed) {
+  const options = values.map(([value, text]) => h("option", { value }, text));
+  const select = h("select", { name, onchange: changed }, ...options);
+  return { select, node: h("label.row.tight", h("span.quiet.small", label), select) };
+}

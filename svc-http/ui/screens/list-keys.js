@@ -1,0 +1,60 @@
+// The keys of a list that holds still: from row to row, a look, an answer, and what the row's own buttons do.
+//
+// Promises: the key of an action is a press on its button in the row with the focus, so that what is armed by
+// a press is armed by a key. Leaves out: what else a screen binds.
+
+import { actions } from "../actions.js";
+import { openPeek } from "../later.js";
+
+/**
+ * @param {import("../world.js").World} world
+ * @param {{along: (step: 1 | -1) => boolean, here: () => string | null, row: () => Element | null}} list
+ * @param {() => string | null} threadId Of the row with the focus.
+ * @returns {import("../view/keys.js").Keys}
+ */
+export function listKeys(world, list, threadId) {
+  const keyed = actions.filter(({ key, on }) => key && on !== "workspace");
+  const next = () => void list.along(1);
+  const last = () => void list.along(-1);
+
+  /** @param {string} id */
+  function press(id) {
+    const found = list.row()?.querySelector(`[data-of="${CSS.escape(id)}"]`);
+    if (!(found instanceof HTMLElement) || found.closest("[hidden]")) return false;
+    found.focus();
+    found.click();
+    return true;
+  }
+
+  /** @param {(id: string) => void} act */
+  function onThread(act) {
+    const id = threadId();
+    if (!id) return false;
+    act(id);
+    return true;
+  }
+
+  function reply() {
+    const title = list.row()?.querySelector("a.title");
+    if (!(title instanceof HTMLAnchorElement)) return false;
+    const address = new URL(title.href);
+    if (!address.hash) address.hash = "say";
+    world.go(address.href);
+    return true;
+  }
+
+  return {
+    ...Object.fromEntries(keyed.map(({ key, id }) => [key, () => press(id)])),
+    j: next,
+    k: last,
+    ArrowDown: () => list.here() !== null && list.along(1),
+    ArrowUp: () => list.here() !== null && list.along(-1),
+    Space: () => onThread((id) => void openPeek(world, id)),
+    r: reply,
+    Escape() {
+      if (list.here() === null || !(document.activeElement instanceof HTMLElement)) return false;
+      document.activeElement.blur();
+      return true;
+    },
+  };
+}

@@ -1,0 +1,172 @@
+// The log: every event that one may see, newest first, and what was proved of all of them.
+//
+// Promises: it is recomputed from when it is opened, and while it is looked at; filters and the event that is
+// open stand in the address; nothing moves under a pointer. Leaves out: reading it (state/log.js), proving it
+// (proof.js), and one event (panels/event.js).
+
+import { log as say, problemParts } from "../strings/en.js";
+import { openEvent } from "../panels/event.js";
+import { openVerified } from "../panels/verified.js";
+import { openLog } from "../state/log.js";
+import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { nodesOf } from "../view/parts.js";
+import { createWindow } from "../view/window.js";
+import { openLogFilter } from "./log-filter.js";
+import { makeRow, updateRow } from "./log-row.js";
+
+/** @typedef {import("../world.js").World} World */
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store, proof } = world;
+  const verified = openVerified(world);
+  const filter = openLogFilter(world, place.query, filtered);
+  const told = h("p.quiet.small", { hidden: true });
+  const problem = h("p.problem", { hidden: true, role: "alert" });
+  const ways = h("div.row", { hidden: true });
+  const further = button(say.further, () => void log.more());
+  const retry = button(say.tryAgain, () => void log.more());
+  ways.append(further, retry);
+  const list = createWindow({
+    label: say.list,
+    waits: say.waits,
+    height: () => parseFloat(getComputedStyle(root).getPropertyValue("--event-height")),
+    key: ({ lsn }) => String(lsn),
+    make: () => makeRow(),
+    update: (node, event) => updateRow(world, node, event, filter.query()),
+    onEnd: () => log.progress.hasFound && !log.progress.problem && void log.more(),
+  });
+  root.classList.add("log");
+  root.append(
+    h("div.row.log-head", h("h1", say.title), filter.root, told),
+    filter.about,
+    problem,
+    ways,
+    h("div.log-body", list.root, verified.root),
+  );
+
+  let log = begin();
+  function begin() {
+    return openLog(world, filter.wanted(), () => store.touch(["log/read"]));
+  }
+
+  function again() {
+    log.close();
+    log = begin();
+  }
+
+  /** Another filter is another reading. */
+  function filtered() {
+    world.note(filter.query());
+    again();
+    drawList();
+  }
+
+  function drawList() {
+    list.setItems(filter.isKnown() ? log.items() : []);
+    drawTold();
+  }
+
+  function drawTold() {
+    const { isReading, problem: refused, low, floor, hasFound } = log.progress;
+    const count = list.count();
+    const canGoOn = !isReading && !refused && !log.isAtEnd() && !log.isFull() && low > 0;
+    show(problem, refused !== null);
+    setAttr(problem, "data-problem", refused?.code);
+    if (refused) setChildren(problem, [say.unread, " ", ...nodesOf(problemParts(refused), world.names)]);
+    show(retry, refused !== null);
+    show(further, canGoOn && !hasFound);
+    show(ways, !retry.hidden || !further.hidden);
+    const parts = [
+      isReading ? say.reading : "",
+      count === 0 && !isReading ? say.none : "",
+      log.isFull()
+        ? say.full
+        : log.isAtEnd()
+          ? say.begins(floor)
+          : canGoOn && !hasFound
+            ? say.lookedTo(low)
+            : "",
+    ].filter(Boolean);
+    show(told, parts.length > 0);
+    setText(told, parts.join(" "));
+  }
+
+  /** @type {ReturnType<typeof openEvent> | null} */
+  let opened = null;
+  /** The event of the address is open, and no other. @param {string} fragment */
+  function openAt(fragment) {
+    const last = opened;
+    opened = null;
+    last?.close();
+    const lsn = Number(fragment);
+    if (!/^\d{1,15}$/.test(fragment) || lsn < 1) return;
+    const mine = openEvent(world, lsn, {
+      known: log.get(lsn) ?? store.events().find((event) => event.lsn === lsn),
+      query: filter.query(),
+      onClose() {
+        if (opened !== mine) return;
+        opened = null;
+        world.note(filter.query(), "");
+      },
+    });
+    opened = mine;
+  }
+
+  /** The row with the focus, or none. */
+  function here() {
+    const row = document.activeElement?.closest("[data-event]");
+    return row instanceof HTMLElement && list.root.contains(row) ? list.indexOf(row.dataset.event ?? "") : -1;
+  }
+
+  /** @param {1 | -1} step */
+  function along(step) {
+    const at = here();
+    const to = at < 0 ? 0 : Math.max(0, Math.min(list.count() - 1, at + step));
+    const row = list.reveal(to);
+    /** @type {HTMLElement | null | undefined} */ (row?.querySelector("a.title"))?.focus({
+      preventScroll: true,
+    });
+  }
+
+  const unbind = world.keys.bind({
+    j: () => along(1),
+    k: () => along(-1),
+    ArrowDown: () => here() >= 0 && (along(1), true),
+    ArrowUp: () => here() >= 0 && (along(-1), true),
+    "/": () => filter.focus(),
+    Escape: () => filter.leave(),
+  });
+
+  proof.start();
+  if (place.fragment) requestAnimationFrame(() => openAt(place.fragment));
+
+  return {
+    show(changes) {
+      if (changes?.lists.has("log")) again();
+      if (changes) log.take(changes.events);
+      if (filter.show()) again();
+      drawList();
+      verified.show();
+    },
+    moved({ query, fragment }) {
+      if (filter.set(query)) filtered();
+      openAt(fragment);
+    },
+    close() {
+      proof.stop();
+      log.close();
+      list.close();
+      unbind();
+      filter.close();
+      const last = opened;
+      opened = null;
+      last?.close();
+    },
+  };
+}

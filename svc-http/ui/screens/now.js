@@ -1,0 +1,108 @@
+// Now: what needs me, most urgent first, each with what answers it; and in an empty workspace the first
+// steps.
+//
+// Promises: nothing moves under whoever is at it; `.` goes to the next from anywhere. Leaves out: the order
+// (pure/rank.js), and what a need shows (panels/need.js).
+
+import { makeNeed, updateNeed } from "../panels/need.js";
+import { board as boardSay, now as say } from "../strings/en.js";
+import { createHeld } from "../view/held.js";
+import { h, setText, show } from "../view/node.js";
+import { listKeys } from "./list-keys.js";
+
+/** @typedef {import("../world.js").World} World */
+/** @typedef {import("../pure/rank.js").Need} Need */
+
+const SHOWN = 50;
+const TICK = 15_000;
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const tasks = world.tasks();
+  const needs = world.needs();
+  // Who is in a direct message is named.
+  const wish = world.reads.wish();
+  wish.set(["list/dms"]);
+  const count = h("span.quiet.count");
+  const status = h("p.quiet", { role: "status", hidden: true });
+  const list = createHeld({
+    label: say.title,
+    waits: boardSay.waits,
+    earlier: say.more,
+    most: SHOWN,
+    key: (/** @type {Need} */ need) => need.key,
+    make: (need) => makeNeed(world, need),
+    update: updateNeed,
+  });
+  const first = h("div", { hidden: true });
+  /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
+  let firstRun = null;
+  root.classList.add("stack", "now");
+  root.append(h("h1", say.title, " ", count), first, status, list.root);
+  let isAimed = place.fragment === "next";
+
+  void import("../panels/first.js").then(({ openFirstRun }) => {
+    if (!root.isConnected) return;
+    firstRun = openFirstRun(world);
+    first.append(firstRun.root);
+    showFirst();
+  });
+
+  function showFirst() {
+    firstRun?.show(!tasks.progress.isReading);
+    show(first, firstRun !== null && !firstRun.root.hidden);
+  }
+
+  function draw() {
+    const all = needs.list();
+    list.setItems(all);
+    setText(count, all.length ? String(all.length) : "");
+    const text = !needs.isWhole() ? say.reading : all.length ? "" : say.nothing;
+    show(status, text !== "");
+    setText(status, text);
+    showFirst();
+    aim();
+  }
+
+  /** Whoever came by `.` goes on where they were. */
+  function aim() {
+    if (!isAimed || !needs.isWhole()) return;
+    isAimed = false;
+    list.take();
+    const keys = list.keys();
+    const after = keys[keys.indexOf(world.seenNeed.get()) + 1] ?? keys[0];
+    if (after) list.focus(after);
+  }
+
+  /** The task of the row with the focus. */
+  const threadId = () => needs.list().find(({ key }) => key === list.here())?.thread_id ?? null;
+
+  list.root.addEventListener("focusin", () => {
+    const at = list.here();
+    if (at) world.seenNeed.set(at);
+  });
+  const unbind = world.keys.bind({
+    ...listKeys(world, list, threadId),
+    ".": () => void list.along(1),
+  });
+  const clock = setInterval(draw, TICK);
+
+  return {
+    show: draw,
+    moved({ fragment }) {
+      isAimed = fragment === "next";
+      aim();
+    },
+    close() {
+      clearInterval(clock);
+      unbind();
+      wish.close();
+      list.close();
+    },
+  };
+}

@@ -1,0 +1,215 @@
+// The members: who is there, what each did last, what each holds, has used and can.
+//
+// Promises: 5,000 members scroll; nothing moves under a pointer or the focus; the filter stands in the
+// address; who is online is asked for again and again while this is looked at. Leaves out: one member alone.
+
+import { fold } from "../pure/filter.js";
+import { shownText } from "../pure/text.js";
+import { people as say } from "../strings/en.js";
+import { actionOf } from "../actions.js";
+import { actionButton } from "../act.js";
+import { openMenu } from "../later.js";
+import { hrefTo } from "../names.js";
+import {
+  PEOPLE_LISTS,
+  PRESENCE_EVERY,
+  TONES,
+  claimsOf,
+  heardText,
+  lastOf,
+  presenceOf,
+  standingOf,
+  usageByMember,
+  usedText,
+} from "../people.js";
+import { h, setText, show } from "../view/node.js";
+import { makePerson, updatePerson } from "../view/person.js";
+import { createWindow } from "../view/window.js";
+
+/** @typedef {import("../world.js").World} World */
+
+const TYPED = 200;
+
+/**
+ * @param {HTMLElement} root
+ * @param {World} world
+ * @param {import("../router.js").Place} place
+ * @returns {import("../screens.js").Open}
+ */
+export function open(root, world, place) {
+  const { store } = world;
+  const wish = world.reads.wish();
+  wish.set(PEOPLE_LISTS);
+  world.lastEvents();
+  let usage = usageByMember(world);
+  const input = h("input", {
+    type: "search",
+    name: "filter",
+    placeholder: say.filterHint,
+    "aria-label": say.filter,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const which = h(
+    "select",
+    { name: "which", "aria-label": say.which },
+    ...Object.entries(say.kinds).map(([value, label]) => h("option", { value }, label)),
+  );
+  const create = actionButton(
+    world,
+    /** @type {import("../actions.js").Action} */ (actionOf("create_agent")),
+    () => ({ id: world.me.workspace_id }),
+  );
+  const told = h("p.quiet", { hidden: true });
+  const list = createWindow({
+    label: say.label,
+    waits: say.waits,
+    height: () => parseFloat(getComputedStyle(root).getPropertyValue("--person-height")) + 8,
+    key: (/** @type {string} */ id) => id,
+    make: () => makePerson({ openMenu: menuOf, menuLabel: say.actions }),
+    update: draw,
+  });
+  root.classList.add("people");
+  root.append(
+    h(
+      "div.row.people-head",
+      h("h1", say.title),
+      h("div.grow.filter", input),
+      which,
+      h("span.end"),
+      create.node,
+    ),
+    told,
+    list.root,
+  );
+
+  /** @param {string} id */
+  const menuOf = (id) => openMenu(world, "member", "member", id, world.names.memberText(id));
+
+  /** @param {HTMLElement} node @param {string} id */
+  function draw(node, id) {
+    const member = store.get("member", id);
+    if (!member) return;
+    const { status, row } = presenceOf(world, id);
+    const last = lastOf(world, id);
+    const claims = claimsOf(world, id);
+    const name = shownText(member.display_name || member.handle);
+    updatePerson(node, {
+      id,
+      href: hrefTo("member", { id }),
+      name,
+      handle: `@${shownText(member.handle)}`,
+      kind: say.kind[member.kind] ?? member.kind,
+      presence: { text: say.presence[status] ?? status, tone: TONES[status] ?? null },
+      standing: standingOf(member),
+      note: row?.note ? shownText(row.note) : heardText(world, id),
+      last: last.text,
+      isSilent: last.isSilent,
+      claims: claims ? say.claims(claims) : say.noClaims,
+      used: usedText(usage.get(id)),
+      skills: member.skills?.length ? member.skills.join(", ") : say.noSkills,
+      menu: name,
+    });
+  }
+
+  /** @param {any} member */
+  function fits(member) {
+    const kind = which.value;
+    if (kind === "former" ? member.active !== false : member.active === false) return false;
+    if (kind === "online") return store.get("online", member.id) !== undefined;
+    if (kind === "frozen") return Boolean(member.frozen);
+    return kind === "" || kind === "former" || member.kind === kind;
+  }
+
+  /** @param {any} member @param {string[]} wanted */
+  function hasWords({ handle, display_name, skills = [] }, wanted) {
+    const has = fold(`${handle} ${display_name ?? ""} ${skills.join(" ")}`);
+    return wanted.every((word) => has.includes(word));
+  }
+
+  function drawAll() {
+    const wanted = fold(input.value).split(/\s+/).filter(Boolean);
+    const found = store.all("member").filter((one) => fits(one) && hasWords(one, wanted));
+    // By name: an order by what changes would never hold still.
+    found.sort((one, other) => nameOf(one).localeCompare(nameOf(other)));
+    list.setItems(found.map(({ id }) => id));
+    const isKnown = store.count("member") > 0;
+    show(told, found.length === 0);
+    setText(told, isKnown ? say.none : say.reading);
+    create.update();
+  }
+
+  /** @param {any} member */
+  const nameOf = ({ display_name, handle }) => String(display_name || handle);
+
+  function note() {
+    const query = new URLSearchParams();
+    if (input.value) query.set("q", input.value);
+    if (which.value) query.set("show", which.value);
+    world.note(query.size ? `?${query}` : "");
+    drawAll();
+  }
+
+  /** @param {URLSearchParams} query */
+  function take(query) {
+    if (document.activeElement !== input) input.value = query.get("q") ?? "";
+    const asked = query.get("show") ?? "";
+    which.value = asked in say.kinds ? asked : "";
+  }
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
+  input.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(note, TYPED);
+  });
+  which.addEventListener("change", note);
+  take(place.query);
+
+  const clock = setInterval(() => {
+    if (!document.hidden) world.reads.again("list/online");
+    list.redraw();
+  }, PRESENCE_EVERY);
+
+  /** @param {number} by */
+  function step(by) {
+    const focused = document.activeElement?.closest("[data-member]");
+    const at = focused instanceof HTMLElement ? list.indexOf(focused.dataset.member ?? "") : -1;
+    const next = Math.max(0, Math.min(list.count() - 1, at + by));
+    const node = list.reveal(at < 0 ? 0 : next);
+    if (node) node.querySelector("a")?.focus();
+  }
+
+  const unbind = world.keys.bind({
+    j: () => step(1),
+    k: () => step(-1),
+    "/": () => input.focus(),
+    Escape: () => {
+      if (document.activeElement !== input) return false;
+      input.blur();
+    },
+  });
+
+  return {
+    show(changes) {
+      if (!changes || changes.dirty.has("list/usage")) usage = usageByMember(world);
+      if (!changes || [...changes.dirty].some(concerns)) drawAll();
+      else if (changes.events.length > 0) list.redraw();
+    },
+    moved({ query }) {
+      take(query);
+      drawAll();
+    },
+    close() {
+      clearInterval(clock);
+      clearTimeout(typing);
+      unbind();
+      list.close();
+      wish.close();
+    },
+  };
+}
+
+/** @param {string} key */
+const concerns = (key) =>
+  /^(member|online|busy|usage_sum)\/|^list\/(online|occupancy|usage|last)$|^live\//.test(key);

@@ -1,0 +1,122 @@
+// Signing in: by the link that the browser was opened with, by a token, or at the identity provider.
+//
+// Promises: a link says as whom before it signs anybody in; the token is sent once and then forgotten, and
+// the field is emptied before. Leaves out: what happens once there is a session.
+
+import { addressOf, createAsk } from "../net/ask.js";
+import { signIn } from "../net/session.js";
+import { signIn as say } from "../strings/en.js";
+import { button, h, show } from "../view/node.js";
+
+/** @typedef {import("../net/session.js").Session} Session */
+/** @typedef {import("../net/session.js").SignedIn} SignedIn */
+/** @typedef {import("../net/session.js").Ways} Ways */
+/**
+ * @typedef {{
+ *   ways: Ways,
+ *   linkToken: string | null,
+ *   current: Session | null,
+ *   signedIn: (signedIn: SignedIn) => void,
+ *   keep?: () => void,
+ * }} Setting `current`: who is signed in already, where a link is of somebody else; `keep` leaves it so.
+ */
+
+/**
+ * Fills a place with the ways to sign in.
+ *
+ * @param {HTMLElement} root
+ * @param {Setting} setting
+ */
+export function openSignIn(root, setting) {
+  const ask = createAsk({ workspace: () => null });
+  const problem = h("p.problem", { hidden: true, role: "alert" });
+  const ways = h("div.stack", ...fields());
+  root.replaceChildren(ways, problem);
+  if (setting.linkToken) void offer(setting.linkToken);
+  else root.querySelector("input")?.focus();
+
+  /** @param {string} text */
+  function tell(text) {
+    show(problem, text !== "");
+    problem.textContent = text;
+  }
+
+  /** @param {string} token */
+  async function enter(token) {
+    tell("");
+    try {
+      const signedIn = await signIn(ask, token);
+      if (signedIn) setting.signedIn(signedIn);
+      else tell(say.cookieRefused);
+    } catch (error) {
+      const { status, code } = /** @type {import("../net/ask.js").Problem} */ (error);
+      tell(status === 401 ? say.refused : status === 0 ? say.unreachable : say.unexpected(code));
+    }
+  }
+
+  /** Says as whom a link would sign in. @param {string} token */
+  async function offer(token) {
+    ways.replaceChildren(h("p.quiet", say.asking));
+    try {
+      const { body } = await ask("whoami", {}, { token });
+      const press = button(say.enter(body.handle), () => void enter(token), {
+        class: "primary",
+        "data-action": "create_session",
+      });
+      const { current, keep } = setting;
+      ways.replaceChildren(
+        ...(current ? [h("p", say.other(current.handle))] : []),
+        h("p", say.as(body.handle, body.kind)),
+        h("p.quiet.small", say.enterHint),
+        h("div.row", press, current && keep ? button(say.keep(current.handle), keep) : null),
+      );
+      press.focus();
+    } catch (error) {
+      const { status, code } = /** @type {import("../net/ask.js").Problem} */ (error);
+      const { current, keep } = setting;
+      ways.replaceChildren(...(current && keep ? [button(say.keep(current.handle), keep)] : []), ...fields());
+      tell(status === 401 ? say.badLink : status === 0 ? say.unreachable : say.unexpected(code));
+    }
+  }
+
+  /** @returns {Node[]} */
+  function fields() {
+    const { token, oidc } = setting.ways;
+    const all = [];
+    if (oidc) all.push(provider());
+    if (token) all.push(byToken());
+    return all.length ? all : [h("p", say.noWays)];
+  }
+
+  function byToken() {
+    const input = h("input", {
+      name: "token",
+      type: "password",
+      autocomplete: "one-time-code",
+      spellcheck: "false",
+      required: true,
+      "aria-describedby": "token-hint",
+    });
+    const submit = h("button.primary", { type: "submit", "data-action": "create_session" }, say.withToken);
+    return h(
+      "form",
+      { onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void enter(taken(input))) },
+      h("label.field", h("span.label", say.token), input),
+      h("p.quiet.small", { id: "token-hint" }, say.tokenHint),
+      h("div.row", submit),
+    );
+  }
+
+  function provider() {
+    const workspace = new URLSearchParams(location.search).get("workspace") ?? undefined;
+    const input = { workspace_id: workspace, return_to: location.pathname + location.search };
+    return h("p", h("a.button", { href: addressOf("begin_oidc_login", input)?.href }, say.withProvider));
+  }
+}
+
+/** Takes what was typed out of a field. @param {HTMLInputElement} input */
+function taken(input) {
+  const text = input.value.trim();
+  input.value = "";
+  return text;
+}

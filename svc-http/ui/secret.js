@@ -1,0 +1,66 @@
+// A secret that was made now: shown once, beside a button that copies it, with how a program uses it.
+//
+// Promises: it is kept nowhere, and its dialog is closed only by who says so; where the answer was lost, and
+// the secret with it, that is said. Leaves out: making it.
+
+import { addressOf } from "./net/ask.js";
+import { secret as say } from "./strings/en.js";
+import { configurations } from "./panels/agent-config.js";
+import { copied } from "./panels/copied.js";
+import { openDialog } from "./view/dialog.js";
+import { button, h } from "./view/node.js";
+
+/** @typedef {import("./net/outbox.js").Write} Write */
+
+/**
+ * How programs are told of a token.
+ *
+ * @param {string} secret
+ */
+export function configured(secret) {
+  const mcp = addressOf("mcp_worker")?.href ?? "";
+  const whoami = addressOf("whoami")?.href ?? "";
+  const clients = Object.entries(configurations({ mcp, whoami, secret })).map(([name, text], at) =>
+    h(
+      "details",
+      { name: "client", open: at === 0 },
+      h("summary", say.clients[name] ?? name),
+      copied(text, `config-${name}`),
+    ),
+  );
+  return [h("h3", say.configure), ...clients];
+}
+
+/**
+ * Shows what the answer to a write has of a secret, and takes it out of what is kept.
+ *
+ * @param {string} title
+ * @param {Write} write
+ */
+export function showSecret(title, write) {
+  const { body } = write;
+  write.body = null;
+  // The form that it was asked for in closes first.
+  setTimeout(() => openSecret(title, body ? nodesOf(body) : [h("p.told.warn", say.lost)]), 0);
+}
+
+/** @param {string} title @param {Node[]} body */
+function openSecret(title, body) {
+  const close = button(say.close, () => dialog.close(), { class: "primary" });
+  const dialog = openDialog({ title, body: [...body, h("div.row", close)], name: "secret" });
+}
+
+/** @param {any} body @returns {Node[]} */
+function nodesOf({ secret, client_id: client, client_secret: ofClient, capabilities }) {
+  const warning = h("p.told.warn", say.once);
+  if (ofClient) {
+    return [
+      warning,
+      h("h3", say.clientId),
+      copied(client, "client_id"),
+      h("h3", say.clientSecret),
+      copied(ofClient, "client_secret"),
+    ];
+  }
+  return [warning, copied(secret, "secret"), ...(capabilities ? configured(secret) : [])];
+}

@@ -1,0 +1,202 @@
+// Where screens are shown, one at a time: opens the one of the address, keeps it drawn, and closes it for the
+// next.
+//
+// Promises: a screen that fails to load says so and can be tried again; its heading has the focus after a
+// link was followed, and the page is where it was after going back. Leaves out: what screens show.
+
+import { beginById } from "./act.js";
+import { actions } from "./actions.js";
+import { openHelp, openPalette } from "./later.js";
+import { Problem } from "./net/ask.js";
+import { hrefOf, createRouter, read } from "./router.js";
+import { screens } from "./screens.js";
+import { acting, places, shell } from "./strings/en.js";
+import { focusHeading } from "./view/focus.js";
+import { button, h } from "./view/node.js";
+
+/**
+ * @param {import("./frame.js").Frame} frame
+ * @param {import("./world.js").World} world
+ */
+export function openStage(frame, world) {
+  const router = createRouter(show);
+  /** @type {import("./screens.js").Open | null} */
+  let open = null;
+  /** @type {import("./screens.js").Screen | null} */
+  let current = null;
+  let turn = 0;
+  let workspace = shell.product;
+
+  /** @param {URL} address */
+  function find(address) {
+    for (const screen of screens) {
+      const place = read(screen.path, address);
+      if (place) return { screen, place };
+    }
+    return null;
+  }
+
+  /** @param {URL} address @param {"first" | "link" | "back"} how */
+  async function show(address, how) {
+    const found = find(address);
+    if (!found) return missing();
+    const { screen, place } = found;
+    if (current === screen && open?.moved && samePlace(place)) return open.moved(place);
+    const mine = (turn += 1);
+    leave();
+    current = screen;
+    mark(screen.id);
+    const lacks = world.lacks(screen.needs);
+    if (lacks) return lacking(screen, lacks);
+    try {
+      const { open: openScreen } = await screen.load();
+      if (mine !== turn) return;
+      shownPlace = place;
+      const root = h("div.screen", { "data-screen": screen.id });
+      frame.main.replaceChildren(root);
+      open = openScreen(root, world, place);
+      open.show();
+      arrive(how);
+    } catch (error) {
+      if (mine === turn) failed(error, () => void show(address, how));
+    }
+  }
+
+  /** @type {import("./router.js").Place | null} */
+  let shownPlace = null;
+  /** @param {import("./router.js").Place} place */
+  function samePlace(place) {
+    return JSON.stringify(shownPlace?.params) === JSON.stringify(place.params);
+  }
+
+  function leave() {
+    open?.close();
+    open = null;
+    current = null;
+    frame.main.replaceChildren(h("p.quiet.later", shell.loading));
+  }
+
+  /** @param {string} id */
+  function mark(id) {
+    frame.mark(id);
+    frame.main.dataset.screen = id;
+    document.title = shell.title(places[/** @type {"board"} */ (id)] ?? id, workspace);
+  }
+
+  /** @param {"first" | "link" | "back"} how */
+  function arrive(how) {
+    window.scrollTo(0, how === "back" ? router.scrolled() : 0);
+    const focused = how === "back" ? router.focused() : null;
+    if (focused) open?.focusOn?.(focused);
+    if (how === "link" && !frame.main.contains(document.activeElement)) focusHeading(document);
+  }
+
+  function missing() {
+    const first = screens.find(({ isPlace }) => isPlace);
+    leave();
+    mark("");
+    frame.main.replaceChildren(
+      h("h1", shell.noSuchPlace),
+      first ? h("p", h("a", { href: hrefOf(first.path) }, shell.toBoard)) : "",
+    );
+  }
+
+  /**
+   * A place that the session may not see is there all the same, and says what it takes.
+   *
+   * @param {import("./screens.js").Screen} screen
+   * @param {string} capability
+   */
+  function lacking({ id }, capability) {
+    frame.main.replaceChildren(
+      h(
+        "div.screen.stack",
+        { "data-screen": id },
+        h("h1", places[/** @type {"board"} */ (id)] ?? id),
+        h("p.problem", { role: "alert", "data-problem": "missing-capability" }, acting.lacks(capability)),
+      ),
+    );
+  }
+
+  /** @param {unknown} error @param {() => void} again */
+  function failed(error, again) {
+    if (!(error instanceof Problem)) console.error(error);
+    open = null;
+    frame.main.replaceChildren(
+      h("p.problem", { role: "alert" }, shell.failed),
+      h("div.row", button(shell.tryAgain, again)),
+    );
+  }
+
+  const unwatch = world.store.watch((changes) => {
+    open?.show(changes);
+    nameWorkspace();
+    frame.showNeeds(world.needs().list().length);
+    frame.showLive(world);
+    frame.showAlarm(world);
+  });
+  const unwatchLive = world.watchLive(() => frame.showLive(world));
+  const ofWorkspace = { id: world.me.workspace_id };
+  function placeKeys() {
+    /** @type {import("./view/keys.js").Keys} */
+    const all = {
+      p: pause,
+      ".": () => router.go(hrefOf("", {}, "#next")),
+      "?": () => void openHelp(),
+      "Mod+k": () => void openPalette(world),
+    };
+    for (const action of actions) {
+      if (action.key && action.on === "workspace")
+        all[action.key] = () => beginById(world, action.id, ofWorkspace);
+    }
+    for (const { key, path } of screens) if (key) all[`g ${key}`] = () => router.go(hrefOf(path));
+    return all;
+  }
+
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let counting;
+  /** While paused nothing is drawn but how much waits. */
+  function pause() {
+    world.store.pause(!world.store.isPaused());
+    clearInterval(counting);
+    if (world.store.isPaused()) counting = setInterval(() => frame.showLive(world), 1_000);
+    frame.showLive(world);
+  }
+
+  const unbind = world.keys.bind(placeKeys());
+  const wish = world.reads.wish();
+  wish.set([`workspace/${world.me.workspace_id}`]);
+
+  function nameWorkspace() {
+    const name = world.store.get("workspace", world.me.workspace_id)?.name ?? shell.product;
+    if (name === workspace) return;
+    workspace = name;
+    frame.setWorkspace(name);
+    if (current) mark(current.id);
+  }
+
+  frame.showLive(world);
+  void show(new URL(location.href), "first");
+  return {
+    go: router.go,
+    note: router.note,
+    back() {
+      const first = screens.find(({ isPlace }) => isPlace);
+      router.back(hrefOf(first?.path ?? ""));
+    },
+    openPalette: () => void openPalette(world),
+    openHelp: () => void openHelp(),
+    /** @param {string} text */
+    title: (text) => (document.title = shell.title(text, workspace)),
+    close() {
+      turn += 1;
+      clearInterval(counting);
+      open?.close();
+      wish.close();
+      router.close();
+      unwatch();
+      unwatchLive();
+      unbind();
+    },
+  };
+}

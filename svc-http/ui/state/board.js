@@ -1,0 +1,185 @@
+// Which task stands in which lane, in order, kept up to date by what has changed.
+//
+// Promises: a change costs what it changes, not the number of tasks; a task is in one lane; filters only
+// hide. Leaves out: reading tasks (threads.js), and the rules (pure/lanes.js).
+
+import { matches } from "../pure/filter.js";
+import { LANES, compareInLane, laneFor } from "../pure/lanes.js";
+
+/** @typedef {import("../pure/lanes.js").Lane} Lane */
+/** @typedef {import("../pure/filter.js").Filter} Filter */
+/** @typedef {import("./store.js").Changes} Changes */
+
+/** From so many changes at once on, sorting everything is cheaper than moving each. */
+const MANY = 200;
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("../pure/types.js").Me} me
+ */
+export function createBoard(store, me) {
+  /** @type {Map<Lane, string[]>} */
+  const lanes = new Map(LANES.map((lane) => [lane, []]));
+  /** @type {Map<string, Lane>} */
+  const placed = new Map();
+  /** The gates of a thread that are open. @type {Map<string, Set<string>>} */
+  const gates = new Map();
+  /** The newest message of a thread that is known. @type {Map<string, string>} */
+  const latest = new Map();
+  /** Unread items of the inbox by thread. @type {Map<string, number>} */
+  let unread = new Map();
+  /** @type {Filter | null} */
+  let filter = null;
+
+  /** @param {string} id */
+  const gatesOf = (id) => [...(gates.get(id) ?? [])].flatMap((gate) => store.get("gate", gate) ?? []);
+
+  /** @param {any} thread @returns {Lane | null} */
+  function laneNow(thread) {
+    if (filter && !matches(thread, filter, names)) return null;
+    return laneFor(thread, {
+      me,
+      gates: /** @type {any} */ (gatesOf(thread.id)),
+      awaited: store.get("awaited", thread.id) !== undefined,
+      alarm: /** @type {any} */ (store.get("alarm", thread.id)),
+      obstacles: store.get("deferred", thread.id)?.obstacles,
+    });
+  }
+
+  const names = {
+    channelName: (/** @type {string} */ id) => store.get("channel", id)?.name ?? "",
+    handle: (/** @type {string | null} */ id) => store.get("member", id)?.handle ?? "",
+  };
+
+  /** @param {string} id */
+  function noteGate(id) {
+    const gate = store.get("gate", id);
+    const of = gate?.thread_id;
+    if (gate && gate.state === "pending") {
+      const known = gates.get(of) ?? new Set();
+      gates.set(of, known.add(id));
+      return of;
+    }
+    for (const [thread, known] of gates) {
+      if (!known.delete(id)) continue;
+      if (known.size === 0) gates.delete(thread);
+      return thread;
+    }
+    return null;
+  }
+
+  /** @param {string} id */
+  function noteMessage(id) {
+    const message = store.get("message", id);
+    if (!message) return;
+    const before = store.get("message", latest.get(message.thread_id));
+    if (!before || before.lsn < message.lsn) latest.set(message.thread_id, id);
+  }
+
+  function countUnread() {
+    unread = new Map();
+    for (const { thread_id, read } of store.all("inbox")) {
+      if (!read && thread_id) unread.set(thread_id, (unread.get(thread_id) ?? 0) + 1);
+    }
+  }
+
+  /**
+   * Which threads a changed key may move.
+   *
+   * @param {string} key
+   * @returns {string | null}
+   */
+  function threadOf(key) {
+    const at = key.indexOf("/");
+    const [kind, id] = [key.slice(0, at), key.slice(at + 1)];
+    if (kind === "message") noteMessage(id);
+    if (kind === "gate") return noteGate(id);
+    return kind in MOVES ? id : null;
+  }
+
+  /** @param {string} id */
+  function place(id) {
+    const before = placed.get(id);
+    const thread = store.get("thread", id);
+    const after = thread ? laneNow(thread) : null;
+    if (before) remove(id, before);
+    if (after) insert(id, after, thread);
+  }
+
+  /** @param {string} id @param {Lane} lane */
+  function remove(id, lane) {
+    const ids = lanes.get(lane) ?? [];
+    const at = ids.indexOf(id);
+    if (at >= 0) ids.splice(at, 1);
+    placed.delete(id);
+  }
+
+  /** @param {string} id @param {Lane} lane @param {any} thread */
+  function insert(id, lane, thread) {
+    const ids = lanes.get(lane) ?? [];
+    const compare = compareInLane(lane);
+    let [low, high] = [0, ids.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const other = /** @type {any} */ (store.get("thread", ids[middle]));
+      if (other && compare(other, thread) <= 0) low = middle + 1;
+      else high = middle;
+    }
+    ids.splice(low, 0, id);
+    placed.set(id, lane);
+  }
+
+  function rebuild() {
+    gates.clear();
+    for (const { id } of store.all("gate")) noteGate(id);
+    placed.clear();
+    for (const ids of lanes.values()) ids.length = 0;
+    /** @type {Map<Lane, any[]>} */
+    const sorted = new Map(LANES.map((lane) => [lane, []]));
+    for (const thread of store.all("thread")) {
+      const lane = laneNow(thread);
+      if (lane) sorted.get(lane)?.push(thread);
+    }
+    for (const [lane, threads] of sorted) {
+      threads.sort(compareInLane(lane));
+      lanes.set(
+        lane,
+        threads.map(({ id }) => id),
+      );
+      for (const { id } of threads) placed.set(id, lane);
+    }
+  }
+
+  return {
+    /** @param {Lane} lane */
+    ids: (lane) => lanes.get(lane) ?? [],
+    /** @param {string} id */
+    laneOf: (id) => placed.get(id) ?? null,
+    size: () => placed.size,
+    /** @param {string} id */
+    hasGate: (id) => gates.has(id),
+    /** @param {string} id */
+    latestOf: (id) => latest.get(id),
+    /** @param {string} id */
+    unreadOf: (id) => unread.get(id) ?? 0,
+    /** @param {Changes} [changes] Without: everything. */
+    update(changes) {
+      const ids = new Set();
+      if (!changes || changes.dirty.has("list/inbox")) countUnread();
+      for (const key of changes?.dirty ?? []) {
+        const id = threadOf(key);
+        if (id) ids.add(id);
+      }
+      if (!changes || ids.size > MANY) return rebuild();
+      for (const id of ids) place(id);
+    },
+    /** @param {Filter | null} next */
+    setFilter(next) {
+      filter = next;
+      rebuild();
+    },
+  };
+}
+
+/** The kinds of entities, by the id of a thread, that decide where it stands. */
+const MOVES = { thread: true, alarm: true, deferred: true, awaited: true };

@@ -1,0 +1,223 @@
+// How each kind of entity is read: by which operation, with which input, and what of the answer it is.
+//
+// Promises: one row a kind, so that a stale entity can be read again without anybody saying how. Leaves out:
+// when that happens (reads.js), and what lists there are.
+
+/** @typedef {{kind: string, fields: any}} Put What of an answer is put in as what. */
+/**
+ * @typedef {{op: string, by: string, take?: (body: any, id: string) => Put[], hasPages?: boolean}} Reading
+ */
+
+/** @param {string} kind @returns {(body: any, id: string) => Put[]} */
+const items = (kind) => (body, id) => [{ kind, fields: { id, items: body.items } }];
+
+/** @type {Record<string, Reading>} */
+export const READINGS = {
+  thread: { op: "get_thread", by: "thread_id" },
+  message: { op: "get_message", by: "message_id" },
+  member: { op: "get_member", by: "member_id" },
+  channel: { op: "get_channel", by: "channel_id" },
+  workspace: { op: "get_workspace", by: "workspace_id" },
+  gate: { op: "get_approval_gate", by: "gate_id" },
+  vote: { op: "get_vote", by: "vote_id" },
+  approval_link: { op: "open_approval_link", by: "link", take: openedLink },
+  memory_block: { op: "get_memory_block", by: "block_id" },
+  budget: { op: "get_thread_budget", by: "thread_id", take: own("budget") },
+  result: { op: "get_thread_result", by: "thread_id", take: own("result") },
+  review_status: { op: "get_review_status", by: "thread_id", take: own("review_status") },
+  land_gate: { op: "get_land_gate", by: "thread_id", take: own("land_gate") },
+  boot: { op: "get_channel_boot", by: "channel_id", take: own("boot") },
+  context: { op: "get_thread_context", by: "thread_id", take: context },
+  dependencies: { op: "list_thread_dependencies", by: "thread_id", take: items("dependencies") },
+  reviewers: { op: "list_reviewers", by: "thread_id", take: items("reviewers") },
+  related: {
+    op: "list_message_relations",
+    by: "message_id",
+    take: list("related", "relation"),
+    hasPages: true,
+  },
+  reactions: { op: "list_reactions", by: "message_id", take: items("reactions") },
+  pins: { op: "list_pins", by: "channel_id", take: items("pins"), hasPages: true },
+  channel_members: {
+    op: "list_channel_members",
+    by: "channel_id",
+    take: items("channel_members"),
+    hasPages: true,
+  },
+  tokens: { op: "list_tokens", by: "member_id", take: items("tokens"), hasPages: true },
+  // What a member works on now: the tasks are entities of their own.
+  held: { op: "list_workspace_threads", by: "assignee_id", take: list("held", "thread"), hasPages: true },
+  // Of a thread, and read as a whole: what they put in are entities of their own.
+  children: { op: "list_child_threads", by: "thread_id", take: list("children", "thread"), hasPages: true },
+  reviews: { op: "list_reviews", by: "thread_id", take: list("reviews", "review"), hasPages: true },
+  votes: { op: "list_votes", by: "thread_id", take: list("votes", "vote"), hasPages: true },
+  gates: { op: "list_approval_gates", by: "thread_id", take: list("gates", "gate"), hasPages: true },
+  usage: { op: "list_thread_usage", by: "thread_id", take: items("usage"), hasPages: true },
+  memory: {
+    op: "list_thread_memory_blocks",
+    by: "thread_id",
+    take: list("memory", "memory_block"),
+    hasPages: true,
+  },
+};
+
+/**
+ * Kinds without a reading of their own: by which other key a stale one is read.
+ *
+ * @type {Record<string, ((entity: any) => string) | undefined>}
+ */
+export const VIA = {
+  review: ({ thread_id }) => `reviews/${thread_id}`,
+  relation: ({ to_id }) => `related/${to_id}`,
+};
+
+/**
+ * @typedef {{op: string, input?: Record<string, unknown>, kind: string, id?: (row: any) => string, most:
+ * number, rowsOf?: (body: any) => any[]}} Listing
+ */
+
+/**
+ * Lists of the workspace that only a read can tell, by the names that events give them.
+ *
+ * @type {Record<string, Listing>}
+ */
+export const LISTINGS = {
+  deferred: { op: "list_deferred_threads", input: { reason: "any" }, kind: "deferred", most: 1_000 },
+  approvals: { op: "list_approval_gates", input: { state: "pending" }, kind: "gate", most: 500 },
+  /** Threads whose review is awaited of the session's member. */
+  awaited: {
+    op: "get_workspace_context",
+    kind: "awaited",
+    rowsOf: ({ reviews }) => reviews,
+    id: ({ id }) => id,
+    most: 500,
+  },
+  dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
+  follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
+  glossary: { op: "list_glossary", kind: "term", id: ({ key }) => key, most: 500 },
+  /** Also what was read, as long as somebody looks at it. */
+  inbox_all: {
+    op: "list_inbox",
+    input: { newest_first: true },
+    kind: "inbox_all",
+    id: (row) => String(row.lsn),
+    most: 500,
+  },
+  dms: { op: "list_dms", kind: "dm", most: 500 },
+  slots: { op: "list_slots", kind: "slot", most: 500 },
+  pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
+  memory: { op: "list_memory_blocks", kind: "memory_block", most: 1_000 },
+  online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
+  /** How many threads stand how, for as long as they are not all read. */
+  counts: {
+    op: "get_workspace_occupancy",
+    kind: "counts",
+    rowsOf: ({ threads }) => [threads],
+    id: () => "workspace",
+    most: 1,
+  },
+  /** Who holds how many live claims. */
+  occupancy: {
+    op: "get_workspace_occupancy",
+    kind: "busy",
+    rowsOf: ({ busy }) => busy,
+    id: (row) => row.member_id,
+    most: 1_000,
+  },
+  /** What members have reported in the last 30 days, by model. */
+  usage: {
+    op: "get_workspace_usage",
+    kind: "usage_sum",
+    id: ({ member_id, model }) => `${member_id} ${model ?? ""}`,
+    most: 1_000,
+  },
+  skills: { op: "list_skills", kind: "skill", id: (row) => row.skill, most: 1_000 },
+  frozen: { op: "list_frozen_members", kind: "freeze", id: (row) => row.member_id, most: 1_000 },
+  grants: { op: "list_delegation_grants", kind: "grant", id: (row) => row.grant_id, most: 1_000 },
+  apps: { op: "list_apps", kind: "app", most: 1_000 },
+  installations: { op: "list_app_installations", kind: "installation", most: 1_000 },
+  tickets: { op: "list_share_tickets", kind: "ticket", most: 1_000 },
+  holds: { op: "list_legal_holds", kind: "hold", most: 1_000 },
+  retention: { op: "get_retention_policy", kind: "retention", rowsOf: one, id: () => ONE, most: 1 },
+  delegation: { op: "get_delegation_policy", kind: "delegation", rowsOf: one, id: () => ONE, most: 1 },
+  spawn_budget: { op: "get_spawn_budget", kind: "spawn_budget", rowsOf: one, id: () => ONE, most: 1 },
+  preferences: {
+    op: "get_notification_preferences",
+    kind: "preferences",
+    rowsOf: one,
+    id: () => ONE,
+    most: 1,
+  },
+  inbox: {
+    op: "list_inbox",
+    input: { newest_first: true, unread: true },
+    kind: "inbox",
+    id: (row) => String(row.lsn),
+    most: 500,
+  },
+};
+
+/** Lists in which a row that is not there any more is no more. */
+export const WHOLE = new Set([
+  "awaited",
+  "deferred",
+  "follows",
+  "dead_letters",
+  "dms",
+  "glossary",
+  "inbox_all",
+  "slots",
+  "pauses",
+  "memory",
+  "online",
+  "inbox",
+  "occupancy",
+  "usage",
+  "skills",
+  "frozen",
+  "installations",
+]);
+
+/** The id of what the workspace, or the session's member, has one of. */
+export const ONE = "one";
+/** @param {any} body @returns {any[]} */
+function one(body) {
+  return [body];
+}
+
+/** @param {string} kind @returns {(body: any, id: string) => Put[]} */
+function own(kind) {
+  return (body, id) => [{ kind, fields: { ...body, id } }];
+}
+
+/**
+ * The rows of a list as entities, and the list itself as the ids that it had.
+ *
+ * @param {string} name
+ * @param {string} kind
+ * @returns {(body: any, id: string) => Put[]}
+ */
+function list(name, kind) {
+  return (body, id) => [
+    { kind, fields: body.items },
+    { kind: name, fields: { id, ids: body.items.map((/** @type {any} */ row) => row.id) } },
+  ];
+}
+
+/** @param {any} body @param {string} id @returns {Put[]} */
+function openedLink({ gate, thread, asked_by, expires_at }, id) {
+  const { id: gate_id, thread_id, channel_id } = gate;
+  return [
+    { kind: "gate", fields: gate },
+    { kind: "thread", fields: thread },
+    { kind: "approval_link", fields: { id, gate_id, thread_id, channel_id, asked_by, expires_at } },
+  ];
+}
+
+/** @param {any} body @param {string} id @returns {Put[]} */
+function context({ thread, messages: _messages, pins: _pins, ...rest }, id) {
+  return [
+    { kind: "thread", fields: thread },
+    { kind: "context", fields: { ...rest, id } },
+  ];
+}

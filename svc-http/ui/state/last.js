@@ -1,0 +1,75 @@
+// What each member has done last, of the events that the log had of late.
+//
+// Promises: the end of the log is read once, and what comes is added; how far back was looked is told, so
+// that nothing is no claim about what was before. Leaves out: whether a member is there now, which is no
+// event.
+
+/** @typedef {import("../pure/types.js").LogEvent} LogEvent */
+
+/** How many events are looked through, and how many of a member are kept. */
+const BACK = 2_000;
+const KEPT = 20;
+const RETRY = { first: 2_000, times: 5 };
+
+/**
+ * @param {{
+ *   store: import("./store.js").Store,
+ *   ask: import("../net/ask.js").Ask,
+ *   reads: import("./reads.js").Reads,
+ * }} setting
+ */
+export function createLast({ store, ask, reads }) {
+  /** Newest first. @type {Map<string, LogEvent[]>} */
+  const byMember = new Map();
+  let from = Number.POSITIVE_INFINITY;
+  let isClosed = false;
+
+  /** @param {LogEvent} event */
+  function note(event) {
+    const { actor_id: actor, subject_id: subject } = event.payload.attribution ?? {};
+    for (const id of new Set([actor, subject])) if (id) insert(id, event);
+  }
+
+  /** @param {string} id @param {LogEvent} event */
+  function insert(id, event) {
+    const events = byMember.get(id) ?? [];
+    const at = events.findIndex(({ lsn }) => lsn <= event.lsn);
+    if (at >= 0 && events[at]?.lsn === event.lsn) return;
+    events.splice(at < 0 ? events.length : at, 0, event);
+    byMember.set(id, events.slice(0, KEPT));
+  }
+
+  /** @param {number} failures */
+  async function read(failures) {
+    try {
+      const { body: room } = await ask("get_room");
+      const after = Math.max(room.head.lsn - BACK, room.floor - 1, 0);
+      const { body } = await reads.pages("list_events", { after_id: after }, BACK);
+      if (isClosed) return;
+      body.items.forEach(note);
+      from = Math.min(from, after + 1);
+      store.touch(["list/last"]);
+    } catch {
+      if (failures < RETRY.times && !isClosed)
+        setTimeout(() => void read(failures + 1), RETRY.first * 2 ** failures);
+    }
+  }
+
+  store.events().forEach(note);
+  const unwatch = store.index(({ events, lists }) => {
+    events.forEach(note);
+    if (lists.has("last")) void read(0);
+  });
+  void read(0);
+
+  return {
+    /** The latest events that a member did, newest first. @param {string} id */
+    of: (id) => byMember.get(id) ?? [],
+    /** The first event that was looked at; null as long as none was. */
+    from: () => (Number.isFinite(from) ? from : null),
+    close() {
+      isClosed = true;
+      unwatch();
+    },
+  };
+}

@@ -1,0 +1,22 @@
+// How long leases are in all, which nobody says.
+//
+// Promises: it is what was left when the lease was first seen, so that what is left of it can be told as a
+// part. Leaves out: when a lease ends, which tasks say.
+
+const LEAST = 1_000;
+
+export function createLeases() {
+  /** @type {Map<string, {until: string, whole: number}>} */
+  const known = new Map();
+  /**
+   * @param {any} thread
+   * @param {number} left
+   */
+  return (thread, left) => {
+    const lease = known.get(thread.id);
+    if (lease && lease.until === thread.assignment_expires_at) return lease.whole;
+    const whole = Math.max(left, LEAST);
+    known.set(thread.id, { until: thread.assignment_expires_at, whole });
+    return whole;
+  };
+}

@@ -1,0 +1,118 @@
+// The events of the log, newest first: read backwards as far as somebody looks, and kept up as they happen.
+//
+// Promises: what is looked through is said by position, also where nothing fits the filter; a read that fails
+// can be tried again. Leaves out: what fits (pure/filter.js), and how an event looks.
+
+import { matchesEvent } from "../pure/filter.js";
+
+/** @typedef {import("../pure/types.js").LogEvent} LogEvent */
+/** @typedef {import("../pure/filter.js").EventFilter} EventFilter */
+
+const PAGE = 500;
+/** How many positions one answer covers at most. */
+const COVERS = 2_000;
+/** How far is read at once for somebody who looks for little. */
+const ROUNDS = 8;
+const ENOUGH = 100;
+const MOST = 10_000;
+
+/**
+ * @param {{ask: import("../net/ask.js").Ask, store: import("./store.js").Store}} world
+ * @param {EventFilter} filter
+ * @param {() => void} changed
+ */
+export function openLog({ ask, store }, filter, changed) {
+  /** @type {Map<number, LogEvent>} */
+  const events = new Map();
+  const progress = {
+    isReading: false,
+    /** @type {any} */
+    problem: null,
+    /** Everything above this position was looked through. */
+    low: 0,
+    floor: 1,
+    /** Whether the last read found anything, so that going on is worth it without being asked. */
+    hasFound: true,
+  };
+  /** @type {LogEvent[] | null} */
+  let sorted = null;
+  let isBegun = false;
+  let isClosed = false;
+  const [kind] = filter.kinds.size === 1 ? filter.kinds : [];
+  const narrowed = {
+    kind,
+    thread_id: filter.thread || undefined,
+    channel_id: filter.channel || undefined,
+  };
+
+  /** @param {LogEvent} event */
+  function add(event) {
+    if (events.has(event.lsn) || !matchesEvent(event, filter)) return;
+    events.set(event.lsn, event);
+    sorted = null;
+  }
+
+  /** Reads the events after `from`, up to `to`. @param {number} from @param {number} to */
+  async function readPart(from, to) {
+    for (let after = from; after < to;) {
+      const { body } = await ask("list_events", { ...narrowed, after_id: after, limit: PAGE });
+      if (isClosed) return;
+      for (const event of body.items) if (event.lsn <= to) add(event);
+      if (body.next_cursor === null || body.after_id <= after) return;
+      after = body.after_id;
+    }
+  }
+
+  async function begin() {
+    const { floor, head } = (await ask("get_room", {})).body;
+    Object.assign(progress, { floor, low: head.lsn });
+    isBegun = true;
+  }
+
+  async function read() {
+    if (!isBegun) await begin();
+    const before = events.size;
+    let span = PAGE;
+    for (let round = 0; round < ROUNDS && !isAtEnd() && events.size - before < ENOUGH; round += 1) {
+      const from = Math.max(progress.floor - 1, progress.low - span);
+      await readPart(from, progress.low);
+      if (isClosed) return;
+      progress.low = from;
+      span = Math.min(COVERS, span * 2);
+      changed();
+    }
+    progress.hasFound = events.size > before;
+  }
+
+  const isAtEnd = () => isBegun && progress.low < progress.floor;
+
+  async function more() {
+    if (progress.isReading || isAtEnd() || events.size >= MOST) return;
+    Object.assign(progress, { isReading: true, problem: null });
+    try {
+      await read();
+    } catch (problem) {
+      progress.problem = problem;
+    } finally {
+      progress.isReading = false;
+      if (!isClosed) changed();
+    }
+  }
+
+  store.events().forEach(add);
+  void more();
+
+  return {
+    progress,
+    more,
+    isAtEnd,
+    isFull: () => events.size >= MOST,
+    /** @param {LogEvent[]} news */
+    take: (news) => news.forEach(add),
+    /** @param {number} lsn */
+    get: (lsn) => events.get(lsn),
+    /** What fits, newest first. @returns {LogEvent[]} */
+    items: () => (sorted ??= [...events.values()].sort((one, other) => other.lsn - one.lsn)),
+    close: () => (isClosed = true),
+  };
+}

@@ -1,0 +1,151 @@
+// What needs whoever is signed in, in the order of pure/rank.js, kept up by events.
+//
+// Promises: approvals, awaited reviews, dead letters and the inbox are read from the start; budgets and
+// reviews of tasks that are one's own as soon as the tasks are known, the own ones first and not more than a
+// few; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
+
+import { isDone, isHandedIn, isLive, isMine } from "../pure/lanes.js";
+import { rankNow } from "../pure/rank.js";
+
+/** @typedef {import("../pure/rank.js").Need} Need */
+/** @typedef {import("./store.js").Changes} Changes */
+
+const LISTS = ["approvals", "awaited", "dead_letters", "inbox"].map((name) => `list/${name}`);
+/** Of so many tasks the budgets, and of as many the reviews, are looked at. */
+const LOOKED_AT = 60;
+const NAMED_MOST = 200;
+/** What a need may come of, or go with. */
+const MATTERS =
+  /^(?:gate|thread|alarm|dead_letter|awaited|review|budget|inbox)\/|^list\/(?:approvals|awaited|dead_letters|inbox)$/;
+
+/**
+ * @param {{
+ *   store: import("./store.js").Store,
+ *   reads: import("./reads.js").Reads,
+ *   me: import("../pure/types.js").Me,
+ *   now: () => number,
+ *   arrived: (need: Need) => void,
+ * }} setting `arrived` is told of what newly needs one.
+ */
+export function createNeeds({ store, reads, me, now, arrived }) {
+  const lists = reads.wish();
+  const looked = reads.wish();
+  lists.set(LISTS);
+  /**
+   * Own tasks that are worked on, and those whose work waits for judgement.
+   *
+   * @type {Record<string, Set<string>>}
+   */
+  const own = { budget: new Set(), reviews: new Set() };
+  let isOwnChanged = false;
+  /** @type {Need[]} */
+  let ranked = [];
+  /** @type {Set<string> | null} Null until all lists were read. */
+  let told = null;
+
+  /** @param {string} id */
+  function note(id) {
+    const thread = /** @type {any} */ (store.get("thread", id));
+    const isOwn = thread && !isDone(thread) && isMine(thread, me);
+    keep("budget", id, isOwn && isLive(thread));
+    keep("reviews", id, isOwn && isHandedIn(thread));
+  }
+
+  /** @param {string} kind @param {string} id @param {boolean} isThere */
+  function keep(kind, id, isThere) {
+    const ids = /** @type {Set<string>} */ (own[kind]);
+    if (ids.has(id) === isThere) return;
+    isOwnChanged = true;
+    if (isThere) ids.add(id);
+    else ids.delete(id);
+  }
+
+  function look() {
+    const named = [
+      ...store.all("gate").flatMap(({ state, thread_id }) => (state === "pending" ? [thread_id] : [])),
+      ...store.all("alarm").map(({ id }) => id),
+      ...store.all("inbox").flatMap(({ read, thread_id }) => (!read && thread_id ? [thread_id] : [])),
+    ];
+    const keys = Object.entries(own).flatMap(([kind, ids]) => firstOf(ids).map((id) => `${kind}/${id}`));
+    looked.set([...keys, ...named.slice(0, NAMED_MOST).map((id) => `thread/${id}`)]);
+    isOwnChanged = false;
+  }
+
+  /** Those that one is responsible for come first. @param {Set<string>} ids */
+  function firstOf(ids) {
+    const rank = (/** @type {string} */ id) => (store.get("thread", id)?.owner_id === me.member_id ? 0 : 1);
+    return ids.size <= LOOKED_AT ? [...ids] : [...ids].sort((a, b) => rank(a) - rank(b)).slice(0, LOOKED_AT);
+  }
+
+  function rank() {
+    const threads = /** @type {any} */ ({ get: (/** @type {string} */ id) => store.get("thread", id) });
+    const all = (/** @type {string} */ kind) => /** @type {any[]} */ (store.all(kind));
+    ranked = rankNow({
+      me,
+      now: now(),
+      threads,
+      gates: all("gate"),
+      letters: all("dead_letter"),
+      alarms: all("alarm"),
+      awaited: all("awaited").map(({ id }) => id),
+      reviews: all("review"),
+      budgets: all("budget"),
+      inbox: all("inbox"),
+    });
+    tell();
+  }
+
+  function tell() {
+    if (!told && isWhole()) told = new Set(ranked.map(({ key }) => key));
+    for (const need of ranked) {
+      if (!told || told.has(need.key)) continue;
+      told.add(need.key);
+      arrived(need);
+    }
+  }
+
+  const isWhole = () =>
+    LISTS.every((key) => ["known", "refused", "missing"].includes(reads.standing(key)?.state ?? ""));
+
+  const unwatch = store.index((changes) => {
+    const keys = [...changes.dirty].filter((key) => MATTERS.test(key));
+    for (const key of keys) if (key.startsWith("thread/")) note(key.slice(7));
+    if (changes.dirty.has("list/inbox")) alarmsOfInbox(store);
+    if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
+    if (keys.length === 0) return;
+    if (isOwnChanged || keys.some((key) => /^(?:gate|alarm|inbox|list)\//.test(key))) look();
+    rank();
+  });
+  for (const { id } of store.all("thread")) note(id);
+
+  return {
+    /** What needs one, what is most urgent first. */
+    list: () => ranked,
+    /** Whether all that is read from the start was read. */
+    isWhole,
+    close: () => (unwatch(), lists.close(), looked.close()),
+  };
+}
+
+/** @param {Changes} changes */
+function changesWhatIsAwaited({ events }) {
+  return events.some(({ kind }) => /^Review|^ThreadStateChanged$|^ThreadResultSet$/.test(kind));
+}
+
+/**
+ * What the inbox says of claims that lapsed or were not acknowledged before the page was opened.
+ *
+ * @param {import("./store.js").Store} store
+ */
+function alarmsOfInbox(store) {
+  const lsn = store.get("list", "inbox")?.of ?? 0;
+  for (const { reason, thread_id, at, actor_id, lsn: since } of store.all("inbox")) {
+    const alarm = ALARMS[reason];
+    if (!alarm || !thread_id || store.get("alarm", thread_id)) continue;
+    const told = { reason: alarm, claim_lease_id: null, member_id: actor_id, owner_id: null, at, lsn: since };
+    store.put("alarm", { id: thread_id, ...told }, lsn);
+  }
+}
+
+/** @type {Record<string, string>} */
+const ALARMS = { claim_unacknowledged: "unacknowledged", claim_expired: "lapsed" };

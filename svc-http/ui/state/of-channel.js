@@ -1,0 +1,54 @@
+// The tasks of one channel, those first in which something was said last.
+//
+// Promises: a change costs what it changes; what of the channel the board does not read is read here. Leaves
+// out: what a task is.
+
+import { isDone } from "../pure/lanes.js";
+
+const MOST = 500;
+
+/**
+ * @param {{store: import("./store.js").Store, reads: import("./reads.js").Reads}} world
+ * @param {string} id
+ * @param {(threadId: string) => string | undefined} latestOf The newest message of a task that is known.
+ */
+export function createChannelTasks({ store, reads }, id, latestOf) {
+  /** @type {Set<string>} */
+  const ids = new Set();
+  const progress = { isReading: true };
+
+  /** @param {any} thread */
+  function note(thread) {
+    if (thread?.channel_id === id) ids.add(thread.id);
+  }
+
+  /** @param {any} thread */
+  const at = ({ id: of, lsn }) => Math.max(lsn, store.get("message", latestOf(of))?.lsn ?? 0);
+
+  for (const thread of store.all("thread")) note(thread);
+  const unwatch = store.index(({ dirty, gone }) => {
+    for (const key of dirty) if (key.startsWith("thread/")) note(store.get("thread", key.slice(7)));
+    for (const key of gone) if (key.startsWith("thread/")) ids.delete(key.slice(7));
+  });
+  reads
+    .pages("list_threads", { channel_id: id, newest_first: true }, MOST)
+    .then(({ body, lsn }) => store.put("thread", body.items, lsn))
+    .catch(() => {})
+    .finally(() => {
+      progress.isReading = false;
+      store.touch([`channel/${id}`]);
+    });
+
+  return {
+    progress,
+    /** @param {"open" | "done" | "all"} which */
+    list(which) {
+      const threads = [...ids].flatMap((one) => store.get("thread", one) ?? []);
+      return threads
+        .filter((thread) => which === "all" || isDone(/** @type {any} */ (thread)) === (which === "done"))
+        .sort((one, other) => at(other) - at(one))
+        .map((thread) => thread.id);
+    },
+    close: unwatch,
+  };
+}

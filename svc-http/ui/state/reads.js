@@ -1,0 +1,295 @@
+// Reads what is shown and not known, or not known any more.
+//
+// Promises: of what is visible, what is absent or stale is read, each entity at most once a second, a list at
+// most every 2 s, 4 reads at a time; what is refused is not asked for again until something about it changes;
+// a failure of the network is tried again with growing pauses. Leaves out: what is visible, which whoever
+// shows it says.
+
+import { Problem } from "../net/ask.js";
+import { idOf } from "../pure/merge.js";
+import { LISTINGS, READINGS, VIA, WHOLE } from "./entities.js";
+
+/** @typedef {ReturnType<typeof createReads>} Reads */
+
+const AT_ONCE = 4;
+const ENTITY_EVERY = 1_000;
+const LIST_EVERY = 2_000;
+const RETRY = { first: 1_000, most: 30_000 };
+const PAGE = 500;
+const PAGES_MAX = 20;
+const STANDINGS_MOST = 5_000;
+
+/**
+ * @typedef {{state: "waiting" | "reading" | "known" | "missing" | "refused", at: number, failures: number,
+ * problem?: Problem}} Standing
+ */
+
+/**
+ * @param {{
+ *   store: import("./store.js").Store,
+ *   ask: import("../net/ask.js").Ask,
+ *   may: (operation: string) => boolean,
+ * }} setting
+ */
+export function createReads({ store, ask, may }) {
+  /** How many want a key. @type {Map<string, number>} */
+  const wanted = new Map();
+  /** @type {Map<string, Standing>} */
+  const standings = new Map();
+  /** @type {Set<string>} */
+  const queue = new Set();
+  let running = 0;
+  let isClosed = false;
+
+  /** How reads of things went that nobody wants any more is no news. */
+  function tidy() {
+    if (standings.size < STANDINGS_MOST) return;
+    for (const [key, { state }] of standings)
+      if (!wanted.has(key) && state !== "reading") standings.delete(key);
+  }
+
+  /** @param {string} key @returns {Standing} */
+  function standing(key) {
+    tidy();
+    const found = standings.get(key) ?? { state: /** @type {const} */ ("waiting"), at: 0, failures: 0 };
+    standings.set(key, found);
+    return found;
+  }
+
+  /** @param {string} key Of an entity (`kind/id`), or of a list (`list/name`). */
+  function isNeeded(key) {
+    const [kind = "", id = ""] = split(key);
+    const found = standings.get(key);
+    if (kind === "list") return found === undefined || found.state === "waiting";
+    const known = store.get(kind, id);
+    if (known ? !known.stale : found?.state === "missing") return false;
+    return found?.state !== "refused" && found?.state !== "reading";
+  }
+
+  /** @param {string} key */
+  function enqueue(key) {
+    const via = VIA[split(key)[0] ?? ""];
+    const entity = via && store.get(...split(key));
+    const read = via && entity ? via(entity) : key;
+    if (via && !entity) return;
+    if (read !== key) standings.set(read, { ...standing(read), state: "waiting" });
+    const reading = read.startsWith("list/") ? LISTINGS[split(read)[1]] : READINGS[split(read)[0]];
+    if (!reading || isClosed) return;
+    if (!may(reading.op)) {
+      Object.assign(standing(read), { state: "refused", problem: lacking(reading.op) });
+      return;
+    }
+    queue.add(read);
+    pump();
+  }
+
+  function pump() {
+    for (const key of queue) {
+      if (running >= AT_ONCE) return;
+      const rest = standing(key).at + (key.startsWith("list/") ? LIST_EVERY : ENTITY_EVERY) - Date.now();
+      if (rest > 0) {
+        later(key, rest);
+        continue;
+      }
+      queue.delete(key);
+      void run(key);
+    }
+  }
+
+  /** @type {Set<string>} */
+  const timed = new Set();
+  /** @param {string} key @param {number} ms */
+  function later(key, ms) {
+    if (timed.has(key)) return;
+    timed.add(key);
+    setTimeout(() => {
+      timed.delete(key);
+      if (wanted.has(key) || queue.has(key)) enqueue(key);
+    }, ms);
+  }
+
+  /** @param {string} key */
+  async function run(key) {
+    const now = standing(key);
+    Object.assign(now, { state: "reading", at: Date.now() });
+    running += 1;
+    try {
+      await (key.startsWith("list/") ? readList(split(key)[1]) : readEntity(...split(key)));
+      if (now.state === "reading") Object.assign(now, { state: "known", failures: 0, problem: undefined });
+    } catch (problem) {
+      failed(key, now, /** @type {Problem} */ (problem));
+    } finally {
+      running -= 1;
+      store.touch([key]);
+      pump();
+    }
+  }
+
+  /** @param {string} key @param {Standing} now @param {Problem} problem */
+  function failed(key, now, problem) {
+    now.problem = problem;
+    const [kind, id] = split(key);
+    if (problem.status === 404) {
+      now.state = "missing";
+      store.missing(kind, id, Number.MAX_SAFE_INTEGER);
+    } else if (
+      problem.status >= 400 &&
+      problem.status < 500 &&
+      problem.status !== 429 &&
+      problem.status !== 401
+    ) {
+      now.state = "refused";
+    } else {
+      now.state = "waiting";
+      now.failures += 1;
+      later(key, Math.min(RETRY.most, RETRY.first * 2 ** now.failures));
+    }
+  }
+
+  /** @param {string} kind @param {string} id */
+  async function readEntity(kind, id) {
+    const { op, by, take, hasPages } = /** @type {import("./entities.js").Reading} */ (READINGS[kind]);
+    const since = store.lsn();
+    const { body, lsn } = hasPages
+      ? await pages(op, { [by]: id }, PAGE * PAGES_MAX)
+      : await ask(op, { [by]: id });
+    if (isClosed) return;
+    // An answer that does not say how far it goes has what was known before it was asked for.
+    for (const put of take ? take(body, id) : [{ kind, fields: body }])
+      store.put(put.kind, put.fields, lsn || since);
+  }
+
+  /** @param {string} name */
+  async function readList(name) {
+    const { op, input, kind, id, most, rowsOf } = /** @type {import("./entities.js").Listing} */ (
+      LISTINGS[name]
+    );
+    const { body, lsn } = await pages(op, input ?? {}, most, rowsOf);
+    if (isClosed) return;
+    /** @type {any[]} */
+    const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
+    store.put(kind, rows, lsn);
+    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn);
+    store.put("list", { id: name, isWhole: body.isWhole, count: rows.length }, lsn);
+  }
+
+  /**
+   * What a whole list does not have is no more, also where nothing has happened in between: who is online is
+   * in no event.
+   *
+   * @param {string} kind
+   * @param {Set<string>} ids
+   * @param {number} lsn
+   */
+  function dropOthers(kind, ids, lsn) {
+    for (const { id, of } of store.all(kind)) if (of <= lsn && !ids.has(id)) store.missing(kind, id, lsn);
+  }
+
+  /**
+   * Reads page after page. The position that counts is that of the first: what changed later is in the events.
+   *
+   * @param {string} op
+   * @param {Record<string, unknown>} input
+   * @param {number} most
+   * @param {(body: any) => any[]} [rowsOf]
+   */
+  async function pages(op, input, most, rowsOf = ({ items }) => items) {
+    const limit = Math.min(PAGE, most);
+    const first = await ask(op, { ...input, ...(op in UNPAGED ? {} : { limit }) });
+    const items = [...rowsOf(first.body)];
+    let cursor = first.body.next_cursor ?? null;
+    for (let page = 1; cursor && items.length < most && page < PAGES_MAX; page += 1) {
+      const { body } = await ask(op, { ...input, limit, cursor });
+      items.push(...rowsOf(body));
+      cursor = body.next_cursor ?? null;
+    }
+    return { body: { items, isWhole: !cursor }, lsn: first.lsn };
+  }
+
+  const unwatch = store.watch(({ dirty, gone, lists }) => {
+    for (const key of dirty) {
+      if (!wanted.has(key)) continue;
+      // What an event has ended is not asked for.
+      if (gone.has(key)) standing(key).state = "missing";
+      const found = standings.get(key);
+      if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
+      if (isNeeded(key)) enqueue(key);
+    }
+    for (const name of lists) again(`list/${name}`);
+  });
+
+  /** @param {string} key */
+  function again(key) {
+    const found = standings.get(key);
+    if (!wanted.has(key) || found?.state === "refused") return;
+    if (found && found.state !== "reading") found.state = "waiting";
+    enqueue(key);
+  }
+
+  return {
+    /**
+     * Says what somebody shows now; each call replaces the last.
+     *
+     * @returns {{set: (keys: Iterable<string>) => void, close: () => void}}
+     */
+    wish() {
+      /** @type {Set<string>} */
+      let keys = new Set();
+      /** @param {Iterable<string>} next */
+      const set = (next) => {
+        const now = new Set(next);
+        for (const key of now) {
+          if (keys.has(key)) continue;
+          wanted.set(key, (wanted.get(key) ?? 0) + 1);
+          if (isNeeded(key)) enqueue(key);
+        }
+        for (const key of keys) {
+          if (now.has(key)) continue;
+          const left = (wanted.get(key) ?? 1) - 1;
+          if (left > 0) wanted.set(key, left);
+          else wanted.delete(key);
+        }
+        keys = now;
+      };
+      return { set, close: () => set([]) };
+    },
+    again,
+    /** How it stands with a key; for one that is refused, why. @param {string} key */
+    standing: (key) => standings.get(key),
+    isWanted: (/** @type {string} */ key) => wanted.has(key),
+    may,
+    pages,
+    close() {
+      isClosed = true;
+      unwatch();
+      queue.clear();
+    },
+  };
+}
+
+/** Lists that are told in one piece. */
+const UNPAGED = {
+  list_slots: true,
+  list_thread_dependencies: true,
+  list_reviewers: true,
+  list_reactions: true,
+  get_workspace_context: true,
+  get_workspace_occupancy: true,
+  get_workspace_usage: true,
+  list_skills: true,
+  get_retention_policy: true,
+  get_delegation_policy: true,
+  get_spawn_budget: true,
+  get_notification_preferences: true,
+};
+
+/** A read that this session is not allowed is not asked for. @param {string} operation */
+function lacking(operation) {
+  return new Problem({ code: "missing-capability", status: 403, detail: "", operation });
+}
+
+/** @param {string} key @returns {[string, string]} */
+function split(key) {
+  const at = key.indexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
+}

@@ -1,0 +1,117 @@
+// What the browser remembers between visits, and what it remembers of a visit.
+//
+// Promises: settings and proved heads of the log stay (localStorage), never a word of anybody; drafts stay as
+// long as the tab (sessionStorage), under the member whose they are. A browser that stores nothing is no
+// failure. Leaves out: what settings mean.
+
+/**
+ * @typedef {{theme: "system" | "light" | "dark", density: "comfortable" | "compact", letters: boolean}}
+ * Settings
+ */
+
+const SETTINGS = "svc.settings";
+/** @type {Settings} */
+const DEFAULTS = { theme: "system", density: "comfortable", letters: true };
+
+/** @param {string} name @returns {any} */
+function stored(name) {
+  try {
+    return JSON.parse(localStorage.getItem(name) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} name @param {unknown} value */
+function store(name, value) {
+  try {
+    localStorage.setItem(name, JSON.stringify(value));
+  } catch {
+    // The setting counts until the page is closed.
+  }
+}
+
+/** @returns {Settings} */
+export function settings() {
+  return { ...DEFAULTS, ...stored(SETTINGS) };
+}
+
+/** @param {Partial<Settings>} change @returns {Settings} */
+export function changeSettings(change) {
+  const changed = { ...settings(), ...change };
+  store(SETTINGS, changed);
+  return changed;
+}
+
+/**
+ * Calls back when another tab has changed the settings.
+ *
+ * @param {(settings: Settings) => void} changed
+ */
+export function watchSettings(changed) {
+  window.addEventListener("storage", ({ key }) => key === SETTINGS && changed(settings()));
+}
+
+/**
+ * The head of a workspace's log that was proved last.
+ *
+ * @param {string} workspaceId
+ */
+export function pinOf(workspaceId) {
+  const name = `svc.pin.${workspaceId}`;
+  return {
+    /** @returns {import("../pure/verify.js").Pin | null} */
+    get: () => stored(name),
+    /** @param {import("../pure/verify.js").Pin} pin */
+    set: (pin) => store(name, pin),
+  };
+}
+
+/**
+ * Whether the steps of the first run were hidden in a workspace.
+ *
+ * @param {string} workspaceId
+ */
+export function firstRunOf(workspaceId) {
+  const name = `svc.first.${workspaceId}`;
+  return { isDone: () => stored(name) === true, done: () => store(name, true) };
+}
+
+/**
+ * What somebody has begun to write, by the place where it is written.
+ *
+ * @param {string} memberId
+ */
+export function draftsOf(memberId) {
+  const name = (/** @type {string} */ place) => `svc.draft.${memberId}.${place}`;
+  return {
+    /** @param {string} place */
+    get(place) {
+      try {
+        return sessionStorage.getItem(name(place)) ?? "";
+      } catch {
+        return "";
+      }
+    },
+    /** @param {string} place @param {string} text */
+    set(place, text) {
+      try {
+        if (text) sessionStorage.setItem(name(place), text);
+        else sessionStorage.removeItem(name(place));
+      } catch {
+        // Then it is in the field alone.
+      }
+    },
+  };
+}
+
+/** Forgets every draft: another member has signed in. */
+export function dropDrafts() {
+  try {
+    for (const name of Object.keys(sessionStorage)) {
+      if (name.startsWith("svc.draft.")) sessionStorage.removeItem(name);
+    }
+  } catch {
+    // There are none.
+  }
+}

@@ -1,0 +1,113 @@
+// What was said and what happened in a task, in order: read once, and kept up by events.
+//
+// Promises: it comes page by page, oldest first, as the service gives it, up to a limit, and what happens
+// meanwhile is added; a message stands where it was posted, with its words as they are now. Leaves out: how
+// any of it looks.
+
+/**
+ * `words`: of a message that is on its way.
+ *
+ * @typedef {{key: string, lsn: number, message: string | null, event: any, words?: string}} Item
+ */
+
+const PAGE = 500;
+const PAGES_MAX = 20;
+const ITEMS_MOST = 5_000;
+const TRIM_AT = 500;
+/** Events that a message itself shows, or that are about one alone. */
+const SHOWN_ELSEWHERE = new Set([
+  "MessagePosted",
+  "MessageEdited",
+  "ReactionAdded",
+  "ReactionRemoved",
+  "BallotCast",
+  "ThreadNotice",
+]);
+/** Ends of claims that the event which ended them tells. */
+const TOLD_BY_OTHERS = new Set(
+  ["result", "closed", "cancelled", "expired", "failed"].map((reason) => `ThreadAssignmentChanged ${reason}`),
+);
+
+/**
+ * @param {{ask: import("../net/ask.js").Ask, store: import("./store.js").Store}} world
+ * @param {string} threadId
+ * @param {() => void} changed
+ */
+export function openTimeline({ ask, store }, threadId, changed) {
+  /** @type {Map<number, Item>} */
+  const items = new Map();
+  const progress = { isReading: true, isWhole: true, hasFailed: false };
+  let isClosed = false;
+
+  /** @param {any} event */
+  function addEvent(event) {
+    const { kind, lsn, payload } = event;
+    if (payload.$chain?.thread_id !== threadId) return;
+    if (kind === "MessagePosted") addMessage(payload.message_id, lsn);
+    else if (!SHOWN_ELSEWHERE.has(kind) && !TOLD_BY_OTHERS.has(`${kind} ${payload.reason}`))
+      items.set(lsn, { key: `e${lsn}`, lsn, message: null, event });
+  }
+
+  /** @param {string} id @param {number} lsn */
+  function addMessage(id, lsn) {
+    items.set(lsn, { key: `m${id}`, lsn, message: id, event: null });
+  }
+
+  /** What came long ago is let go of, while more arrives than anybody reads. */
+  function trim() {
+    if (items.size < ITEMS_MOST + TRIM_AT) return;
+    const lsns = [...items.keys()].sort((one, other) => one - other);
+    for (const lsn of lsns.slice(0, items.size - ITEMS_MOST)) items.delete(lsn);
+    progress.isWhole = false;
+  }
+
+  /** @param {string} op @param {(body: any, lsn: number) => void} take */
+  async function pages(op, take) {
+    /** @type {string | null} */
+    let cursor = null;
+    let page = 0;
+    do {
+      /** @type {import("../net/ask.js").Answer} */
+      const { body, lsn } = await ask(op, { thread_id: threadId, limit: PAGE, cursor });
+      if (isClosed) return;
+      take(body, lsn);
+      cursor = body.next_cursor ?? null;
+      page += 1;
+      changed();
+    } while (cursor && page < PAGES_MAX);
+    if (cursor) progress.isWhole = false;
+  }
+
+  async function run() {
+    const words = pages("list_messages", ({ items: rows }, lsn) => {
+      store.put("message", rows, lsn);
+      for (const { id, lsn: at } of rows) addMessage(id, at);
+    });
+    const events = pages("list_thread_events", ({ items: rows }) => rows.forEach(addEvent));
+    await Promise.all([words, events]);
+  }
+
+  async function start() {
+    Object.assign(progress, { isReading: true, hasFailed: false });
+    await run().catch(() => (progress.hasFailed = true));
+    progress.isReading = false;
+    if (!isClosed) changed();
+  }
+
+  for (const event of store.events()) addEvent(event);
+  void start();
+
+  return {
+    progress,
+    /** @param {any[]} events */
+    take(events) {
+      events.forEach(addEvent);
+      trim();
+    },
+    /** All that is known, oldest first. @returns {Item[]} */
+    items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
+    /** What happened meanwhile was missed, or could not be read. */
+    again: () => void (progress.isReading || start()),
+    close: () => (isClosed = true),
+  };
+}

@@ -1,0 +1,47 @@
+// Sentences of the board: its lanes and cards, and what filters say.
+
+import { plural } from "./plural.js";
+
+export const board = {
+  title: "Board",
+  filter: "Filter",
+  filterHint: "Words, or in:channel @member repo:name skill:word p>3",
+  clear: "Clear",
+  group: "Group by",
+  groups: { "": "Nothing", channel: "Channel", member: "Agent", repo: "Repository" },
+  none: "None",
+  lanes: "Lanes",
+  waits: (/** @type {number} */ count) =>
+    count > 0 ? plural(count, { one: "# new", other: "# new" }) : "Changed",
+  atLeast: (/** @type {string} */ count) => `${count}+`,
+  reading: "Reading the tasks…",
+  unread: "The tasks could not be read.",
+  notAll: (/** @type {number} */ count) =>
+    plural(count, {
+      one: "# task is shown; filter to see more.",
+      other: "# tasks are shown; filter to see more.",
+    }),
+  menu: (/** @type {string} */ title) => `Actions of ${title}`,
+};
+
+export const card = {
+  holder: (/** @type {string} */ name) => name,
+  nobody: "Nobody",
+  unacknowledged: "No word",
+  lateWord: "No word yet",
+  touches: (/** @type {string} */ repo, /** @type {string} */ items) => (repo ? `${repo}: ${items}` : items),
+  moved: (/** @type {string} */ lane) => `Now in ${lane}`,
+  gone: "Not here any more",
+  refused: "Refused",
+  dead: "Failed",
+  exhausted: "Budget used up",
+  approval: "Approval",
+  review: "Review",
+  cancelled: "Cancelled",
+  result: "Handed in",
+  unread: (/** @type {number} */ count) => plural(count, { one: "# unread", other: "# unread" }),
+  waits: (/** @type {number} */ count) =>
+    plural(count, { one: "Waits for # task", other: "Waits for # tasks" }),
+  said: (/** @type {string} */ name, /** @type {string} */ text) => `${name}: ${text}`,
+  in: (/** @type {string} */ channel, /** @type {string} */ when) => `${channel}, ${when}`,
+};

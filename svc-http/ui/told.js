@@ -1,0 +1,165 @@
+// What came of own writes, beside the thing that they are about: under way, done with its event, refused and
+// why.
+//
+// Promises: a refusal names who or what is in the way, until when, and what one can do now; it stays until it
+// is dismissed or tried again. Leaves out: sending.
+
+import { actionOf } from "./actions.js";
+import { begin } from "./act.js";
+import { hrefTo } from "./names.js";
+import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
+import { button, h, keyed, link, setChildren } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {import("./net/outbox.js").Write} Write */
+
+/**
+ * @param {World} world
+ * @param {HTMLElement} place
+ */
+export function toldBeside(world, place) {
+  place.classList.add("stack", "tight", "told-beside");
+  return {
+    /**
+     * @param {string | ((about: string) => boolean)} about A thing, or what says of one whether it is meant.
+     * @param {any} entity
+     */
+    show(about, entity) {
+      const isMeant = typeof about === "string" ? (/** @type {string} */ one) => one === about : about;
+      const writes = world.outbox.all().filter(({ about: one, state }) => isMeant(one) && state !== "asking");
+      keyed(place, writes, {
+        key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
+        make: (write) => make(world, write, entity),
+        update: (node, write) => rename(world, node, write),
+      });
+    },
+  };
+}
+
+/** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
+const worded = new WeakMap();
+
+/** Names that were not known yet are put in once they are. @param {World} world @param {HTMLElement} node @param {Write} write */
+function rename(world, node, write) {
+  const words = node.querySelector("p[data-words]");
+  const known = world.store.count("thread") + world.store.count("member");
+  if (!words || !write.problem || worded.get(words) === known) return;
+  worded.set(words, known);
+  setChildren(words, wordsOf(world, write));
+}
+
+/** @param {World} world @param {Write} write */
+function wordsOf(world, { action, state, problem }) {
+  const name = actionNames[action] ?? action;
+  if (state === "not-sent" || !problem) return [say.notSent(name)];
+  return [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
+}
+
+/** @param {World} world @param {Write} write @param {any} entity */
+function make(world, write, entity) {
+  const name = actionNames[write.action] ?? write.action;
+  if (write.state === "done") return done(name, write);
+  if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
+  return refused(world, write, entity);
+}
+
+/** @param {string} name @param {Write} write */
+function done(name, { lsn }) {
+  const href = lsn ? hrefTo("log", {}, `#${lsn}`) : null;
+  const receipt = href ? link(href, {}, say.receipt(lsn)) : say.receipt(lsn);
+  return h(
+    "p.told.small",
+    { "data-event": lsn },
+    say.done(name),
+    " ",
+    lsn ? h("span", "(", receipt, ")") : "",
+  );
+}
+
+/** @param {World} world @param {Write} write @param {any} entity */
+function refused(world, write, entity) {
+  const problem = /** @type {import("./net/ask.js").Problem} */ (write.problem);
+  const isUnsent = write.state === "not-sent";
+  const again = write.isOnce ? [] : isUnsent ? ["try-again"] : waysOut(problem);
+  return h(
+    "div.problem",
+    { role: "alert", "data-problem": problem.code, "data-write": write.id },
+    h("p", { "data-words": "" }, ...wordsOf(world, write)),
+    h(
+      "div.row",
+      ...again.map((way) => wayOut(world, /** @type {keyof typeof ways} */ (way), write, entity, isUnsent)),
+      button(say.dismiss, () => world.outbox.dismiss(write.id), { class: "link" }),
+    ),
+  );
+}
+
+/**
+ * @param {World} world
+ * @param {keyof typeof ways} way
+ * @param {Write} write
+ * @param {any} entity
+ * @param {boolean} isUnsent
+ */
+function wayOut(world, way, write, entity, isUnsent) {
+  const label = isUnsent ? say.sendAgain : ways[way];
+  return button(label, () => WAYS[way](world, write, entity), { class: "link", "data-way": way });
+}
+
+/** @type {Record<keyof typeof ways, (world: World, write: Write, entity: any) => void>} */
+const WAYS = {
+  wait(world, write, entity) {
+    world.waits.add(entity.id);
+    world.outbox.dismiss(write.id);
+  },
+  "ask-holder": (world, write, entity) => askHolder(world, write, entity),
+  narrow: (world, _write, entity) => start(world, "set_thread_footprint", entity),
+  "read-again"(world, write, entity) {
+    world.reads.again(write.about);
+    for (const kind of ["thread", "context"]) world.reads.again(`${kind}/${entity.id}`);
+    world.outbox.dismiss(write.id);
+  },
+  "try-again"(world, write, entity) {
+    const action = actionOf(write.action);
+    // A secret is shown only where it was asked for, and a token that was typed is gone.
+    if (!action?.hasSecret && !action?.asksToken) return void world.outbox.again(write.id);
+    world.outbox.dismiss(write.id);
+    begin(world, action, entity);
+  },
+  requeue: (world, _write, entity) => start(world, "requeue_dead_letter", entity),
+  raise: (world, _write, entity) => start(world, "update_thread_budget", entity),
+};
+
+/** @param {World} world @param {string} id @param {any} entity */
+function start(world, id, entity) {
+  const action = actionOf(id);
+  if (action) begin(world, action, entity);
+}
+
+/**
+ * Begins a message to whoever is in the way, where they work if one may see it.
+ *
+ * @param {World} world
+ * @param {Write} write
+ * @param {any} entity
+ */
+function askHolder(world, { problem }, entity) {
+  const { conflicts = [], holder } = problem?.members ?? {};
+  const first = conflicts[0] ?? { holder, thread_id: entity.id };
+  askMember(world, first.holder, first.thread_id ?? entity.id);
+}
+
+/**
+ * Begins a message to somebody in a task.
+ *
+ * @param {World} world
+ * @param {string | null | undefined} member
+ * @param {string} thread
+ */
+export function askMember(world, member, thread) {
+  const handle = world.store.get("member", member)?.handle;
+  const draft = world.drafts.get(`thread/${thread}`);
+  if (handle && !draft.includes(`@${handle}`)) world.drafts.set(`thread/${thread}`, `@${handle} ${draft}`);
+  const href = hrefTo("task", { id: thread }, "#say");
+  if (href) world.go(href);
+}

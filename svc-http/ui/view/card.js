@@ -1,0 +1,118 @@
+// A task as a card: four lines of one height, a link as a whole, and a menu beside it.
+//
+// Promises: it changes in place; everything on it is in words, and its link is named by all of them. Leaves
+// out: what the words are.
+
+import { button, h, setAttr, setText, show, words } from "./node.js";
+
+/**
+ * What a card shows: `holder`, `about` and `touches` are lines, chips short words on a tint.
+ *
+ * @typedef {{text: string, tone?: string, title?: string}} Chip
+ * @typedef {{
+ *   id: string,
+ *   href: string | null,
+ *   name: string,
+ *   title: string,
+ *   holder: string,
+ *   left: {text: string, state: string, share: number | null} | null,
+ *   about: string,
+ *   touches: string,
+ *   chips: Chip[],
+ *   isChosen: boolean,
+ *   isLeaving: boolean,
+ * }} Card
+ */
+
+/** @param {{menu: (id: string, node: HTMLElement) => void, menuLabel: (title: string) => string}} how */
+export function makeCard({ menu, menuLabel }) {
+  const title = h("a.title.one-line");
+  const more = button("⋯", () => menu(card.dataset.thread ?? "", card), { class: "menu plain" });
+  const holder = h("span.grow");
+  const left = h("span.left");
+  const bar = h("progress.bar", { max: 1 });
+  const about = h("span.grow");
+  const touches = h("span.grow.mono");
+  const chips = h("span.chips");
+  const card = h(
+    "article.card",
+    title,
+    more,
+    h("div.line", holder, left),
+    bar,
+    h("div.line.quiet.slim", about),
+    h("div.line.quiet.wide", chips, touches),
+  );
+  /** @type {Card | null} */
+  let shown = null;
+  nodes.set(card, {
+    title,
+    more,
+    holder,
+    left,
+    bar,
+    about,
+    touches,
+    chips,
+    menuLabel,
+    get: () => shown,
+    set: (next) => (shown = next),
+  });
+  return card;
+}
+
+/**
+ * @typedef {{
+ *   title: HTMLElement, more: HTMLElement, holder: HTMLElement, left: HTMLElement,
+ *   bar: HTMLElement, about: HTMLElement, touches: HTMLElement, chips: HTMLElement, menuLabel: (title: string) => string,
+ *   get: () => Card | null, set: (card: Card) => void,
+ * }} Parts
+ */
+/** @type {WeakMap<HTMLElement, Parts>} */
+const nodes = new WeakMap();
+
+/**
+ * @param {HTMLElement} card
+ * @param {Card} next
+ */
+export function updateCard(card, next) {
+  const parts = nodes.get(card);
+  if (!parts) return;
+  const before = parts.get();
+  parts.set(next);
+  if (before?.id !== next.id || before.title !== next.title) {
+    parts.title.replaceChildren(words(next.title));
+    setAttr(parts.more, "aria-label", parts.menuLabel(next.title));
+  }
+  setAttr(card, "data-thread", next.id);
+  setAttr(card, "data-chosen", next.isChosen);
+  setAttr(card, "data-leaving", next.isLeaving);
+  setAttr(parts.title, "href", next.href);
+  setAttr(parts.title, "aria-label", next.name);
+  setText(parts.holder, next.holder);
+  show(parts.left, next.left !== null);
+  setText(parts.left, next.left?.text);
+  setAttr(parts.left, "data-left", next.left?.state);
+  setBar(parts.bar, next.left);
+  setText(parts.about, next.about);
+  setText(parts.touches, next.touches);
+  setChips(parts.chips, next.chips, before?.chips);
+}
+
+/** @param {HTMLElement} node @param {Card["left"]} left */
+function setBar(node, left) {
+  const share = left?.share ?? null;
+  node.classList.toggle("none", share === null);
+  if (share === null) return;
+  setAttr(node, "value", share.toFixed(2));
+  setAttr(node, "data-tone", left?.state === "amber" ? "warn" : left?.state === "plenty" ? null : "bad");
+  setAttr(node, "aria-hidden", "true");
+}
+
+/** @param {HTMLElement} node @param {Chip[]} chips @param {Chip[] | undefined} before */
+function setChips(node, chips, before) {
+  if (before && JSON.stringify(before) === JSON.stringify(chips)) return;
+  node.replaceChildren(
+    ...chips.map(({ text, tone, title }) => h("span.chip", { "data-tone": tone, title }, text)),
+  );
+}

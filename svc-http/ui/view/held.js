@@ -1,0 +1,137 @@
+// A list of rows of any height that holds still while somebody is at it.
+//
+// Promises: while the list is held (hold.js) its rows change in place, one that has gone stays and is drawn
+// as leaving, and what arrived waits behind a button that counts it; the button takes no room. Leaves out:
+// what a row shows, and lists so long that they need a window (window.js).
+
+import { createHold } from "./hold.js";
+import { button, h, keyed, setText, show } from "./node.js";
+
+const RETRY = 250;
+
+/**
+ * @template T
+ * @param {{
+ *   label: string,
+ *   waits: (n: number) => string,
+ *   earlier: (n: number) => string,
+ *   most: number,
+ *   key: (item: T) => string,
+ *   make: (item: T) => HTMLElement,
+ *   update: (node: HTMLElement, item: T, isLeaving: boolean) => void,
+ *   onMore?: () => void,
+ * }} how `most`: so many rows are shown, and so many more at a press; `onMore` is told of that press.
+ */
+export function createHeld({ label, waits, earlier, most, key, make, update, onMore }) {
+  const news = button("", take, { class: "news", hidden: true });
+  const list = h("ol.held-rows", { "aria-label": label });
+  const more = button("", showMore, { class: "link", hidden: true });
+  const root = h("div.held-list", h("div.news-place", news), list, h("div.row", more));
+  const hold = createHold(list, window);
+  /** @type {T[]} */
+  let shown = [];
+  /** @type {T[]} */
+  let wanted = [];
+  /** @type {Map<string, T>} */
+  let byKey = new Map();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retry;
+  let limit = most;
+
+  function settle() {
+    clearTimeout(retry);
+    if (shown.length === 0 || !hold.isHeld()) return take();
+    const before = new Set(shown.map(key));
+    const arrived = wanted.filter((item) => !before.has(key(item))).length;
+    const moved = wanted.length !== shown.length || wanted.some((item, at) => key(item) !== keyAt(at));
+    show(news, moved);
+    if (moved) {
+      setText(news, waits(arrived));
+      retry = setTimeout(settle, RETRY);
+    } else shown = wanted;
+    draw();
+  }
+
+  /** @param {number} at */
+  const keyAt = (at) => key(/** @type {T} */ (shown[at]));
+
+  /** Shows the list as it is. */
+  function take() {
+    clearTimeout(retry);
+    show(news, false);
+    shown = wanted;
+    draw();
+  }
+
+  function showMore() {
+    limit += most;
+    onMore?.();
+    draw();
+  }
+
+  function draw() {
+    const had = here();
+    show(more, shown.length > limit);
+    setText(more, earlier(shown.length - limit));
+    keyed(list, shown.slice(0, limit), {
+      key,
+      make,
+      update: (node, item) => update(node, byKey.get(key(item)) ?? item, !byKey.has(key(item))),
+    });
+    // What had the focus may be gone from its row: the row keeps it.
+    if (had !== null && here() === null) focus(had);
+  }
+
+  /** The row with the focus. */
+  function here() {
+    const row = document.activeElement?.closest("[data-key]");
+    return row instanceof HTMLElement && row.parentElement === list ? (row.dataset.key ?? null) : null;
+  }
+
+  /**
+   * Puts the focus on the first link or control of a row.
+   *
+   * @param {string | null} id
+   */
+  function focus(id) {
+    const row = id === null ? null : list.querySelector(`:scope > [data-key="${CSS.escape(id)}"]`);
+    const target = row?.querySelector("a[href], button");
+    if (!(row instanceof HTMLElement) || !(target instanceof HTMLElement)) return false;
+    target.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+
+  /**
+   * Goes from the row with the focus to the next that is still there, once what waits is in.
+   *
+   * @param {1 | -1} step
+   */
+  function along(step) {
+    const from = shown.findIndex((item) => key(item) === here());
+    const rest = step === 1 ? shown.slice(from + 1) : shown.slice(0, Math.max(0, from)).reverse();
+    const next = rest.find((item) => byKey.has(key(item))) ?? (from < 0 ? wanted[0] : undefined);
+    const stay = from < 0 ? undefined : shown[from];
+    take();
+    return focus(next ? key(next) : stay && byKey.has(key(stay)) ? key(stay) : null);
+  }
+
+  return {
+    root,
+    /** @param {T[]} items */
+    setItems(items) {
+      wanted = items;
+      byKey = new Map(items.map((item) => [key(item), item]));
+      settle();
+    },
+    redraw: draw,
+    take,
+    here,
+    focus,
+    along,
+    /** The node of the row with the focus. */
+    row: () => document.activeElement?.closest(".held-rows > [data-key]") ?? null,
+    keys: () => wanted.map(key),
+    close: () => clearTimeout(retry),
+  };
+}

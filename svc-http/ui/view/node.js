@@ -1,0 +1,168 @@
+// Nodes made and changed without a word of HTML.
+//
+// Promises: text is always text; an attribute that could run something or change the address of a script is
+// refused; foreign words are isolated in their direction. Leaves out: layout, and every decision about what
+// is shown.
+
+/** @typedef {string | number | Node | null | undefined | false} Child */
+/** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Props */
+
+/**
+ * Makes an element: `h("button.primary", {type: "button", onclick: press}, "Send")`.
+ *
+ * Classes follow the tag after dots; a property that begins with `on` is a listener; true is an attribute without a value; false and null
+ * are none.
+ *
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T | `${T}.${string}`} what
+ * @param {Props | Child} [props]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function h(what, props, ...children) {
+  const [tag = "", ...classes] = what.split(".");
+  const node = /** @type {HTMLElementTagNameMap[T]} */ (document.createElement(tag));
+  if (classes.length) node.classList.add(...classes);
+  if (isProps(props)) setProps(node, props);
+  else if (props !== undefined) children.unshift(props);
+  node.append(...children.filter(isShown).map(asNode));
+  return node;
+}
+
+/** @param {Props | Child} given @returns {given is Props} */
+function isProps(given) {
+  return typeof given === "object" && given !== null && !(given instanceof Node);
+}
+
+/** @param {Child} child @returns {child is string | number | Node} */
+function isShown(child) {
+  return child !== null && child !== undefined && child !== false;
+}
+
+/** @param {string | number | Node} child */
+function asNode(child) {
+  return typeof child === "number" ? String(child) : child;
+}
+
+/** @param {HTMLElement} node @param {Props} props */
+function setProps(node, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (typeof value === "function") node.addEventListener(name.replace(/^on/, ""), value);
+    else setAttr(node, name, value);
+  }
+}
+
+/**
+ * Sets an attribute if it differs; null and false remove it, true leaves it without a value.
+ *
+ * @param {Element} node
+ * @param {string} name
+ * @param {string | number | boolean | null | undefined} value
+ */
+export function setAttr(node, name, value) {
+  if (/^(on|style$|srcdoc$)/.test(name)) throw new Error(name);
+  if (value === null || value === undefined || value === false) {
+    if (node.hasAttribute(name)) node.removeAttribute(name);
+    return;
+  }
+  const text = value === true ? "" : String(value);
+  if (node.getAttribute(name) !== text) node.setAttribute(name, text);
+}
+
+/**
+ * Sets the text of a node if it differs.
+ *
+ * @param {Node} node
+ * @param {string | number | null | undefined} text
+ */
+export function setText(node, text) {
+  const wanted = String(text ?? "");
+  if (node.textContent !== wanted) node.textContent = wanted;
+}
+
+/** @param {HTMLElement} node @param {boolean} isShown */
+export function show(node, isShown) {
+  if (node.hidden === isShown) node.hidden = !isShown;
+}
+
+/**
+ * Puts these children in, unless they are there already.
+ *
+ * @param {Element} node
+ * @param {Child[]} children
+ */
+export function setChildren(node, children) {
+  const wanted = children.filter(isShown).map(asNode);
+  const has = node.childNodes;
+  const isSame = has.length === wanted.length && wanted.every((child, at) => child === has[at]);
+  if (!isSame) node.replaceChildren(...wanted);
+}
+
+/**
+ * Somebody's words in one line: a title, a name, a label. Their direction is their own.
+ *
+ * @param {string | null | undefined} text
+ * @param {string} [classes] Classes, with a dot before each.
+ */
+export function words(text, classes = "") {
+  return h(/** @type {"bdi"} */ (`bdi${classes}`), { dir: "auto" }, text ?? "");
+}
+
+/**
+ * A link within the board, or to elsewhere over http.
+ *
+ * @param {string} href
+ * @param {Props} props
+ * @param {...Child} children
+ */
+export function link(href, props, ...children) {
+  const isSafe = !/^[a-z][a-z0-9+.-]*:/i.test(href) || /^https?:/i.test(href);
+  return h("a", { ...props, href: isSafe ? href : null }, ...children);
+}
+
+/**
+ * A button. One that cannot be used stays reachable, and says why.
+ *
+ * @param {string} label
+ * @param {(event: Event) => void} press
+ * @param {Props} [props]
+ */
+export function button(label, press, props = {}) {
+  const node = h("button", { type: "button", ...props }, label);
+  node.addEventListener("click", (event) => {
+    if (node.getAttribute("aria-disabled") !== "true") press(event);
+  });
+  return node;
+}
+
+/**
+ * Keeps one node a key in a container, in the order of the items. Nodes that stay are not moved more than needed.
+ *
+ * @template T
+ * @param {Element} container
+ * @param {T[]} items
+ * @param {{key: (item: T) => string, make: (item: T) => HTMLElement, update: (node: HTMLElement, item: T) => void}} how
+ */
+export function keyed(container, items, { key, make, update }) {
+  /** @type {Map<string, HTMLElement>} */
+  const old = new Map();
+  for (const child of [...container.children]) {
+    if (child instanceof HTMLElement && child.dataset.key !== undefined) old.set(child.dataset.key, child);
+    else child.remove();
+  }
+  /** @type {Element | null} */
+  let at = container.firstElementChild;
+  for (const item of items) {
+    const id = key(item);
+    let node = old.get(id);
+    old.delete(id);
+    if (!node) {
+      node = make(item);
+      node.dataset.key = id;
+    }
+    update(node, item);
+    if (node === at) at = at.nextElementSibling;
+    else container.insertBefore(node, at);
+  }
+  for (const gone of old.values()) gone.remove();
+}

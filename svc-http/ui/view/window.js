@@ -1,0 +1,218 @@
+// A list of rows of one height, of which only those in sight are nodes.
+//
+// Promises: 10,000 rows cost as much as 30; a row keeps its node while it is in sight, and the row with the
+// focus keeps it also when it is not; while the list is held (hold.js) rows change in place, and what would
+// move waits behind a button that counts it. A screen reader is told how many rows there are. Leaves out:
+// what a row shows.
+
+import { button, h, setAttr, setText, show } from "./node.js";
+import { createHold } from "./hold.js";
+
+/** Rows beyond the edges that are kept ready for scrolling. */
+const OVERSCAN = 4;
+const RETRY = 250;
+
+/**
+ * @template T
+ * @param {{
+ *   label: string,
+ *   waits: (n: number) => string,
+ *   height: () => number,
+ *   key: (item: T) => string,
+ *   make: (item: T) => HTMLElement,
+ *   update: (node: HTMLElement, item: T, isLeaving: boolean) => void,
+ *   onEnd?: () => void,
+ * }} how `isLeaving`: the row is not in the list any more, and is held. `onEnd`: the last row is in sight.
+ */
+export function createWindow({ label, waits, height, key, make, update, onEnd }) {
+  const rows = h("ul.rows", { role: "list", "aria-label": label });
+  const news = button("", () => take(), { class: "news", hidden: true });
+  const scroller = h("div.scroller", { tabindex: -1 }, rows);
+  const root = h("div.window", news, scroller);
+  const hold = createHold(root, scroller);
+  /** @type {T[]} */
+  let shown = [];
+  /** @type {T[]} */
+  let wanted = [];
+  /** @type {Map<string, T>} */
+  let byKey = new Map();
+  /** @type {Map<string, HTMLElement>} */
+  const nodes = new Map();
+  let rowHeight = height();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retry;
+  let frame = 0;
+
+  scroller.addEventListener("scroll", soon, { passive: true });
+  const resized = new ResizeObserver(() => {
+    rowHeight = height();
+    soon();
+  });
+  resized.observe(scroller);
+
+  function soon() {
+    if (!frame) frame = requestAnimationFrame(draw);
+  }
+
+  /** @param {T[]} items */
+  function setItems(items) {
+    wanted = items;
+    byKey = new Map(items.map((item) => [key(item), item]));
+    settle();
+  }
+
+  function settle() {
+    clearTimeout(retry);
+    if (shown.length > 0 && hold.isHeld()) {
+      const before = new Set(shown.map(key));
+      const moved = moves(before);
+      const arrived = wanted.reduce((sum, item) => sum + (before.has(key(item)) ? 0 : 1), 0);
+      show(news, moved);
+      if (moved) setText(news, waits(arrived));
+      if (moved) retry = setTimeout(settle, RETRY);
+      if (!moved) shown = wanted;
+      draw();
+    } else {
+      take();
+    }
+  }
+
+  /** @param {Set<string>} before */
+  function moves(before) {
+    return (
+      wanted.length !== before.size ||
+      wanted.some((item, at) => key(item) !== key(/** @type {T} */ (shown[at])))
+    );
+  }
+
+  /**
+   * Shows the list as it is. What is first in sight stays where it is, unless the list stands at its
+   * beginning.
+   */
+  function take() {
+    show(news, false);
+    const top = scroller.scrollTop;
+    const anchor = top > 0 ? shown[Math.floor(top / rowHeight)] : undefined;
+    const anchorKey = anchor === undefined ? null : key(anchor);
+    shown = wanted;
+    const at =
+      anchorKey === null || !byKey.has(anchorKey) ? -1 : shown.findIndex((item) => key(item) === anchorKey);
+    resize();
+    if (at >= 0) {
+      const target = at * rowHeight + (top % rowHeight);
+      if (Math.abs(target - top) >= 1) scroller.scrollTop = target;
+    }
+    draw();
+  }
+
+  function resize() {
+    const wantedHeight = `${shown.length * rowHeight}px`;
+    if (rows.style.height !== wantedHeight) rows.style.height = wantedHeight;
+  }
+
+  function draw() {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    resize();
+    const from = Math.max(0, Math.floor(scroller.scrollTop / rowHeight) - OVERSCAN);
+    const to = Math.min(
+      shown.length,
+      Math.ceil((scroller.scrollTop + scroller.clientHeight) / rowHeight) + OVERSCAN,
+    );
+    /** @type {Set<string>} */
+    const kept = new Set();
+    for (let at = from; at < to; at += 1) kept.add(place(at));
+    inOrder(kept);
+    for (const [id, node] of nodes) {
+      if (kept.has(id) || keepsFocus(id, node)) continue;
+      node.remove();
+      nodes.delete(id);
+    }
+    if (onEnd && shown.length > 0 && to >= shown.length) onEnd();
+  }
+
+  /** @param {number} at */
+  function place(at) {
+    const item = /** @type {T} */ (shown[at]);
+    const id = key(item);
+    let node = nodes.get(id);
+    if (!node) {
+      node = h("li.slot", make(item));
+      nodes.set(id, node);
+    }
+    const top = `translateY(${at * rowHeight}px)`;
+    if (node.style.transform !== top) node.style.transform = top;
+    setAttr(node, "aria-setsize", shown.length);
+    setAttr(node, "aria-posinset", at + 1);
+    update(/** @type {HTMLElement} */ (node.firstElementChild), byKey.get(id) ?? item, !byKey.has(id));
+    return id;
+  }
+
+  /**
+   * Nodes stand as the rows do, for who goes by the order of the page; one with the focus is not moved.
+   *
+   * @param {Set<string>} ids
+   */
+  function inOrder(ids) {
+    let next = rows.firstElementChild;
+    for (const id of ids) {
+      const node = /** @type {HTMLElement} */ (nodes.get(id));
+      if (node !== next && node.contains(document.activeElement)) {
+        while (next && next !== node) {
+          const after = next.nextElementSibling;
+          rows.append(next);
+          next = after;
+        }
+      }
+      if (node === next) next = next.nextElementSibling;
+      else rows.insertBefore(node, next);
+    }
+  }
+
+  /** @param {string} id @param {HTMLElement} node */
+  function keepsFocus(id, node) {
+    if (!node.contains(document.activeElement)) return false;
+    const at = shown.findIndex((item) => key(item) === id);
+    if (at < 0) return false;
+    node.style.transform = `translateY(${at * rowHeight}px)`;
+    return true;
+  }
+
+  /** Scrolls a row into sight and returns its node. @param {number} at */
+  function reveal(at) {
+    const item = shown[at];
+    if (item === undefined) return null;
+    const top = at * rowHeight;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    const bottom = top + rowHeight - scroller.clientHeight;
+    if (bottom > scroller.scrollTop) scroller.scrollTop = bottom;
+    draw();
+    return nodes.get(key(item))?.firstElementChild ?? null;
+  }
+
+  return {
+    root,
+    setItems,
+    /** The same rows, of which some are to be drawn anew. */
+    redraw: draw,
+    reveal,
+    take,
+    /** The height of rows has changed. */
+    measure() {
+      rowHeight = height();
+      draw();
+    },
+    count: () => shown.length,
+    /** The rows that are nodes now. */
+    inSight: () => [...nodes.keys()],
+    /** @param {string} id */
+    indexOf: (id) => shown.findIndex((item) => key(item) === id),
+    /** @param {number} at */
+    at: (at) => shown[at],
+    close() {
+      clearTimeout(retry);
+      cancelAnimationFrame(frame);
+      resized.disconnect();
+    },
+  };
+}

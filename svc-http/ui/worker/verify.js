@@ -1,0 +1,131 @@
+// Verifies the log beside the page, which stays quick meanwhile.
+//
+// Reads pages of 500 positions, two of them under way, and keeps counts and the last hash; says where it is at most four
+// times a second. The page ends it by ending the worker. What is verified, and how, stands in pure/verify.js.
+
+import { Problem, createAsk } from "../net/ask.js";
+import { finish, newRun, pinOf, take } from "../pure/verify.js";
+
+/** @typedef {import("../pure/verify.js").Run} Run */
+/** @typedef {import("../pure/verify.js").Report} Report */
+/** @typedef {import("../pure/types.js").LogEvent} LogEvent */
+/** @typedef {{workspace_id: string, whole: boolean, pin: import("../pure/verify.js").Pin | null}} Start what the page says once */
+/**
+ * @typedef {object} Told what the page is told
+ * @property {"running" | "whole" | "part" | "broken" | "failed"} state
+ * @property {number} checked
+ * @property {number} withheld
+ * @property {number} upTo the position up to which the log was looked through
+ * @property {number} head the position of its end
+ * @property {Report} [report] at the end
+ * @property {import("../pure/verify.js").Pin | null} [pin] what to remember, at the end
+ * @property {{code: string, detail: string}} [problem] why it could not be read
+ */
+
+const PAGE = 500;
+const TELL_EVERY_MS = 250;
+/** As often as this the log may be pruned while it is read. */
+const ROUNDS_MAX = 3;
+
+/**
+ * @param {ReturnType<typeof createAsk>} ask
+ * @param {boolean} whole
+ * @param {number} from
+ * @param {number} to
+ * @returns {Promise<LogEvent[]>} the events after `from`, up to `to`
+ */
+export async function readPart(ask, whole, from, to) {
+  const events = [];
+  for (let after = from; after < to;) {
+    const limit = Math.min(PAGE, to - after);
+    const { body } = whole
+      ? await ask("catch_up_events", { after_lsn: after, limit })
+      : await ask("list_events", { after_id: after, limit });
+    events.push(...body.items.filter((/** @type {LogEvent} */ event) => event.lsn <= to));
+    const reached = whole ? body.after_lsn : body.after_id;
+    // A page that leads nowhere is the end; what is missing then is for the run to say.
+    if (reached <= after) break;
+    after = reached;
+  }
+  return events;
+}
+
+/**
+ * Verifies the log as it is now.
+ * @param {ReturnType<typeof createAsk>} ask
+ * @param {Start} start
+ * @param {(run: Run) => void} tell
+ * @returns {Promise<Report>}
+ */
+export async function verifyLog(ask, { workspace_id, whole, pin }, tell) {
+  for (let round = 1; ; round += 1) {
+    const { floor, head } = (await ask("get_room", {})).body;
+    try {
+      const report = finish(await walk(ask, newRun({ workspace_id, whole, floor, head, pin }), tell));
+      // A log that was pruned meanwhile begins elsewhere now.
+      const isPruned = report.broken !== null && (await ask("get_room", {})).body.floor !== floor;
+      if (!isPruned || round === ROUNDS_MAX) return report;
+    } catch (problem) {
+      if (!(problem instanceof Problem) || problem.code !== "must_refetch" || round === ROUNDS_MAX) throw problem;
+    }
+  }
+}
+
+/**
+ * @param {ReturnType<typeof createAsk>} ask
+ * @param {Run} begun
+ * @param {(run: Run) => void} tell
+ * @returns {Promise<Run>}
+ */
+async function walk(ask, begun, tell) {
+  let run = begun;
+  const { whole, floor, head } = run;
+  const part = (/** @type {number} */ from) => {
+    const reading = readPart(ask, whole, from, Math.min(from + PAGE, head.lsn));
+    // It is awaited later, and may have failed by then.
+    reading.catch(() => {});
+    return reading;
+  };
+  let from = floor - 1;
+  let next = part(from);
+  while (from < head.lsn && !run.broken) {
+    const upTo = Math.min(from + PAGE, head.lsn);
+    const ahead = upTo < head.lsn ? part(upTo) : null;
+    run = await take(run, await next, upTo);
+    tell(run);
+    if (ahead) next = ahead;
+    from = upTo;
+  }
+  return run;
+}
+
+/**
+ * @param {(told: Told) => void} post
+ * @param {ReturnType<typeof createAsk>} ask
+ * @param {Start} start
+ */
+export async function serve(post, ask, start) {
+  let [checked, withheld, upTo, head, told] = [0, 0, 0, 0, 0];
+  const tell = (/** @type {Run} */ run) => {
+    ({ checked, withheld, lsn: upTo } = run);
+    head = run.head.lsn;
+    if (Date.now() - told < TELL_EVERY_MS) return;
+    told = Date.now();
+    post({ state: "running", checked, withheld, upTo, head });
+  };
+  try {
+    const report = await verifyLog(ask, start, tell);
+    const pin = pinOf(report, new Date().toISOString());
+    post({ state: report.state, checked: report.checked, withheld: report.withheld, upTo, head: report.head.lsn, report, pin });
+  } catch (failure) {
+    const problem = failure instanceof Problem ? failure : { code: "unreadable", detail: String(failure) };
+    post({ state: "failed", checked, withheld, upTo, head, problem: { code: problem.code, detail: problem.detail } });
+  }
+}
+
+/** @type {any} */
+const scope = globalThis;
+scope.onmessage = (/** @type {{data: Start}} */ { data }) => {
+  const post = (/** @type {Told} */ told) => scope.postMessage(told);
+  void serve(post, createAsk({ workspace: () => data.workspace_id }), data);
+};

@@ -1,0 +1,268 @@
+// What every screen, panel and action is given: who is signed in, what is known, and the ways to learn and do
+// more.
+//
+// Promises: one object a session; closing it ends all that it has begun. Leaves out: the page.
+
+import { isKnown, newClock, sample, serverNow } from "./pure/clock.js";
+import { acting } from "./strings/en.js";
+import { createNames } from "./names.js";
+import { createProof } from "./proof.js";
+import { granting } from "./pure/lanes.js";
+import { addressOf, createAsk, operations } from "./net/ask.js";
+import { createLive } from "./net/live.js";
+import { createOutbox } from "./net/outbox.js";
+import { createBoard } from "./state/board.js";
+import { createLast } from "./state/last.js";
+import { createLeases } from "./state/leases.js";
+import { createNeeds } from "./state/needs.js";
+import { readNames } from "./state/people.js";
+import { createReads } from "./state/reads.js";
+import { draftsOf } from "./state/seen.js";
+import { createSweep } from "./state/sweep.js";
+import { createWaits } from "./state/waits.js";
+import { ALL, createStore } from "./state/store.js";
+import { readThreads } from "./state/threads.js";
+
+/** @typedef {import("./net/session.js").Session} Session */
+/** @typedef {"live" | "behind" | "offline" | "paused" | "ended"} LiveState */
+/**
+ * @typedef {{state: LiveState, since: number}} Live `since`: when the state was last known to be good, by the
+ * browser.
+ */
+/** @typedef {ReturnType<typeof createWorld>} World */
+/**
+ * What the page does for whoever is on it.
+ *
+ * @typedef {{
+ *   keys: ReturnType<typeof import("./view/keys.js").createKeys>,
+ *   go: (href: string) => void,
+ *   note: (query: string, fragment?: string) => void,
+ *   back: () => void,
+ *   title: (text: string) => void,
+ *   say: (sentence: string) => void,
+ *   ended: () => void,
+ * }} Page
+ */
+
+/** How often a session that may not subscribe reads anew. */
+const READ_ANEW = 30_000;
+const NAMED_MOST = 500;
+
+/**
+ * @param {Session} session
+ * @param {Page} page
+ */
+export function createWorld(session, page) {
+  const needsOf = (/** @type {string} */ operation) => operations[operation]?.[2] ?? "";
+  const grants = granting(needsOf("approval_decide"), needsOf("request_approval"));
+  const me = { ...session, mayGrant: session.capabilities.includes(grants) };
+  let clock = newClock();
+  let highest = 0;
+  /** @type {Live} */
+  let live = { state: "behind", since: Date.now() };
+  /** @type {ReturnType<typeof createLive> | null} */
+  let socket = null;
+  /** @type {Set<() => void>} */
+  const liveWatchers = new Set();
+
+  const ask = createAsk({
+    workspace: () => me.workspace_id,
+    heard({ status, lsn, date, sent, received }) {
+      if (date) clock = sample(clock, { sent, received, date });
+      if (lsn > highest) highest = lsn;
+      if (lsn) socket?.ahead(lsn);
+      if (status === 401) page.ended();
+    },
+  });
+
+  /**
+   * Returns the capability that the session lacks for an operation, or null if it has what is needed.
+   *
+   * @param {string} operation
+   */
+  function lacks(operation) {
+    const needs = needsOf(operation);
+    const isHeld = needs.split("|").some((one) => ANYBODY.has(one) || me.capabilities.includes(one));
+    return isHeld ? null : needs;
+  }
+  const may = (/** @type {string} */ operation) => lacks(operation) === null;
+  const store = createStore(me);
+  const reads = createReads({ store, ask, may });
+
+  /** @param {LiveState} state @param {number} since */
+  function setLive(state, since) {
+    if (state === live.state && state !== "offline") return;
+    live = { state, since };
+    for (const watcher of liveWatchers) watcher();
+    // What can be done depends on it.
+    store.touch(["live/state"]);
+  }
+
+  /** Begins to follow the log from where the first answer stood. @param {number} lsn */
+  function follow(lsn) {
+    store.reach(lsn);
+    if (!may("subscribe")) return followByReading();
+    socket = createLive({
+      address: () => addressOf("subscribe"),
+      workspaceId: me.workspace_id,
+      afterId: lsn,
+      hooks: {
+        events: (events) => store.receive(/** @type {any} */ (events)),
+        gap: (lsn) => store.restart(lsn),
+        state: (state, since) => setLive(state, since),
+        refused: () => page.ended(),
+        probe: async () => (await ask("whoami", {}, { head: true })).lsn,
+      },
+    });
+  }
+
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let readAnew;
+  function followByReading() {
+    setLive("behind", Date.now());
+    readAnew = setInterval(wake, READ_ANEW);
+  }
+
+  /** The page is looked at again, or the network is back. */
+  function wake() {
+    if (socket) socket.wake();
+    else if (readAnew)
+      ask("whoami", {}, { head: true }).then(
+        ({ lsn }) => lsn > store.lsn() && store.restart(lsn),
+        () => {},
+      );
+  }
+
+  const outbox = createOutbox({
+    ask,
+    lsn: () => store.lsn(),
+    memberId: me.member_id,
+    changed: ({ about }) => store.touch([about]),
+  });
+  store.index(({ events }) => events.length && outbox.seen(events));
+  readNames({ store, reads });
+  store.index(({ lists }) => lists.has(ALL) && readNames({ store, reads }));
+
+  /** Has what is named and not known read, as long as there is not too much of it. */
+  function wantNamed() {
+    const wish = reads.wish();
+    /** @type {Set<string>} */
+    const keys = new Set();
+    return (/** @type {string} */ key) => {
+      if (keys.has(key) || keys.size >= NAMED_MOST) return;
+      keys.add(key);
+      wish.set(keys);
+    };
+  }
+
+  /** @type {ReturnType<typeof createNeeds> | null} */
+  let needing = null;
+  /** Begins to look at what needs me. */
+  function needs() {
+    const arrived = (/** @type {import("./pure/rank.js").Need} */ need) => page.say(acting.needsYou(need.kind));
+    needing ??= createNeeds({ store, reads, me, now: () => serverNow(clock, Date.now()), arrived });
+    return needing;
+  }
+
+  /** @type {ReturnType<typeof readTasks> | null} */
+  let tasks = null;
+  /** Reads the tasks of the workspace once somebody wants to see them, and keeps them in their lanes. */
+  function readTasks() {
+    const board = createBoard(store, me);
+    const wish = reads.wish();
+    wish.set(["list/deferred"]);
+    needs();
+    const threads = readThreads({ ask, store }, () => store.touch(["list/threads"]));
+    const unwatch = store.index((changes) => {
+      board.update(changes);
+      if (changes.lists.has(ALL)) threads.again();
+    });
+    return { ...board, progress: threads.progress, close: () => (threads.close(), unwatch(), wish.close()) };
+  }
+
+  const sweep = createSweep({
+    store,
+    isWanted: reads.isWanted,
+    isLatest: ({ id, thread_id }) => tasks?.latestOf(thread_id) === id,
+  });
+
+  /** @type {ReturnType<typeof createLast> | null} */
+  let last = null;
+
+  const proof = createProof({
+    workspaceId: me.workspace_id,
+    isWhole: () => may("catch_up_events"),
+    changed: () => store.touch(["log/proof"]),
+  });
+
+  return {
+    me,
+    /** The capability that accepts approvals. */
+    grants,
+    ask,
+    store,
+    reads,
+    outbox,
+    sweep,
+    leaseOf: createLeases(),
+    proof,
+    waits: createWaits(store, ({ title }) => page.say(acting.free(title))),
+    lacks,
+    may,
+    drafts: draftsOf(me.member_id),
+    keys: page.keys,
+    go: page.go,
+    /** Puts a query into the address of the screen. */
+    note: page.note,
+    /** Goes back to where one came from. */
+    back: page.back,
+    /** Names the screen by what it shows. */
+    title: page.title,
+    say: page.say,
+    follow,
+    wake,
+    /** The server's time, in milliseconds. */
+    now: () => serverNow(clock, Date.now()),
+    hasClock: () => isKnown(clock),
+    live: () =>
+      store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
+    /** Whether nothing can be sent now. */
+    isOffline: () => live.state === "offline" || live.state === "ended",
+    setLive,
+    /** @param {() => void} watcher @returns {() => void} */
+    watchLive(watcher) {
+      liveWatchers.add(watcher);
+      return () => liveWatchers.delete(watcher);
+    },
+    needs,
+    seenNeed: needSeen(),
+    tasks: () => (tasks ??= readTasks()),
+    /** What each member has done last, read once somebody wants to see it. */
+    lastEvents: () => (last ??= createLast({ store, ask, reads })),
+    names: createNames({ store, want: wantNamed() }),
+    close() {
+      tasks?.close();
+      last?.close();
+      needing?.close();
+      sweep.close();
+      outbox.close();
+      proof.close();
+      clearInterval(readAnew);
+      socket?.close();
+      reads.close();
+      store.close();
+    },
+  };
+}
+
+/** The need that was looked at last, from which `.` goes on. */
+function needSeen() {
+  let seen = "";
+  return {
+    get: () => seen,
+    set: (/** @type {string} */ key) => (seen = key),
+  };
+}
+
+/** What an operation needs of nobody in particular. */
+const ANYBODY = new Set(["any", "none", "session", ""]);

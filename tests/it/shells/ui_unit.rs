@@ -1,0 +1,56 @@
+//! The modules of the board, on the very files that are served: what they do, what their source keeps to, and
+//! their types.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use svc_tests::database::skipped;
+use svc_tests::process::run;
+
+/// The folder with the packages of tests/ui, and the program `node`.
+const PACKAGES: &str = "SVC_TEST_UI";
+
+/// Returns that folder, if this run has it.
+fn packages() -> Option<PathBuf> {
+    let found = std::env::var_os(PACKAGES).map(PathBuf::from);
+    if found.is_none() {
+        skipped("the modules of the board", PACKAGES);
+    }
+    found
+}
+
+/// Runs Node.js beside the tests of the board, and returns what it printed.
+fn node(packages: &PathBuf, arguments: &[&str]) -> String {
+    let mut node = Command::new(packages.join("node"));
+    node.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).args(arguments);
+    let outcome = run(&mut node);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
+    outcome.out
+}
+
+/// Runs files of tests, and returns how many tests have passed.
+fn passed(packages: &PathBuf, files: &str) -> usize {
+    let quiet = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON";
+    let out = node(packages, &[quiet, "--import", "./packages.js", "--test", "--test-reporter=tap", files]);
+    let count = out.lines().find_map(|line| line.strip_prefix("# pass "));
+    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{out}"))
+}
+
+#[test]
+fn each_module_does_what_it_says() {
+    let Some(packages) = packages() else { return };
+    assert!(passed(&packages, "unit/*.test.js") >= 90);
+}
+
+#[test]
+fn the_source_keeps_to_its_rules() {
+    let Some(packages) = packages() else { return };
+    assert!(passed(&packages, "source.test.js") >= 10);
+}
+
+#[test]
+fn the_types_hold() {
+    let Some(packages) = packages() else { return };
+    let compiler = packages.join("node_modules/typescript/bin/tsc");
+    node(&packages, &[compiler.to_str().unwrap(), "--project", "tsconfig.json"]);
+}

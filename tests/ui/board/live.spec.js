@@ -1,0 +1,200 @@
+// What is shown is what is known: with the server gone and back, a socket that is open and dead, answers that are slow
+// or in another order, and a clock that is wrong.
+
+import assert from "node:assert/strict";
+
+/** Puts the clock of a page off by so much, before its scripts. */
+function wrongClock(off) {
+  const Own = Date;
+  globalThis.Date = class extends Own {
+    constructor(...given) {
+      super(...(given.length ? given : [Own.now() + off]));
+    }
+    static now() {
+      return Own.now() + off;
+    }
+  };
+}
+
+const claim = "[data-panel=claim]";
+const mark = (page) => page.evaluate(() => (globalThis.isSamePage = true));
+const isSamePage = (page) => page.evaluate(() => globalThis.isSamePage === true);
+
+export const tests = {
+  "a server that is killed: since when, as of what, nothing is sent; and back without a reload": async ({ world, open }) => {
+    const task = await world.task(await world.channel("outage"), "Outlives the server");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.fill("textarea[name=body]", "a draft");
+    await mark(page);
+    const { lsn } = world.admin;
+    await world.servers[0].kill();
+    await page.live("offline");
+    await page.says(".strip", new RegExp(`Offline since .*as of event ${lsn}`));
+    const button = page.locator(`${claim} [data-of=claim_thread]`);
+    assert.equal(await button.getAttribute("aria-disabled"), "true");
+    assert.match(await button.getAttribute("title"), /offline/i);
+    await world.servers[0].start();
+    await page.live("live");
+    assert.ok(await isSamePage(page));
+    assert.equal(await page.inputValue("textarea[name=body]"), "a draft");
+    await world.agent.call("post_message", { thread_id: task.id, body: "After the outage" });
+    await page.says(".timeline", /After the outage/);
+    assert.equal(await button.getAttribute("aria-disabled"), null);
+  },
+
+  "what happened while the page was away is there when it is back": async ({ world, open }) => {
+    const channel = await world.channel("away");
+    const task = await world.task(channel, "Goes on alone");
+    const page = await open(world.admin);
+    await page.at("board?channel=away");
+    await page.inLane(task.id, "ready");
+    await mark(page);
+    world.proxy.down(true);
+    await page.live("offline");
+    await world.claimed(world.agent, task.id);
+    const other = await world.task(channel, "Came meanwhile");
+    world.proxy.down(false);
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await page.live("live");
+    await page.inLane(task.id, "running");
+    await page.inLane(other.id, "ready");
+    assert.ok(await isSamePage(page));
+  },
+
+  "a socket that is open and says nothing is not believed": async ({ world, open }) => {
+    const channel = await world.channel("frozen");
+    const task = await world.task(channel, "Is claimed unheard");
+    const page = await open(world.admin);
+    await page.at("board?channel=frozen");
+    await page.inLane(task.id, "ready");
+    world.proxy.freeze();
+    await world.claimed(world.agent, task.id);
+    // Whoever looks at the page again has it probed.
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await page.inLane(task.id, "running");
+    await page.live("live");
+    assert.equal(world.proxy.sockets(), 1, "the dead one was replaced");
+  },
+
+  "an answer to something else tells that the socket is dead": async ({ world, open }) => {
+    const channel = await world.channel("frozen too");
+    const task = await world.task(channel, "Is spoken in unheard");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    world.proxy.freeze();
+    await world.agent.call("post_message", { thread_id: task.id, body: "Nobody hears this" });
+    await page.fill("textarea[name=body]", "An own word");
+    await page.keyboard.press("Control+Enter");
+    await page.says(".timeline", /Nobody hears this/);
+    await page.live("live");
+    assert.equal(await page.locator(".timeline [data-message]").count(), 2);
+  },
+
+  "an old answer that comes late changes nothing": async ({ world, open }) => {
+    const channel = await world.channel("late");
+    const task = await world.task(channel, "Was ready long ago");
+    const page = await open(world.admin);
+    const answer = world.proxy.hold(/^GET \/workspaces\/[^/]+\/threads/);
+    await page.goto(`${world.url}board?channel=late`);
+    await answer.kept;
+    await page.live("live");
+    await world.claimed(world.agent, task.id);
+    await world.admin.call("set_thread_priority", { thread_id: task.id, priority: 8 });
+    await page.reached(world.admin.lsn);
+    answer.release();
+    await page.inLane(task.id, "running");
+    await page.says(`[data-thread="${task.id}"]`, /Priority \+8/);
+  },
+
+  "of two own writes whose answers change places the second stands": async ({ world, open }) => {
+    const task = await world.task(await world.channel("two writes"), "Is set twice");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    const set = async (priority) => {
+      await page.getByRole("button", { name: "Actions", exact: true }).click();
+      await page.click('dialog [data-of="set_thread_priority"]');
+      await page.fill("dialog [name=priority]", priority);
+      await page.click("dialog form [type=submit]");
+    };
+    const first = world.proxy.hold(/^PUT \/threads\/[^/]+\/priority/);
+    await set("5");
+    await first.kept;
+    // The form stays until it is answered; the second comes from elsewhere.
+    await page.says("[data-panel=about]", /\b5\b/);
+    await world.admin.call("set_thread_priority", { thread_id: task.id, priority: 9 });
+    await page.reached(world.admin.lsn);
+    first.release();
+    await page.waitForSelector("dialog", { state: "detached" });
+    await page.says("[data-panel=about]", /\b9\b/);
+  },
+
+  "with every answer late the board is the same": async ({ world, open }) => {
+    const channel = await world.channel("slow");
+    const task = await world.task(channel, "Is slow");
+    const quick = world.proxy.delay(/^(GET|HEAD) /, 250);
+    const page = await open(world.admin);
+    await page.at("board?channel=slow");
+    await page.inLane(task.id, "ready");
+    await world.claimed(world.agent, task.id);
+    await page.inLane(task.id, "running");
+    await page.locator(`[data-thread="${task.id}"] a.title`).click();
+    await page.says(claim, /Held by[^]*worker/);
+    quick();
+  },
+
+  "answers that are no answers are told, and nothing breaks": async ({ world, open }) => {
+    const task = await world.task(await world.channel("garbled"), "Is garbled");
+    const sane = world.proxy.edit(/^GET \/threads\/[^/]+\/budget/, () => "<html>504 Gateway Time-out");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.says(claim, /can be claimed/);
+    assert.ok(!(await page.content()).includes("Gateway"));
+    sane();
+  },
+
+  "a clock that is ten minutes ahead, or behind, counts leases by that of the server": async ({ world, open }) => {
+    const task = await world.task(await world.channel("clock"), "Has five minutes");
+    await world.claimed(world.agent, task.id, { lease_secs: 299 });
+    for (const off of [600_000, -600_000]) {
+      const page = await open(world.admin, { before: wrongClock, given: off });
+      await page.at(`t/${task.id}`);
+      await page.says(`${claim} .left`, /\b[34] min.* left/);
+    }
+  },
+
+  "a lease that is due is asked for, and never guessed": async ({ world, open }) => {
+    const task = await world.task(await world.channel("due"), "Lapses soon");
+    await world.claimed(world.agent, task.id, { lease_secs: 10 });
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector(`${claim} .left[data-left=red]`);
+    await page.says(`${claim} .left`, /Ends in \d+ s/);
+    await page.waitForSelector(`${claim} [data-why=free]`);
+    await page.says(".timeline", /lapsed/);
+  },
+
+  "more than two thousand events behind, all is read anew under the kept screen": async ({ world, open }) => {
+    const channel = await world.channel("far");
+    const task = await world.task(channel, "Changes two thousand times");
+    const page = await open(world.admin);
+    await page.at("board?channel=far");
+    await page.inLane(task.id, "ready");
+    await mark(page);
+    world.proxy.down(true);
+    await page.live("offline");
+    let left = 2_040;
+    const work = async () => {
+      for (let at = (left -= 1); at >= 0; at = left -= 1) {
+        await world.agent.call("set_thread_priority", { thread_id: task.id, priority: at % 90 });
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, work));
+    await world.claimed(world.agent, task.id);
+    world.proxy.down(false);
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await page.inLane(task.id, "running");
+    await page.live("live");
+    assert.ok(await isSamePage(page));
+  },
+};

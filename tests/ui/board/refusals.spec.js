@@ -1,0 +1,210 @@
+// What is refused stands beside the thing: who or what is in the way, until when, and what one can do; and what became
+// of a request whose answer is lost is looked up, and never sent twice.
+
+import assert from "node:assert/strict";
+
+const claim = "[data-panel=claim]";
+const problem = (code) => `${claim} [data-problem=${code}]`;
+const act = (id) => `${claim} [data-of="${id}"]`;
+const footprint = (value) => ({ repo: "acme/core", mode: "exclusive", items: [{ kind: "path", value }] });
+
+/** Opens a task whose page learns nothing any more of what others do. */
+async function openDeaf(world, open, who, task) {
+  const page = await open(who);
+  await page.at(`t/${task.id}`);
+  await page.reached(world.admin.lsn);
+  world.proxy.freeze();
+  return page;
+}
+
+/** How often something has happened to a task. */
+async function count(world, task, kind) {
+  const { items } = await world.admin.call("list_thread_events", { thread_id: task.id, limit: 500 });
+  return items.filter((event) => event.kind === kind).length;
+}
+
+/** A task that another claim keeps from being claimed. */
+async function overlapping(world, name) {
+  const channel = await world.channel(name);
+  const held = await world.task(channel, `Holds ${name}`, { footprint: footprint(`src/${name}`) });
+  const wanted = await world.task(channel, `Wants ${name}`, { footprint: footprint(`src/${name}/part`) });
+  const lease = await world.claimed(world.agent, held.id);
+  return { held, wanted, lease };
+}
+
+export const tests = {
+  "footprint-conflict says who holds which path until when, and waits until it is free": async ({ world, open }) => {
+    const { held, wanted, lease } = await overlapping(world, "waiting");
+    const page = await open(world.admin);
+    await page.at(`t/${wanted.id}`);
+    await page.waitForSelector(`${claim} [data-why=overlap]`);
+    await page.click(act("claim_thread"));
+    await page.says(problem("footprint-conflict"), /src\/waiting[^]*worker[^]*Holds waiting[^]*until/);
+    await page.click("[data-way=wait]");
+    await page.says(claim, /told here when it is free/);
+    await world.agent.call("release_claim", { thread_id: held.id, claim_lease_id: lease.claim_lease_id });
+    await page.says(".heard", /Wants waiting can be claimed now/);
+    await page.waitForSelector(`${claim} [data-why=free]`);
+  },
+
+  "footprint-conflict: the holder is asked where they work": async ({ world, open }) => {
+    const { held, wanted } = await overlapping(world, "asking");
+    const page = await open(world.admin);
+    await page.at(`t/${wanted.id}`);
+    await page.click(act("claim_thread"));
+    await page.click("[data-way=ask-holder]");
+    await page.waitForURL(new RegExp(`t/${held.id}#say`));
+    await page.waitForFunction(() => document.activeElement?.matches("textarea[name=body]"));
+    assert.match(await page.inputValue("textarea[name=body]"), /^@worker /);
+  },
+
+  "footprint-conflict: what is touched is narrowed there": async ({ world, open }) => {
+    const { wanted } = await overlapping(world, "narrow");
+    const page = await open(world.admin);
+    await page.at(`t/${wanted.id}`);
+    await page.click(act("claim_thread"));
+    await page.click("[data-way=narrow]");
+    await page.waitForSelector("dialog[data-dialog=set_thread_footprint] form");
+    assert.equal(await page.inputValue("dialog [name=repo]"), "acme/core");
+    await page.keyboard.press("Escape");
+    await world.admin.call("set_thread_footprint", { thread_id: wanted.id, ...footprint("docs") });
+    await page.waitForSelector(`${claim} [data-why=free]`);
+    await page.click(act("claim_thread"));
+    await page.says(claim, /Held by/);
+    assert.ok(!(await page.has(problem("footprint-conflict"))), "what was refused is gone with the next try");
+  },
+
+  "not-claimable: another was quicker": async ({ world, open }) => {
+    const task = await world.task(await world.channel("quicker"), "Is wanted by two");
+    const page = await openDeaf(world, open, world.admin, task);
+    await world.claimed(world.agent, task.id);
+    await page.click(act("claim_thread"));
+    await page.says(problem("not-claimable"), /held by worker/);
+    await page.says(problem("not-claimable"), /Ask the holder/);
+    assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
+  },
+
+  "not-claimable: it waits for another task": async ({ world, open }) => {
+    const channel = await world.channel("order");
+    const first = await world.task(channel, "Comes first");
+    const task = await world.task(channel, "Comes second", { depends_on: [first.id] });
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.says(`${claim} [data-why=dependencies]`, /waits for Comes first/);
+    await page.click(act("claim_thread"));
+    await page.says(problem("not-claimable"), /waits for/);
+    await world.admin.call("transition_thread", { thread_id: first.id, action: "close" });
+    await page.waitForSelector(`${claim} [data-why=free]`);
+  },
+
+  "a claim that is no longer current is read again": async ({ world, open }) => {
+    const task = await world.task(await world.channel("stale"), "Is claimed no more");
+    const lease = await world.claimed(world.admin, task.id);
+    const page = await openDeaf(world, open, world.admin, task);
+    await world.admin.call("release_claim", { thread_id: task.id, claim_lease_id: lease.claim_lease_id });
+    await page.click(act("renew_claim"));
+    await page.says(`${claim} [data-problem]`, /no longer current|do not hold/);
+    await page.click(`${claim} [data-way=read-again]`);
+    await page.waitForSelector(`${claim} [data-why=free]`);
+  },
+
+  "close-refused says what is missing": async ({ world, open }) => {
+    const task = await world.task(await world.channel("closing"), "Has a child");
+    await world.admin.call("create_child_thread", { thread_id: task.id, title: "Is not done" });
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector("[data-close-needs=children]");
+    await page.click(act("transition_thread close"));
+    await page.click(act("transition_thread close"));
+    await page.says(problem("close-refused"), /child task is not closed/);
+  },
+
+  "wrong-state: it was closed meanwhile": async ({ world, open }) => {
+    const task = await world.task(await world.channel("states"), "Is closed by another");
+    const page = await openDeaf(world, open, world.admin, task);
+    await world.admin.call("transition_thread", { thread_id: task.id, action: "close" });
+    await page.click(act("transition_thread close"));
+    await page.click(act("transition_thread close"));
+    await page.waitForSelector(problem("wrong-state"));
+    await page.click(`${claim} [data-way=read-again]`);
+    await page.waitForSelector(`${claim} [data-why=done]`);
+  },
+
+  "budget-exhausted leads to the budget": async ({ world, open }) => {
+    const task = await world.task(await world.channel("budget"), "Has spent all");
+    await world.admin.call("set_thread_budget", { thread_id: task.id, max_tokens: 10 });
+    const lease = await world.claimed(world.agent, task.id);
+    await world.agent.send("report_usage", { thread_id: task.id, claim_lease_id: lease.claim_lease_id, report_id: "1", tokens: 50 });
+    await world.agent.call("release_claim", { thread_id: task.id, claim_lease_id: lease.claim_lease_id });
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.says(`${claim} [data-why=budget], ${claim} [data-why=dead-letter]`, /budget/);
+    await page.click(act("claim_thread"));
+    await page.says(`${claim} [data-problem]`, /budget/);
+    await page.click(`${claim} [data-way=raise]`);
+    await page.fill("dialog [name=max_tokens]", "1000");
+    await page.click("dialog form [type=submit]");
+    await page.waitForSelector(`${claim} [data-why=free]`);
+    await page.click(act("claim_thread"));
+    await page.says(claim, /Held by/);
+  },
+
+  "version-conflict: a form keeps what was typed": async ({ world, open }) => {
+    const block = await world.admin.call("create_memory_block", { label: "shared", value: "one" });
+    const page = await open(world.admin);
+    await page.at("board");
+    await page.keyboard.press("Control+k");
+    await page.fill("dialog[data-dialog=palette] input", "set_memory_block");
+    await page.keyboard.press("Enter");
+    await page.fill("dialog [name=block_id]", block.id);
+    await page.fill("dialog [name=value]", "what I want it to be");
+    await page.fill("dialog [name=expected_version]", String(block.version));
+    await world.agent.call("set_memory_block", { block_id: block.id, value: "two", expected_version: block.version });
+    await page.click("dialog form [type=submit]");
+    await page.waitForSelector("dialog [data-problem=version-conflict]");
+    assert.equal(await page.inputValue("dialog [name=value]"), "what I want it to be");
+  },
+
+  "a member who is frozen is told that they may only read": async ({ world, open }) => {
+    const person = await world.person("frost");
+    const task = await world.task(await world.channel("frozen"), "Is not for the frozen");
+    const page = await openDeaf(world, open, person, task);
+    await world.admin.call("freeze_member", { member_id: person.id, reason: "a test" });
+    await page.click(act("claim_thread"));
+    await page.says(`${claim} [data-problem]`, /frozen/);
+  },
+
+  "an answer that is lost is looked up: it has happened, once": async ({ world, open }) => {
+    const task = await world.task(await world.channel("lost"), "Is claimed without an answer");
+    const page = await openDeaf(world, open, world.admin, task);
+    const cut = world.proxy.cut(/^POST \/threads\/[^/]+\/claim$/);
+    await page.click(act("claim_thread"));
+    assert.equal((await cut).status, 200);
+    await page.says(claim, /Looking it up|done/);
+    await page.says(claim, /Claim: done[^]*event \d+/);
+    assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
+  },
+
+  "what was never sent says so, and is sent when one wants it": async ({ world, open }) => {
+    const task = await world.task(await world.channel("unsent"), "Is claimed at the second try");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.route(/\/claim$/, (route) => route.abort(), { times: 1 });
+    await page.click(act("claim_thread"));
+    await page.says(`${claim} [data-problem]`, /not sent/);
+    assert.equal(await count(world, task, "ThreadAssignmentChanged"), 0);
+    await page.click(`${claim} [data-way=try-again]`);
+    await page.says(claim, /Held by/);
+    assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
+  },
+
+  "words that are refused are the draft again": async ({ world, open }) => {
+    const task = await world.task(await world.channel("refused words"), "Is talked about");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.fill("textarea[name=body]", "x".repeat(100_001));
+    await page.keyboard.press("Control+Enter");
+    await page.waitForSelector(".composer [data-problem]");
+    assert.equal((await page.inputValue("textarea[name=body]")).length, 100_001);
+  },
+};

@@ -1,0 +1,13 @@
+// The module that the server makes of its table of operations.
+
+type Row = [
+  method: string,
+  path: string,
+  capability: string,
+  title: string,
+  effect: string,
+  places: { path?: string[]; query?: string[] },
+];
+
+declare const operations: Record<string, Row>;
+export default operations;

@@ -1,0 +1,114 @@
+// Filters: from addresses and typed words, and what they let through.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import fc from "fast-check";
+
+import {
+  fold,
+  fromQuery,
+  hasWords,
+  isEmpty,
+  matches,
+  matchesEvent,
+  noFilter,
+  parseTyped,
+  toQuery,
+  typed,
+} from "../../../svc-http/ui/pure/filter.js";
+
+const thread = {
+  ...{ id: "t", channel_id: "c1", title: "Überprüfe den Parser", state: "open", priority: 3, required_skills: ["rust"] },
+  ...{ footprint: { repo: "Acme/Core", mode: "exclusive", items: [] }, owner_id: "m1", assignee_id: null },
+};
+const names = {
+  channelName: (id) => ({ c1: "General" })[id] ?? id,
+  handle: (id) => ({ m1: "ada" })[id] ?? id,
+  lane: () => "ready",
+};
+
+test("a filter survives the address, whatever is in it", () => {
+  const fields = Object.fromEntries(Object.keys(noFilter()).map((field) => [field, fc.string()]));
+  const any = fc.record(fields, { noNullPrototype: true });
+  fc.assert(fc.property(any, (filter) => assert.deepEqual(fromQuery(new URLSearchParams(toQuery(filter))), filter)));
+  assert.equal(toQuery(noFilter()), "");
+  assert.equal(toQuery({ state: "open", text: "a b" }), toQuery({ text: "a b", state: "open" }));
+});
+
+test("what is typed is read, and written as it is read", () => {
+  const filter = parseTyped("  in:general @ada repo:acme/core skill:rust p>5 fix  the:parser state:open ");
+  assert.deepEqual(filter, {
+    ...{ ...noFilter(), channel: "general", member: "ada", repo: "acme/core", skill: "rust", priority: "6" },
+    ...{ text: "fix the:parser", state: "open" },
+  });
+  assert.deepEqual(parseTyped(typed(filter)), filter);
+  assert.deepEqual(parseTyped("@"), { ...noFilter(), text: "@" });
+  assert.ok(isEmpty(parseTyped(" ")) && isEmpty({ ...noFilter(), by: "agent" }) && !isEmpty(parseTyped("a")));
+});
+
+test("each field lets through what it names", () => {
+  const table = [
+    [{}, true],
+    [{ text: "PARSER uber" }, true],
+    [{ text: "parser lexer" }, false],
+    [{ channel: "c1" }, true],
+    [{ channel: "general" }, true],
+    [{ channel: "other" }, false],
+    [{ member: "m1" }, true],
+    [{ member: "ADA" }, true],
+    [{ member: "bob" }, false],
+    [{ repo: "acme/core" }, true],
+    [{ repo: "acme" }, false],
+    [{ skill: "Rust" }, true],
+    [{ skill: "c" }, false],
+    [{ state: "open" }, true],
+    [{ state: "closed" }, false],
+    [{ lane: "ready" }, true],
+    [{ lane: "done" }, false],
+    [{ priority: "3" }, true],
+    [{ priority: "4" }, false],
+    [{ priority: "many" }, false],
+    [{ by: "agent" }, true],
+  ];
+  for (const [fields, wanted] of table) {
+    assert.equal(matches(thread, { ...noFilter(), ...fields }, names), wanted, JSON.stringify(fields));
+  }
+  assert.equal(matches({ ...thread, footprint: null }, { ...noFilter(), repo: "x" }), false);
+});
+
+test("events are let through by kind, place, member and words", () => {
+  const payload = {
+    $chain: { thread_id: "t", channel_id: "c", member_id: null },
+    attribution: { actor_id: "a", subject_id: "s" },
+    title: "Größe",
+  };
+  const event = { kind: "ThreadCreated", lsn: 42, payload };
+  const all = { kinds: new Set(), thread: "", channel: "", member: "", text: "" };
+  const table = [
+    [{}, true],
+    [{ kinds: new Set(["ThreadCreated"]) }, true],
+    [{ kinds: new Set(["Other"]) }, false],
+    [{ thread: "t", channel: "c" }, true],
+    [{ thread: "u" }, false],
+    [{ channel: "d" }, false],
+    [{ member: "a" }, true],
+    [{ member: "s" }, true],
+    [{ member: "b" }, false],
+    [{ text: "42" }, true],
+    [{ text: "grosse" }, false],
+    [{ text: "große" }, true],
+    [{ text: "threadcreated" }, true],
+    [{ text: "words" }, false],
+  ];
+  for (const [fields, wanted] of table) assert.equal(matchesEvent(event, { ...all, ...fields }), wanted, JSON.stringify(fields));
+  const said = { ...event, message: { body: "some words" } };
+  assert.equal(matchesEvent(said, { ...all, text: "words" }), true);
+  const bare = { kind: "K", lsn: 1, payload: { $chain: {} } };
+  assert.equal(matchesEvent(bare, { ...all, member: "a" }), false);
+});
+
+test("texts are compared without case and accents", () => {
+  assert.equal(fold("ÉCOLE Ångström ﬁ"), "ecole angstrom fi");
+  assert.ok(hasWords("one two", "TWO  one") && hasWords("x", "") && !hasWords("one", "two"));
+});

@@ -1,0 +1,238 @@
+// The rules of folding, one by one, on events made by hand.
+
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { test } from "node:test";
+
+import { BESIDE } from "../../../svc-http/ui/pure/answered.js";
+import * as merge from "../../../svc-http/ui/pure/merge.js";
+import { recorded } from "./data/read.js";
+
+const me = { member_id: "me", workspace_id: "w" };
+
+function event(lsn, kind, fields, { thread = "t", channel = "c", member = null, by = "someone" } = {}) {
+  const at = 1_700_000_000_000_000 + lsn * 1_000_001;
+  const chain = { at, channel_id: channel, kind, lsn, member_id: member, prev_hash: "", thread_id: thread, workspace_id: "w" };
+  const payload = { $chain: chain, $type: `svc.event.${kind}/1`, attribution: { actor_id: by, subject_id: by }, ...fields };
+  return { lsn, kind, prev_hash: "", content_hash: `sha256:${lsn}`, payload };
+}
+
+const thread = {
+  id: "t",
+  channel_id: "c",
+  title: "A",
+  priority: 0,
+  state: "open",
+  blocked: 0,
+  parent_id: null,
+  has_result: false,
+};
+const renamed = (lsn, title) => event(lsn, "ThreadUpdated", { title });
+
+function known(lsn = 5, fields = {}) {
+  const world = merge.newWorld(me);
+  merge.applyAnswer(world, "thread", { ...thread, ...fields }, lsn);
+  return world;
+}
+const titleOf = (world) => merge.entity(world, "thread", "t").title;
+
+test("an event that an answer knew changes nothing, and one after it does", () => {
+  const world = known(5);
+  assert.deepEqual([...merge.applyEvents(world, [renamed(5, "B")]).dirty], []);
+  assert.equal(titleOf(world), "A");
+  const changes = merge.applyEvents(world, [renamed(6, "C")]);
+  assert.deepEqual([...changes.dirty], ["thread/t"]);
+  assert.deepEqual([titleOf(world), merge.entity(world, "thread", "t").of], ["C", 6]);
+});
+
+test("what was patched is another object, and what was not is the same", () => {
+  const world = known(5);
+  const before = merge.entity(world, "thread", "t");
+  merge.applyEvents(world, [event(6, "ThreadUpdated", { title: "X" }, { thread: "other" })]);
+  assert.equal(merge.entity(world, "thread", "t"), before);
+  merge.applyEvents(world, [renamed(7, "B")]);
+  assert.notEqual(merge.entity(world, "thread", "t"), before);
+  assert.equal(before.title, "A");
+});
+
+test("an answer that is older than what is known is dropped", () => {
+  const world = known(5);
+  merge.applyAnswer(world, "thread", { ...thread, title: "old" }, 4);
+  assert.equal(titleOf(world), "A");
+  merge.applyAnswer(world, "thread", { ...thread, title: "same" }, 5);
+  assert.equal(titleOf(world), "same");
+});
+
+test("an event before the thing was known is folded into the answer that comes later", () => {
+  const world = merge.newWorld(me);
+  merge.applyEvents(world, [renamed(6, "B"), renamed(8, "C")]);
+  assert.equal(merge.entity(world, "thread", "t"), undefined);
+  merge.applyAnswer(world, "thread", thread, 6);
+  assert.equal(titleOf(world), "C");
+});
+
+test("an event that comes twice is kept once", () => {
+  const world = known(1);
+  merge.applyEvents(world, [renamed(2, "B"), renamed(3, "C")]);
+  const changes = merge.applyEvents(world, [renamed(2, "B"), renamed(3, "C"), renamed(4, "D")]);
+  assert.deepEqual(
+    world.events.map(({ lsn }) => lsn),
+    [2, 3, 4],
+  );
+  assert.deepEqual([...changes.dirty], ["thread/t"]);
+});
+
+test("two thousand events are kept, and an answer from before them has to be read again", () => {
+  const world = known(1);
+  merge.applyEvents(
+    world,
+    Array.from({ length: 3000 }, (_, at) => renamed(at + 2, `T${at}`)),
+  );
+  assert.equal(world.events.length, 2000);
+  assert.equal(world.floor, world.events[0].lsn - 1);
+  const other = { ...thread, id: "u" };
+  merge.applyAnswer(world, "thread", other, world.floor);
+  assert.equal(merge.entity(world, "thread", "u").stale, false);
+  merge.applyAnswer(world, "thread", { ...other, id: "v" }, world.floor - 1);
+  assert.equal(merge.entity(world, "thread", "v").stale, true);
+});
+
+test("after missed events all is stale until it is read from there on", () => {
+  const world = known(5);
+  const { dirty } = merge.restart(world, 100);
+  assert.deepEqual([...dirty], ["thread/t"]);
+  merge.applyAnswer(world, "thread", { ...thread, title: "old" }, 99);
+  assert.deepEqual([merge.entity(world, "thread", "t").stale, titleOf(world)], [true, "A"]);
+  merge.applyAnswer(world, "thread", { ...thread, title: "new" }, 100);
+  assert.deepEqual([merge.entity(world, "thread", "t").stale, titleOf(world)], [false, "new"]);
+});
+
+test("what is gone stays gone when an old answer has it, and a read that finds nothing removes it", () => {
+  const world = merge.newWorld(me);
+  const purged = event(6, "MessagePurged", { message_id: "m", author_id: null, purged_by: null });
+  merge.applyEvents(world, [purged]);
+  const changes = merge.applyAnswer(world, "message", { id: "m", channel_id: "c", lsn: 2 }, 5);
+  assert.deepEqual([...changes.gone], ["message/m"]);
+  assert.equal(merge.entity(world, "message", "m"), undefined);
+  const other = known(5);
+  merge.applyMissing(other, "thread", "t", 4);
+  assert.ok(merge.entity(other, "thread", "t"));
+  assert.deepEqual([...merge.applyMissing(other, "thread", "t", 5).gone], ["thread/t"]);
+});
+
+test("an answer with all of a kind removes what it does not have, but for what came after it", () => {
+  const world = merge.newWorld(me);
+  const pause = (repo) => ({ repo, reason: null });
+  merge.applyAnswer(world, "pause", [pause("a/a"), pause("B/b")], 5);
+  merge.applyEvents(world, [event(8, "RepoPaused", { repo: "c/c", reason: null }, { thread: null, channel: null })]);
+  const changes = merge.applyWhole(world, "pause", [pause("b/b")], 7);
+  assert.deepEqual([...world.kinds.pause.keys()], ["b/b", "c/c"]);
+  assert.deepEqual([...changes.gone], ["pause/a/a"]);
+});
+
+test("what is no more and then is again is not gone; and lists are named once, when the event comes", () => {
+  const world = merge.newWorld(me);
+  const nowhere = { thread: null, channel: null };
+  const paused = (lsn) => event(lsn, "RepoPaused", { repo: "a/a", reason: null }, nowhere);
+  const { gone, lists } = merge.applyEvents(world, [paused(1), event(2, "RepoResumed", { repo: "A/a" }, nowhere), paused(3)]);
+  assert.deepEqual([...gone], []);
+  assert.deepEqual([...lists], ["deferred", "occupancy"]);
+  assert.deepEqual([...merge.applyAnswer(world, "pause", { repo: "b/b" }, 0).lists], []);
+});
+
+test("a kind that is unknown makes its thread stale, and one outside of threads nothing", () => {
+  const world = known(5);
+  merge.applyAnswer(world, "context", { id: "t" }, 5);
+  merge.applyEvents(world, [event(6, "SomethingNew", {})]);
+  assert.equal(merge.entity(world, "thread", "t").stale, true);
+  assert.equal(merge.entity(world, "context", "t").stale, true);
+  assert.deepEqual([...merge.applyEvents(world, [event(7, "SomethingElse", {}, { thread: null })]).dirty], []);
+});
+
+test("a close makes stale who waits for it, and nobody else", () => {
+  const world = known(1);
+  const others = [
+    { ...thread, id: "waits", blocked: 2 },
+    { ...thread, id: "free", blocked: 0 },
+    { ...thread, id: "elsewhere", blocked: 1 },
+    { ...thread, id: "unknown", blocked: 1 },
+  ];
+  merge.applyAnswer(world, "thread", others, 1);
+  const awaits = (id, on) => ({ id, items: on.map((thread_id) => ({ thread_id, finished: false, title: "", state: "open" })) });
+  merge.applyAnswer(world, "dependencies", [awaits("waits", ["t", "x"]), awaits("free", []), awaits("elsewhere", ["x"])], 1);
+  merge.applyEvents(world, [event(2, "ThreadStateChanged", { from: "open", to: "closed", action: "close" })]);
+  const stale = [...world.kinds.thread.values()].filter((known) => known.stale).map(({ id }) => id);
+  assert.deepEqual(stale.sort(), ["unknown", "waits"]);
+  const [first] = merge.entity(world, "dependencies", "waits").items;
+  assert.deepEqual([first.finished, first.state], [true, "closed"]);
+  merge.applyEvents(world, [event(3, "ThreadReady", { thread_id: "waits" }, { thread: "waits" })]);
+  assert.equal(merge.entity(world, "thread", "waits").blocked, 0);
+});
+
+test("whoever leaves a private channel sees nothing of it any more", () => {
+  const world = known(1);
+  merge.applyAnswer(world, "channel", { id: "c", private: true }, 1);
+  merge.applyAnswer(world, "channel", { id: "d", private: true }, 1);
+  merge.applyAnswer(
+    world,
+    "message",
+    [
+      { id: "m", channel_id: "c" },
+      { id: "n", channel_id: "d" },
+    ],
+    1,
+  );
+  merge.applyAnswer(world, "review", [{ id: "r", thread_id: "t" }], 1);
+  const out = (lsn, member_id) => event(lsn, "ChannelMemberRemoved", { channel_id: "c", member_id }, { thread: null });
+  assert.deepEqual([...merge.applyEvents(world, [out(2, "another")]).gone], []);
+  const { gone } = merge.applyEvents(world, [out(3, "me")]);
+  assert.deepEqual([...gone].sort(), ["channel/c", "message/m", "review/r", "thread/t"]);
+});
+
+test("a claim that lapsed or was not acknowledged leaves an alarm, until somebody takes the thread up", () => {
+  const world = known(1, { owner_id: "me" });
+  const claim = { thread_id: "t", member_id: "a", claim_lease_id: "l" };
+  merge.applyEvents(world, [event(2, "ClaimUnacknowledged", { ...claim, owner_id: "me" })]);
+  assert.equal(merge.entity(world, "alarm", "t").reason, "unacknowledged");
+  merge.applyEvents(world, [event(3, "ClaimAcknowledged", claim)]);
+  assert.equal(merge.entity(world, "alarm", "t"), undefined);
+  const over = { thread_id: "t", assignee_id: null, claim_lease_id: null, expires_at: null, reason: "expired" };
+  merge.applyEvents(world, [event(4, "ClaimExpired", { ...claim, expired_at: "x" }), event(5, "ThreadAssignmentChanged", over)]);
+  const alarm = merge.entity(world, "alarm", "t");
+  assert.deepEqual([alarm.reason, alarm.member_id, alarm.owner_id], ["lapsed", "a", "me"]);
+  const taken = { ...over, assignee_id: "b", claim_lease_id: "k", expires_at: "y", reason: "claimed" };
+  merge.applyEvents(world, [event(6, "ThreadAssignmentChanged", taken)]);
+  assert.equal(merge.entity(world, "alarm", "t"), undefined);
+});
+
+test("times are written as the API writes them", () => {
+  assert.equal(merge.iso(1_700_000_000_000_007), "2023-11-14T22:13:20.000007Z");
+  assert.equal(merge.iso(1_700_000_000_999_999), "2023-11-14T22:13:20.999999Z");
+  const [first] = recorded("story").steps;
+  const channel = Object.values(first.changes.channel).find(({ name }) => name === "general");
+  const made = recorded("opened").find(({ payload }) => payload.channel_id === channel.id);
+  assert.equal(merge.placeOf(made).at, channel.created_at);
+});
+
+test("what answers have beside an entity is known by the schemas", () => {
+  const folder = new URL("../../golden/schemas/", import.meta.url);
+  const kinds = { thread: "Thread", message: "Message", gate: "ApprovalGate" };
+  const beside = { thread: new Set(), message: new Set(), gate: new Set() };
+  for (const name of readdirSync(folder)) {
+    const text = readFileSync(new URL(name, folder), "utf8");
+    const schema = JSON.parse(text);
+    for (const [kind, base] of Object.entries(kinds)) {
+      if (!text.includes(`"${base}.json"`) && !text.includes(`/${base}"`)) continue;
+      if (!("$ref" in schema || "allOf" in schema)) continue;
+      Object.keys(schema.properties ?? {}).forEach((field) => beside[kind].add(field));
+    }
+  }
+  for (const kind of Object.keys(kinds)) {
+    assert.deepEqual(
+      [...beside[kind]].filter((field) => !BESIDE[kind].includes(field)),
+      [],
+      kind,
+    );
+    assert.ok(beside[kind].size > 0, kind);
+  }
+});
