@@ -14,6 +14,7 @@ use rust_embed::RustEmbed;
 use svc_core::hash::sha256;
 use svc_core::{Error, Result};
 
+use super::script::without_comments;
 use super::shell::{self, DEPTH_MAX};
 
 /// The module that is made of the operation table.
@@ -96,6 +97,10 @@ impl Assets {
             let bytes = match file.data {
                 Cow::Borrowed(bytes) => Bytes::from_static(bytes),
                 Cow::Owned(bytes) => bytes.into(),
+            };
+            let bytes = match std::str::from_utf8(&bytes) {
+                Ok(source) if name.ends_with(".js") => without_comments(source).into(),
+                _ => bytes,
             };
             sources.insert(name.into_owned(), bytes);
         }

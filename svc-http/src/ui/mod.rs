@@ -6,6 +6,7 @@
 
 mod operations;
 mod shell;
+mod script;
 mod assets;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,0 +1,49 @@
+//! A module of the board as it is sent: without its comments, each line where it was.
+//!
+//! The comments are most of what a first load would fetch. Only those are left out that begin a line; what
+//! follows one on its line stays.
+
+/// Returns a script without the comments that begin a line.
+pub(super) fn without_comments(source: &str) -> String {
+    let mut kept = String::with_capacity(source.len());
+    let mut in_comment = false;
+    for line in source.split_inclusive('\n') {
+        let mut code = line;
+        if !in_comment && line.trim_start().starts_with("/*") {
+            in_comment = true;
+            code = line.trim_start().get(2..).unwrap_or_default();
+        }
+        if in_comment {
+            code = match code.split_once("*/") {
+                Some((_, after)) => {
+                    in_comment = false;
+                    after
+                }
+                None => "",
+            };
+        }
+        let code = code.trim_end();
+        if !code.trim_start().starts_with("//") {
+            kept.push_str(code);
+        }
+        if line.ends_with('\n') {
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_go_and_lines_stay() {
+        let source = "// What it is.\n\n/** @type {A} */\nexport const a = 1; // one\n/**\n * Two.\n */\n\
+                      const b = /** @type {B} */ (a);\n  /** @type {C} */ (b).c();\n  // Why.\nf(\"/* no */\");\n";
+        let sent = "\n\n\nexport const a = 1; // one\n\n\n\nconst b = /** @type {B} */ (a);\n (b).c();\n\n\
+                    f(\"/* no */\");\n";
+        assert_eq!(without_comments(source), sent);
+        assert_eq!(without_comments("/* a */ // b\nc"), "\nc");
+    }
+}
