@@ -28,7 +28,7 @@ export function makeHeld(world, first) {
   const count = h("p.small");
   const list = h("ul.stack.tight.behind");
   const node = h(
-    "article.holder.stack.tight",
+    "li.holder.stack.tight",
     h("div.row.holder-head", title, menu),
     h("p.row", h("span", say.heldBy, holder), left, mode),
     touches,
