@@ -56,7 +56,7 @@ function narrowed(entries, text) {
 /** @param {World} world @returns {Entry[]} */
 function placesOf(world) {
   return screens
-    .filter(({ isPlace }) => isPlace)
+    .filter(({ path }) => !path.includes("{"))
     .map(({ id, path }) => ({
       label: say.go(places[/** @type {"board"} */ (id)] ?? id),
       note: say.place,

@@ -40,7 +40,13 @@ export function toldBeside(world, place) {
 /** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
 const worded = new WeakMap();
 
-/** Names that were not known yet are put in once they are. @param {World} world @param {HTMLElement} node @param {Write} write */
+/**
+ * Names that were not known yet are put in once they are.
+ *
+ * @param {World} world
+ * @param {HTMLElement} node
+ * @param {Write} write
+ */
 function rename(world, node, write) {
   const words = node.querySelector("p[data-words]");
   const known = world.store.count("thread") + world.store.count("member");
@@ -59,18 +65,19 @@ function wordsOf(world, { action, state, problem }) {
 /** @param {World} world @param {Write} write @param {any} entity */
 function make(world, write, entity) {
   const name = actionNames[write.action] ?? write.action;
-  if (write.state === "done") return done(name, write);
+  // What leaves no event has no receipt.
+  if (write.state === "done") return done(name, actionOf(write.action)?.leaves ? write.lsn : 0);
   if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
   return refused(world, write, entity);
 }
 
-/** @param {string} name @param {Write} write */
-function done(name, { lsn }) {
+/** @param {string} name @param {number} lsn That of its event; 0: it has none. */
+function done(name, lsn) {
   const href = lsn ? hrefTo("log", {}, `#${lsn}`) : null;
   const receipt = href ? link(href, {}, say.receipt(lsn)) : say.receipt(lsn);
   return h(
     "p.told.small",
-    { "data-event": lsn },
+    { "data-event": lsn || null },
     say.done(name),
     " ",
     lsn ? h("span", "(", receipt, ")") : "",
