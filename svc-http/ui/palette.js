@@ -40,7 +40,7 @@ export function openPalette(world) {
     placeholder: say.placeholder,
     none: say.none,
     closeLabel: say.close,
-    find: (text) => [...narrowed(fixed, text), ...tasks(world, text)].slice(0, MOST),
+    find: (text) => [...narrowed(fixed, text), ...channels(world, text), ...tasks(world, text)].slice(0, MOST),
   });
 }
 
@@ -100,6 +100,15 @@ function operationsOf(world) {
       lacks: lacking(world, op),
       take: () => openOperation(world, op),
     }));
+}
+
+/** @param {World} world @param {string} text @returns {Entry[]} */
+function channels(world, text) {
+  const wanted = fold(text.replace(/^#/, ""));
+  return world.store.all("channel").flatMap(({ id, kind, name }) => {
+    const href = kind !== "dm" && fold(name).includes(wanted) ? hrefTo("channel", { id }) : null;
+    return href ? [{ label: say.go(`#${name}`), note: places.channel, take: () => world.go(href) }] : [];
+  });
 }
 
 /** @param {World} world @param {string} text @returns {Entry[]} */

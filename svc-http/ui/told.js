@@ -5,7 +5,7 @@
 // is dismissed or tried again. Leaves out: sending.
 
 import { actionOf } from "./actions.js";
-import { begin } from "./act.js";
+import { begin, send } from "./act.js";
 import { hrefTo } from "./names.js";
 import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
 import { button, h, keyed, link, setChildren } from "./view/node.js";
@@ -56,9 +56,10 @@ function rename(world, node, write) {
 }
 
 /** @param {World} world @param {Write} write */
-function wordsOf(world, { action, state, problem }) {
+function wordsOf(world, write) {
+  const { action, state, problem } = write;
   const name = actionNames[action] ?? action;
-  if (state === "not-sent" || !problem) return [say.notSent(name)];
+  if (state === "not-sent" || !problem) return [write.letter.left ? say.notSent(name) : say.untold(name)];
   return [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
 }
 
@@ -128,10 +129,11 @@ const WAYS = {
   },
   "try-again"(world, write, entity) {
     const action = actionOf(write.action);
-    // A secret is shown only where it was asked for, and a token that was typed is gone.
-    if (!action?.hasSecret && !action?.asksToken) return void world.outbox.again(write.id);
+    if (!action) return void world.outbox.again(write.id);
     world.outbox.dismiss(write.id);
-    begin(world, action, entity);
+    // A secret is shown only where it was asked for, and a token that was typed is gone.
+    if (action.hasSecret || action.asksToken) begin(world, action, entity);
+    else void send(world, action, entity, write.input);
   },
   requeue: (world, _write, entity) => start(world, "requeue_dead_letter", entity),
   raise: (world, _write, entity) => start(world, "update_thread_budget", entity),

@@ -132,6 +132,7 @@ export const acting = {
   receipt: (/** @type {number} */ lsn) => `event ${lsn}`,
   unknown: (/** @type {string} */ action) => `${action}: nobody has said whether it happened. Looking it up…`,
   notSent: (/** @type {string} */ action) => `${action}: not sent.`,
+  untold: (/** @type {string} */ action) => `${action}: nobody has said whether it happened.`,
   sendAgain: "Send again",
   refused: (/** @type {string} */ action) => `${action}: `,
   dismiss: "Dismiss",
