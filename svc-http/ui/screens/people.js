@@ -29,7 +29,7 @@ import { createWindow } from "../view/window.js";
 /** @typedef {import("../world.js").World} World */
 
 const TYPED = 200;
-const { compare } = new Intl.Collator();
+const { compare } = new Intl.Collator(undefined, { numeric: true });
 
 /**
  * @param {HTMLElement} root
