@@ -40,7 +40,8 @@ export function openPalette(world) {
     placeholder: say.placeholder,
     none: say.none,
     closeLabel: say.close,
-    find: (text) => [...narrowed(fixed, text), ...channels(world, text), ...tasks(world, text)].slice(0, MOST),
+    find: (text) =>
+      [...narrowed(fixed, text), ...channels(world, text), ...tasks(world, text)].slice(0, MOST),
   });
 }
 
