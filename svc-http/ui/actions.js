@@ -12,7 +12,6 @@ import { judgements } from "./actions/judgements.js";
 import { members } from "./actions/members.js";
 import { memory } from "./actions/memory.js";
 import { me } from "./actions/me.js";
-import { memory } from "./actions/memory.js";
 import { messages } from "./actions/messages.js";
 import { partings, settings, states } from "./actions/thread.js";
 import { rules } from "./actions/rules.js";

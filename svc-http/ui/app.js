@@ -7,6 +7,7 @@
 import { createAsk } from "./net/ask.js";
 import { epochOf, readSession, takeLink } from "./net/session.js";
 import { applySettings, createFrame } from "./frame.js";
+import { keepPushOf, watchPush } from "./push-here.js";
 import { openStage } from "./stage.js";
 import { dropDrafts, settings } from "./state/seen.js";
 import { shell, signIn as say } from "./strings/en.js";
@@ -23,7 +24,7 @@ const TRY_AGAIN = 3_000;
 const BY_TOKEN = { token: true, oidc: false };
 
 const linkToken = takeLink(location, history);
-const applied = applySettings();
+applySettings();
 const ask = createAsk({ workspace: () => null });
 const keys = createKeys(document, () => settings().letters);
 /** @type {{world: import("./world.js").World, stage: ReturnType<typeof openStage>} | null} */
@@ -65,7 +66,12 @@ function showWaiting({ status, code }) {
   );
 }
 
-/** Who is signed in need not load it. @param {HTMLElement} place @param {import("./screens/sign-in.js").Setting} setting */
+/**
+ * Who is signed in need not load it.
+ *
+ * @param {HTMLElement} place
+ * @param {import("./screens/sign-in.js").Setting} setting
+ */
 async function openSignIn(place, setting) {
   const screen = await import("./screens/sign-in.js");
   screen.openSignIn(place, setting);
@@ -85,10 +91,10 @@ function showSignIn(setting) {
 /** Shows the board to somebody; what another has seen is gone first. @param {SignedIn} signedIn */
 function start({ session, lsn }) {
   if (running && epochOf(running.world.me) !== epochOf(session)) dropDrafts();
+  void keepPushOf(session.member_id);
   stop();
   const frame = createFrame({
     signOut,
-    applied,
     openPalette: () => running?.stage.openPalette(),
     openHelp: () => running?.stage.openHelp(),
   });
@@ -149,6 +155,7 @@ function resume(signedIn) {
 }
 
 async function signOut() {
+  void keepPushOf(null);
   try {
     await ask("end_session");
   } catch {
@@ -161,6 +168,7 @@ async function signOut() {
   showSignIn({ ways: ways ?? BY_TOKEN, linkToken: null, current: null });
 }
 
+watchPush((href) => running?.stage.go(href));
 document.addEventListener("visibilitychange", () => {
   running?.world.store.hide(document.hidden);
   if (!document.hidden) running?.world.wake();

@@ -69,7 +69,8 @@ const MESSAGE_MOST = 80;
 /** @param {World} world @returns {import("./view/form.js").Refs} */
 export function refsOf({ store }) {
   /** A place is a channel or a task. @param {string} kind */
-  const all = (kind) => (kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind));
+  const all = (kind) =>
+    kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind);
   /** @param {string} kind @param {string} id */
   const get = (kind, id) =>
     kind === "place" ? (store.get("channel", id) ?? store.get("thread", id)) : store.get(kind, id);

@@ -9,10 +9,13 @@ import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
 import { createSay } from "./view/say.js";
 import { hrefOf } from "./router.js";
 import { screens } from "./screens.js";
-import { changeSettings, settings, watchSettings } from "./state/seen.js";
+import { settings, watchSettings } from "./state/seen.js";
 import { time } from "./pure/format.js";
 
 /** @typedef {ReturnType<typeof createFrame>} Frame */
+
+/** Places that stand with the account. */
+const OF_ACCOUNT = /** @type {const} */ (["settings", "admin"]);
 
 /** Follows the settings of looks, also those that another tab changes. */
 export function applySettings() {
@@ -23,11 +26,10 @@ export function applySettings() {
   };
   apply(settings());
   watchSettings(apply);
-  return apply;
 }
 
 /**
- * @param {{signOut: () => void, openPalette: () => void, openHelp: () => void, applied: (settings: import("./state/seen.js").Settings) => void}} page
+ * @param {{signOut: () => void, openPalette: () => void, openHelp: () => void}} page
  */
 export function createFrame(page) {
   const state = h("span.live");
@@ -73,33 +75,20 @@ export function createFrame(page) {
 
   /** @param {import("./world.js").World} world */
   function fillAccount(world) {
-    const { theme, density } = settings();
+    const links = OF_ACCOUNT.flatMap((wanted) => {
+      const screen = screens.find(({ id }) => id === wanted);
+      return screen
+        ? [link(hrefOf(screen.path), { onclick: () => (account.open = false) }, places[wanted])]
+        : [];
+    });
     account.replaceChildren(
       h("summary", { "aria-label": shell.signedInAs(world.me.handle) }, words(world.me.handle, ".one-line")),
       h(
         "div.menu-body.stack",
-        choice(shell.theme.label, "theme", ["system", "light", "dark"], theme, shell.theme),
-        choice(shell.density.label, "density", ["comfortable", "compact"], density, shell.density),
+        ...links,
         button(shell.signOut, page.signOut, { "data-action": "end_session" }),
       ),
     );
-  }
-
-  /**
-   * @param {string} label
-   * @param {"theme" | "density"} name
-   * @param {string[]} values
-   * @param {string} chosen
-   * @param {Record<string, string>} names
-   */
-  function choice(label, name, values, chosen, names) {
-    const options = values.map((value) => h("option", { value, selected: value === chosen }, names[value]));
-    const select = h(
-      "select",
-      { name, onchange: () => page.applied(changeSettings({ [name]: select.value })) },
-      ...options,
-    );
-    return h("label.field", h("span.label", label), select);
   }
 
   /** @param {import("./world.js").World} world */
@@ -114,7 +103,11 @@ export function createFrame(page) {
   }
 
   let alarmed = "";
-  /** What was found of the log concerns everybody, wherever one is. @param {import("./world.js").World} world */
+  /**
+   * What was found of the log concerns everybody, wherever one is.
+   *
+   * @param {import("./world.js").World} world
+   */
   function showAlarm(world) {
     const now = world.proof.alarm();
     const text = now ? alarmText(now) : "";
@@ -124,11 +117,7 @@ export function createFrame(page) {
     setAttr(alarm, "data-verify", now?.state);
     setAttr(alarm, "data-broken", now?.state === "broken" ? now.lsn : null);
     const path = screens.find(({ id }) => id === "log")?.path ?? "";
-    alarm.replaceChildren(
-      text,
-      " ",
-      now ? link(hrefOf(path, {}, `#${now.lsn}`), {}, proofWords.toLog) : "",
-    );
+    alarm.replaceChildren(text, " ", now ? link(hrefOf(path, {}, `#${now.lsn}`), {}, proofWords.toLog) : "");
   }
 
   document.addEventListener("click", ({ target }) => {

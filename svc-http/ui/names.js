@@ -69,7 +69,15 @@ export function createNames({ store, want }) {
 
   /** Whoever else is in a direct message, by handle. @param {any} dm @param {string} me */
   const participants = ({ participants: all }, me) =>
-    list(all.flatMap((/** @type {any} */ one) => (one.member_id === me ? [] : [`@${one.handle}`]))) || say.alone;
+    list(all.flatMap((/** @type {any} */ one) => (one.member_id === me ? [] : [`@${one.handle}`]))) ||
+    say.alone;
+
+  /** Who is in a channel, as far as it is known. @param {string} id */
+  function insideOf(id) {
+    want(`channel_members/${id}`);
+    const members = store.get("channel_members", id)?.items ?? [];
+    return new Set(members.map((/** @type {any} */ { member_id }) => member_id));
+  }
 
   /** @param {number} ms */
   const at = (ms) => h("time", { datetime: new Date(ms).toISOString(), title: dateTime(ms) }, time(ms));
@@ -97,6 +105,7 @@ export function createNames({ store, want }) {
     member,
     memberText,
     participants,
+    insideOf,
     thread,
     threadText,
     channel,

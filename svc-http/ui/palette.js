@@ -40,7 +40,8 @@ export function openPalette(world) {
     placeholder: say.placeholder,
     none: say.none,
     closeLabel: say.close,
-    find: (text) => [...narrowed(fixed, text), ...tasks(world, text)].slice(0, MOST),
+    find: (text) =>
+      [...narrowed(fixed, text), ...channels(world, text), ...tasks(world, text)].slice(0, MOST),
   });
 }
 
@@ -56,7 +57,7 @@ function narrowed(entries, text) {
 /** @param {World} world @returns {Entry[]} */
 function placesOf(world) {
   return screens
-    .filter(({ isPlace }) => isPlace)
+    .filter(({ path }) => !path.includes("{"))
     .map(({ id, path }) => ({
       label: say.go(places[/** @type {"board"} */ (id)] ?? id),
       note: say.place,
@@ -100,6 +101,15 @@ function operationsOf(world) {
       lacks: lacking(world, op),
       take: () => openOperation(world, op),
     }));
+}
+
+/** @param {World} world @param {string} text @returns {Entry[]} */
+function channels(world, text) {
+  const wanted = fold(text.replace(/^#/, ""));
+  return world.store.all("channel").flatMap(({ id, kind, name }) => {
+    const href = kind !== "dm" && fold(name).includes(wanted) ? hrefTo("channel", { id }) : null;
+    return href ? [{ label: say.go(`#${name}`), note: places.channel, take: () => world.go(href) }] : [];
+  });
 }
 
 /** @param {World} world @param {string} text @returns {Entry[]} */

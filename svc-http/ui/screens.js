@@ -136,4 +136,12 @@ export const screens = [
     needs: "get_workspace",
     load: () => import("./screens/admin.js"),
   },
+  {
+    id: "settings",
+    path: "settings",
+    key: "s",
+    isPlace: false,
+    needs: "whoami",
+    load: () => import("./screens/settings.js"),
+  },
 ];

@@ -41,12 +41,15 @@ export function showSecret(title, write) {
   const { body } = write;
   write.body = null;
   // The form that it was asked for in closes first.
-  setTimeout(() => openSecret(title, body ? nodesOf(body) : [h("p.told.warn", say.lost)]), 0);
+  setTimeout(() => {
+    if (body) openSecret(title, nodesOf(body), say.close);
+    else openSecret(title, [h("p.told.warn", say.lost)], say.seen);
+  }, 0);
 }
 
-/** @param {string} title @param {Node[]} body */
-function openSecret(title, body) {
-  const close = button(say.close, () => dialog.close(), { class: "primary" });
+/** @param {string} title @param {Node[]} body @param {string} closeLabel */
+function openSecret(title, body, closeLabel) {
+  const close = button(closeLabel, () => dialog.close(), { class: "primary" });
   const dialog = openDialog({ title, body: [...body, h("div.row", close)], name: "secret" });
 }
 

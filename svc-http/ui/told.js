@@ -5,7 +5,7 @@
 // is dismissed or tried again. Leaves out: sending.
 
 import { actionOf } from "./actions.js";
-import { begin } from "./act.js";
+import { begin, send } from "./act.js";
 import { hrefTo } from "./names.js";
 import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
 import { button, h, keyed, link, setChildren } from "./view/node.js";
@@ -40,7 +40,13 @@ export function toldBeside(world, place) {
 /** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
 const worded = new WeakMap();
 
-/** Names that were not known yet are put in once they are. @param {World} world @param {HTMLElement} node @param {Write} write */
+/**
+ * Names that were not known yet are put in once they are.
+ *
+ * @param {World} world
+ * @param {HTMLElement} node
+ * @param {Write} write
+ */
 function rename(world, node, write) {
   const words = node.querySelector("p[data-words]");
   const known = world.store.count("thread") + world.store.count("member");
@@ -50,27 +56,29 @@ function rename(world, node, write) {
 }
 
 /** @param {World} world @param {Write} write */
-function wordsOf(world, { action, state, problem }) {
+function wordsOf(world, write) {
+  const { action, state, problem } = write;
   const name = actionNames[action] ?? action;
-  if (state === "not-sent" || !problem) return [say.notSent(name)];
+  if (state === "not-sent" || !problem) return [write.letter.left ? say.notSent(name) : say.untold(name)];
   return [say.refused(name), ...nodesOf(problemParts(problem), world.names)];
 }
 
 /** @param {World} world @param {Write} write @param {any} entity */
 function make(world, write, entity) {
   const name = actionNames[write.action] ?? write.action;
-  if (write.state === "done") return done(name, write);
+  // What leaves no event has no receipt.
+  if (write.state === "done") return done(name, actionOf(write.action)?.leaves ? write.lsn : 0);
   if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
   return refused(world, write, entity);
 }
 
-/** @param {string} name @param {Write} write */
-function done(name, { lsn }) {
+/** @param {string} name @param {number} lsn That of its event; 0: it has none. */
+function done(name, lsn) {
   const href = lsn ? hrefTo("log", {}, `#${lsn}`) : null;
   const receipt = href ? link(href, {}, say.receipt(lsn)) : say.receipt(lsn);
   return h(
     "p.told.small",
-    { "data-event": lsn },
+    { "data-event": lsn || null },
     say.done(name),
     " ",
     lsn ? h("span", "(", receipt, ")") : "",
@@ -121,10 +129,11 @@ const WAYS = {
   },
   "try-again"(world, write, entity) {
     const action = actionOf(write.action);
-    // A secret is shown only where it was asked for, and a token that was typed is gone.
-    if (!action?.hasSecret && !action?.asksToken) return void world.outbox.again(write.id);
+    if (!action) return void world.outbox.again(write.id);
     world.outbox.dismiss(write.id);
-    begin(world, action, entity);
+    // A secret is shown only where it was asked for, and a token that was typed is gone.
+    if (action.hasSecret || action.asksToken) begin(world, action, entity);
+    else void send(world, action, entity, write.input);
   },
   requeue: (world, _write, entity) => start(world, "requeue_dead_letter", entity),
   raise: (world, _write, entity) => start(world, "update_thread_budget", entity),

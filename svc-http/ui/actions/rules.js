@@ -35,7 +35,7 @@ export const rules = [
     leaves: leaves("SlotCapacityCleared", sameSlot),
   },
   {
-    id: "set_slot_capacity new",
+    id: "new_slot",
     op: "set_slot_capacity",
     on: "workspace",
     when: () => true,
@@ -53,7 +53,7 @@ export const rules = [
     leaves: leaves("RepoPaused", sameRepo),
   },
   {
-    id: "pause_repo reason",
+    id: "pause_reason",
     op: "pause_repo",
     on: "pause",
     isMain: true,

@@ -96,7 +96,8 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.isUnknown && left) await lookUp(write, error, left);
-      else set(write, { state: error.isUnknown ? "unknown" : "refused", problem: error });
+      // What leaves nothing in the log cannot be looked up there, and may be sent again.
+      else set(write, { state: error.isUnknown ? "not-sent" : "refused", problem: error });
     }
     return write;
   }

@@ -25,11 +25,16 @@ export function openConversation(world, threadId, fragment, how = {}) {
   let isAtEnd = !fragment.startsWith("m-");
   let height = 0;
 
-  const page = () => /** @type {HTMLElement} */ (document.scrollingElement);
-  function scrolled() {
-    isAtEnd = page().scrollHeight - page().scrollTop - page().clientHeight < NEAR;
+  /** What scrolls: on a narrow screen the page, else what is said. */
+  function scroller() {
+    const isOwn = getComputedStyle(timeline.root).overflowY === "auto";
+    return isOwn ? timeline.root : /** @type {HTMLElement} */ (document.scrollingElement);
   }
-  window.addEventListener("scroll", scrolled, { passive: true });
+  function scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = scroller();
+    isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR;
+  }
+  window.addEventListener("scroll", scrolled, { passive: true, capture: true });
   if (fragment === "say") requestAnimationFrame(() => composer.focus());
 
   return {
@@ -41,12 +46,13 @@ export function openConversation(world, threadId, fragment, how = {}) {
     show(changes) {
       timeline.show(changes);
       composer.show(world.store.get("thread", threadId));
-      const now = page().scrollHeight;
-      if (now !== height && isAtEnd) page().scrollTop = now;
+      const node = scroller();
+      const now = node.scrollHeight;
+      if (now !== height && isAtEnd) node.scrollTop = now;
       height = now;
     },
     close() {
-      window.removeEventListener("scroll", scrolled);
+      window.removeEventListener("scroll", scrolled, { capture: true });
       wish.close();
       timeline.close();
       composer.close();

@@ -116,11 +116,9 @@ function notesOf(gate, standing, grants) {
  * @param {World} world
  * @param {any} gate
  */
-function othersOf({ store, grants }, gate) {
-  const inside = new Set(
-    store.get("channel_members", gate.channel_id)?.items.map((/** @type {any} */ one) => one.member_id),
-  );
+function othersOf({ store, grants, names: named }, gate) {
   const channel = store.get("channel", gate.channel_id);
+  const inside = channel?.private ? named.insideOf(gate.channel_id) : new Set();
   const people = store
     .all("member")
     .filter((one) => one.kind === "human" && one.id !== gate.requested_by && canSee(one, channel, inside));

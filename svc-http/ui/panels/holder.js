@@ -28,7 +28,7 @@ export function makeHeld(world, first) {
   const count = h("p.small");
   const list = h("ul.stack.tight.behind");
   const node = h(
-    "article.holder.stack.tight",
+    "li.holder.stack.tight",
     h("div.row.holder-head", title, menu),
     h("p.row", h("span", say.heldBy, holder), left, mode),
     touches,
@@ -57,7 +57,7 @@ export function makeHeld(world, first) {
     show(mode, footprint !== undefined);
     setChildren(touches, [h("bdi", touchesOf(held, footprint))]);
     setText(count, held.behind.length ? say.behind(held.behind.length) : say.nobody);
-    setAttr(count, "class", held.behind.length ? "small" : "small quiet");
+    count.classList.toggle("quiet", held.behind.length === 0);
     setChildren(list, behind(world, held));
   });
   return node;

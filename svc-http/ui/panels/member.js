@@ -9,6 +9,7 @@ import { ms } from "../pure/clock.js";
 import { compact, dateTime, money, number, relative } from "../pure/format.js";
 import { isLive } from "../pure/lanes.js";
 import { eventParts, member as say, people } from "../strings/en.js";
+import { plainWords } from "../view/plain.js";
 import { h, link, setAttr, setChildren, setText, words } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
 
@@ -246,7 +247,9 @@ function about(world) {
               dateTime(ms(freeze.frozen_at) ?? 0),
             )
           : []),
-        ...(freeze ? fact(say.reason, words(freeze.reason ?? say.noReason)) : []),
+        ...(freeze
+          ? fact(say.reason, freeze.reason ? plainWords(freeze.reason, world.names.marks) : say.noReason)
+          : []),
       ]);
       const href = world.may("list_tokens") ? hrefTo("admin", {}, `?part=tokens&member=${member.id}`) : null;
       links.hidden = href === null;

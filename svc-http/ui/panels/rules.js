@@ -32,7 +32,7 @@ function row(world, on, lines, draw) {
   const receipts = h("div");
   const bar = actionBar(world, on, buttons);
   const beside = toldBeside(world, receipts);
-  const node = h("article.rule.stack.tight", ...lines, buttons, receipts);
+  const node = h("li.rule.stack.tight", ...lines, buttons, receipts);
   updates.set(node, (entity, isLeaving) => {
     setAttr(node, "data-leaving", isLeaving);
     setAttr(node, `data-${on}`, entity.id);

@@ -4,10 +4,11 @@
 // an address of a message leads to it. Leaves out: reading it (state/timeline.js).
 
 import { acting, eventParts, task as say } from "../strings/en.js";
+import { hrefTo } from "../names.js";
 import { ALL } from "../state/store.js";
 import { openTimeline } from "../state/timeline.js";
 import { marked } from "../view/marked.js";
-import { button, h, keyed, setAttr, setChildren, setText, show } from "../view/node.js";
+import { button, h, keyed, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
 import { createMessages, stampOf } from "./message.js";
 import { createReadMarks } from "./read-marks.js";
@@ -118,7 +119,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
       ...(actor ? [world.names.member(actor), " "] : []),
       ...nodesOf(eventParts(event), world.names),
       " ",
-      stampOf(world, at),
+      link(hrefTo("log", {}, `#${event.lsn}`) ?? "", { class: "quiet" }, stampOf(world, at)),
     ]);
   }
 

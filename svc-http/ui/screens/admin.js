@@ -71,6 +71,7 @@ export function open(root, world, place) {
     setText(title, say.parts[id]?.name);
     setText(hint, say.parts[id]?.hint);
     for (const one of links) setAttr(one, "aria-current", one.dataset.part === id ? "page" : null);
+    links.find((one) => one.dataset.part === id)?.scrollIntoView({ block: "nearest", inline: "nearest" });
     const capability = world.lacks(needs);
     show(lacks, capability !== null);
     setText(lacks, capability ? say.lacks(capability) : "");

@@ -78,7 +78,7 @@ export function open(root, world, place) {
     make: () => makeCard({ menu: openMenuOf, menuLabel: boardSay.menu }),
     update: drawCard,
   });
-  const talk = h("div.stack");
+  const talk = h("div.talk");
   const head = h("div.row");
   const pane = h("section.stack.pane", { "aria-label": say.tasks }, head, talk);
   const isWide = matchMedia("(min-width: 1000px)").matches;

@@ -38,7 +38,7 @@ export function open(root, world, place) {
   const told = h("p.quiet.small", { hidden: true });
   const receipts = h("div");
   const beside = toldBeside(world, receipts);
-  const setSlot = actionButton(world, actionNamed("set_slot_capacity new"), () => workspace);
+  const setSlot = actionButton(world, actionNamed("new_slot"), () => workspace);
   const pauseRepo = actionButton(world, actionNamed("pause_repo"), () => workspace);
   const held = listOf({
     label: say.heldList,

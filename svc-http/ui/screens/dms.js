@@ -10,6 +10,7 @@ import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
 import { hrefTo } from "../names.js";
 import { openConversation } from "../panels/conversation.js";
+import { createLastSaid } from "../state/last-said.js";
 import { board as boardSay, dms as say } from "../strings/en.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
@@ -29,6 +30,7 @@ const LATEST = 120;
 export function open(root, world, place) {
   const { store } = world;
   const wish = world.reads.wish();
+  const said = createLastSaid(world);
   let chosen = place.query.get("c");
   /** @type {ReturnType<typeof openConversation> | null} */
   let conversation = null;
@@ -55,7 +57,7 @@ export function open(root, world, place) {
   const told = h("div");
   const bar = actionBar(world, "dm", buttons);
   const beside = toldBeside(world, told);
-  const talk = h("div.stack");
+  const talk = h("div.talk");
   const pane = h(
     "section.stack.pane",
     h("p.narrow-only", link(hrefTo("dms") ?? "", {}, say.all)),
@@ -101,35 +103,16 @@ export function open(root, world, place) {
 
   /** @param {any} dm */
   function latestOf({ thread_id, last_lsn }) {
-    const message = store.get("message", latest.get(thread_id)) ?? inboxWords(thread_id);
-    const text = message?.body ?? message?.preview;
-    if (!message || !text) return last_lsn === null ? say.silent : "";
-    const who = world.names.memberText(message.author_id ?? message.actor_id);
-    return `${who}: ${plain(text, LATEST)} · ${relative(ms(message.posted_at ?? message.at) ?? 0, world.now())}`;
-  }
-
-  /** @param {string} id */
-  const inboxWords = (id) =>
-    store
-      .all("inbox")
-      .reduce(
-        (/** @type {any} */ last, one) =>
-          one.thread_id === id && one.preview && one.lsn > (last?.lsn ?? 0) ? one : last,
-        undefined,
-      );
-
-  /** The newest message of each thread that is known. @type {Map<string, string>} */
-  const latest = new Map();
-  /** @param {Iterable<any>} messages */
-  function noteLatest(messages) {
-    for (const { id, thread_id, lsn } of messages) {
-      if (lsn > (store.get("message", latest.get(thread_id))?.lsn ?? 0)) latest.set(thread_id, id);
-    }
+    const message = said.of(thread_id);
+    if (last_lsn === null && !message) return say.silent;
+    if (!message || message.withdrawn || message.unreadable) return "";
+    const who = world.names.memberText(message.author_id);
+    return `${who}: ${plain(message.body, LATEST)} · ${relative(ms(message.posted_at) ?? 0, world.now())}`;
   }
 
   function all() {
     const at = (/** @type {any} */ dm) =>
-      Math.max(store.get("message", latest.get(dm.thread_id))?.lsn ?? 0, dm.last_lsn ?? 0, dm.lsn ?? 0);
+      Math.max(said.of(dm.thread_id)?.lsn ?? 0, dm.last_lsn ?? 0, dm.lsn ?? 0);
     return store.all("dm").sort((one, other) => at(other) - at(one));
   }
 
@@ -154,14 +137,8 @@ export function open(root, world, place) {
 
   /** @param {import("../state/store.js").Changes} [changes] */
   function draw(changes) {
-    noteLatest(
-      changes
-        ? [...changes.dirty].flatMap((key) =>
-            key.startsWith("message/") ? (store.get("message", key.slice(8)) ?? []) : [],
-          )
-        : store.all("message"),
-    );
     const rows = all();
+    said.want(rows);
     list.setItems(rows);
     const isKnown = store.get("list", "dms") !== undefined;
     show(status, rows.length === 0);
@@ -207,6 +184,7 @@ export function open(root, world, place) {
       unbind();
       leave();
       wish.close();
+      said.close();
       list.close();
     },
   };

@@ -43,7 +43,7 @@ export function open(root, world, place) {
     earlier: say.more,
     most: SHOWN,
     key: (/** @type {any} */ { id }) => id,
-    make: () => h("a.block-link.stack.tight"),
+    make: () => h("li", h("a.block-link.stack.tight")),
     update: drawRow,
   });
   const side = h("div.stack");
@@ -61,7 +61,8 @@ export function open(root, world, place) {
   /** @type {WeakMap<HTMLElement, string>} */
   const drawn = new WeakMap();
   /** @param {HTMLElement} node @param {any} row */
-  function drawRow(node, row) {
+  function drawRow({ firstElementChild: node }, row) {
+    if (!(node instanceof HTMLElement)) return;
     setAttr(node, "href", hrefTo("memory", {}, `?${new URLSearchParams({ block: row.id })}`));
     setAttr(node, "aria-current", row.id === chosen ? "true" : null);
     setAttr(node, "data-block-id", row.id);

@@ -29,6 +29,7 @@ import { createWindow } from "../view/window.js";
 /** @typedef {import("../world.js").World} World */
 
 const TYPED = 200;
+const { compare } = new Intl.Collator(undefined, { numeric: true });
 
 /**
  * @param {HTMLElement} root
@@ -131,7 +132,7 @@ export function open(root, world, place) {
     const wanted = fold(input.value).split(/\s+/).filter(Boolean);
     const found = store.all("member").filter((one) => fits(one) && hasWords(one, wanted));
     // By name: an order by what changes would never hold still.
-    found.sort((one, other) => nameOf(one).localeCompare(nameOf(other)));
+    found.sort((one, other) => compare(nameOf(one), nameOf(other)));
     list.setItems(found.map(({ id }) => id));
     const isKnown = store.count("member") > 0;
     show(told, found.length === 0);

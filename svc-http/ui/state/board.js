@@ -36,6 +36,7 @@ export function createBoard(store, me) {
 
   /** @param {any} thread @returns {Lane | null} */
   function laneNow(thread) {
+    if (isTalk(thread)) return null;
     if (filter && !matches(thread, filter, names)) return null;
     return laneFor(thread, {
       me,
@@ -45,6 +46,10 @@ export function createBoard(store, me) {
       obstacles: store.get("deferred", thread.id)?.obstacles,
     });
   }
+
+  /** What is said in a direct message is no task. @param {any} thread */
+  const isTalk = ({ channel_id }) =>
+    store.get("dm", channel_id) !== undefined || store.get("channel", channel_id)?.kind === "dm";
 
   const names = {
     channelName: (/** @type {string} */ id) => store.get("channel", id)?.name ?? "",
@@ -94,6 +99,7 @@ export function createBoard(store, me) {
     const [kind, id] = [key.slice(0, at), key.slice(at + 1)];
     if (kind === "message") noteMessage(id);
     if (kind === "gate") return noteGate(id);
+    if (kind === "dm") return store.get("dm", id)?.thread_id ?? null;
     return kind in MOVES ? id : null;
   }
 

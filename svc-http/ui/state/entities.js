@@ -44,7 +44,7 @@ export const READINGS = {
     take: items("channel_members"),
     hasPages: true,
   },
-  tokens: { op: "list_tokens", by: "member_id", take: items("tokens"), hasPages: true },
+  member_tokens: { op: "list_tokens", by: "member_id", take: items("member_tokens"), hasPages: true },
   // What a member works on now: the tasks are entities of their own.
   held: { op: "list_workspace_threads", by: "assignee_id", take: list("held", "thread"), hasPages: true },
   // Of a thread, and read as a whole: what they put in are entities of their own.

@@ -43,11 +43,13 @@ export function createChannelTasks({ store, reads }, id, latestOf) {
     progress,
     /** @param {"open" | "done" | "all"} which */
     list(which) {
-      const threads = [...ids].flatMap((one) => store.get("thread", one) ?? []);
-      return threads
-        .filter((thread) => which === "all" || isDone(/** @type {any} */ (thread)) === (which === "done"))
-        .sort((one, other) => at(other) - at(one))
-        .map((thread) => thread.id);
+      /** @type {[number, string][]} */
+      const found = [];
+      for (const one of ids) {
+        const thread = /** @type {any} */ (store.get("thread", one));
+        if (thread && (which === "all" || isDone(thread) === (which === "done"))) found.push([at(thread), one]);
+      }
+      return found.sort(([one], [other]) => other - one).map(([, one]) => one);
     },
     close: unwatch,
   };

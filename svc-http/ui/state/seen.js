@@ -31,26 +31,48 @@ function store(name, value) {
   }
 }
 
+/** What was set on this page, where nothing can be stored. @type {Partial<Settings>} */
+let unstored = {};
+/** @type {Set<(settings: Settings) => void>} */
+const watchers = new Set();
+
 /** @returns {Settings} */
 export function settings() {
-  return { ...DEFAULTS, ...stored(SETTINGS) };
+  return { ...DEFAULTS, ...unstored, ...stored(SETTINGS) };
 }
 
-/** @param {Partial<Settings>} change @returns {Settings} */
+/** @param {Partial<Settings>} change */
 export function changeSettings(change) {
-  const changed = { ...settings(), ...change };
-  store(SETTINGS, changed);
-  return changed;
+  unstored = { ...settings(), ...change };
+  store(SETTINGS, unstored);
+  tell();
 }
+
+function tell() {
+  for (const watcher of watchers) watcher(settings());
+}
+
+window.addEventListener("storage", ({ key }) => key === SETTINGS && tell());
 
 /**
- * Calls back when another tab has changed the settings.
+ * Calls back when the settings have changed, here or in another tab.
  *
  * @param {(settings: Settings) => void} changed
+ * @returns {() => void} Ends it.
  */
 export function watchSettings(changed) {
-  window.addEventListener("storage", ({ key }) => key === SETTINGS && changed(settings()));
+  watchers.add(changed);
+  return () => watchers.delete(changed);
 }
+
+const PUSHED_TO = "svc.push";
+/** Whose notifications come to this browser, by the id of the member. */
+export const pushedTo = {
+  /** @returns {string | null} */
+  get: () => stored(PUSHED_TO),
+  /** @param {string | null} memberId */
+  set: (memberId) => store(PUSHED_TO, memberId),
+};
 
 /**
  * The head of a workspace's log that was proved last.

@@ -19,7 +19,7 @@ export const help = {
   actions: "Actions",
   anywhere: "Anywhere",
   letters: "Single letters are keys",
-  lettersHint: "Switch it off if letters that you speak or type by mistake do things.",
+  lettersHint: "Switch it off if letters that you speak or type by mistake do things. Ctrl or Cmd with K stays.",
   /** @type {Record<string, string>} */
   keys: {
     "j k": "Next and last card",

@@ -4,6 +4,7 @@ export const secret = {
   once: "It is shown only now, and kept nowhere. Copy it before you close this.",
   lost: "It was made, but the answer with its secret was lost on its way. Rotate or revoke it, and make another.",
   close: "I have copied it",
+  seen: "Close",
   copy: "Copy",
   copied: "Copied",
   select: "Select it and copy: this address is plain http, where a page may not copy by itself.",

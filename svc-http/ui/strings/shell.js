@@ -17,6 +17,7 @@ export const places = {
   people: "People",
   member: "Member",
   admin: "Administration",
+  settings: "Settings",
   "sign-in": "Sign in",
 };
 
@@ -29,8 +30,6 @@ export const shell = {
   close: "Close",
   signOut: "Sign out",
   signedInAs: (/** @type {string} */ handle) => `Signed in as ${handle}`,
-  theme: { label: "Theme", system: "As the system", light: "Light", dark: "Dark" },
-  density: { label: "Density", comfortable: "Comfortable", compact: "Compact" },
   title: (/** @type {string} */ screen, /** @type {string} */ workspace) => `${screen} · ${workspace}`,
   noSuchPlace: "There is no such place on the board.",
   withCount: (/** @type {string} */ place, /** @type {number} */ count) => `${place} ${number(count)}`,

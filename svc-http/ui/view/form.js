@@ -77,9 +77,7 @@ function labelled(name, schema, isRequired, value, refs) {
   const field = fieldOf(name, plain(schema), isRequired, value, refs);
   const wrong = h("p.problem.small", { hidden: true, id: `${id}-wrong` });
   const hint = h("p.quiet.small.hint", { id: `${id}-hint` }, firstOf(schema.description));
-  const control = field.node.matches("input, select, textarea")
-    ? field.node
-    : field.node.querySelector("[data-control]");
+  const control = controlOf(field);
   if (control) {
     setAttr(control, "id", id);
     setAttr(control, "name", name);
@@ -117,6 +115,10 @@ function labelled(name, schema, isRequired, value, refs) {
     },
   };
 }
+
+/** What is typed into, if a field is one thing. @param {Field} field */
+const controlOf = ({ node }) =>
+  node.matches("input, select, textarea") ? node : node.querySelector(":scope > [data-control]");
 
 /** The first paragraph of what a field is for. @param {string | undefined} description */
 const firstOf = (description = "") => (description.split("\n\n")[0] ?? "").replaceAll("`", "");
@@ -177,6 +179,11 @@ function list(name, item, value, refs) {
     const shape = isUnion(item) ? merged(item) : item;
     const isRow = Object.keys(shape.properties ?? {}).length === 2;
     const field = isRow ? group(shape, one, refs, true) : fieldOf(name, shape, true, one, refs);
+    const control = controlOf(field);
+    if (control) {
+      setAttr(control, "name", name);
+      setAttr(control, "aria-label", labelOf(name));
+    }
     const row = h(
       "div.row",
       h("div.grow", field.node),

@@ -82,11 +82,13 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
     if (had !== null && here() === null) focus(had);
   }
 
-  /** The row with the focus. */
-  function here() {
-    const row = document.activeElement?.closest("[data-key]");
-    return row instanceof HTMLElement && row.parentElement === list ? (row.dataset.key ?? null) : null;
+  /** The row with the focus; within it there may be other keys. */
+  function row() {
+    const found = document.activeElement?.closest(".held-rows > [data-key]");
+    return found instanceof HTMLElement && found.parentElement === list ? found : null;
   }
+
+  const here = () => row()?.dataset.key ?? null;
 
   /**
    * Puts the focus on the first link or control of a row.
@@ -129,8 +131,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
     here,
     focus,
     along,
-    /** The node of the row with the focus. */
-    row: () => document.activeElement?.closest(".held-rows > [data-key]") ?? null,
+    row,
     keys: () => wanted.map(key),
     close: () => clearTimeout(retry),
   };

@@ -144,6 +144,8 @@ export const tests = {
     await page.click(`${claim} [data-way=raise]`);
     await page.fill("dialog [name=max_tokens]", "1000");
     await page.click("dialog form [type=submit]");
+    await page.waitForSelector("dialog", { state: "detached" });
+    await page.click(act("requeue_dead_letter"));
     await page.waitForSelector(`${claim} [data-why=free]`);
     await page.click(act("claim_thread"));
     await page.says(claim, /Held by/);

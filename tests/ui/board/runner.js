@@ -1,4 +1,5 @@
-// Runs the browser tests: `node --import ../packages.js runner.js board task` runs board.spec.js and task.spec.js.
+// Runs the browser tests: `node --import ../packages.js runner.js board task/review` runs board.spec.js, and of
+// task.spec.js the tests with "review" in their names.
 //
 // A file of tests exports `tests`, by their names, and may say in `world` what it is run in. All tests of a file have
 // one world, one after the other, and each has browsers of its own. Printed is what failed; the exit code is 1 if
@@ -62,9 +63,10 @@ async function seen(page) {
 }
 
 let [passed, failed] = [0, 0];
-const only = process.env.SVC_TEST_ONLY;
 
-async function runFile(name) {
+/** @param {string} what */
+async function runFile(what) {
+  const [name, only] = what.split("/");
   const { tests, world: how } = await import(`./${name}.spec.js`);
   const world = await startWorld(how);
   try {

@@ -53,6 +53,8 @@ export const tests = {
 
   "a person signs in at the identity provider and comes back to where they were": async ({ world, open }) => {
     const page = await open(null);
+    // What a person types at a provider, the mock of one takes from the address.
+    await page.route(/\/auth\/oidc\/login/, (route) => route.continue({ url: `${route.request().url()}&sub=ida&name=ida` }));
     await page.goto(`${world.url}board?by=channel&workspace=${world.workspaceId}`);
     await page.click(".sign-in a.button");
     await page.waitForSelector("[data-screen=board]");

@@ -10,7 +10,6 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import { startProxy } from "./proxy.js";
-import { serveBeside } from "./serve.js";
 
 /** The folder with svc and svc-http. */
 const PROGRAMS = process.env.SVC_TEST_PROGRAMS;
@@ -33,37 +32,27 @@ const PEOPLE = { SVC_OIDC_ENABLED: "1", SVC_OIDC_MOCK: "1", SVC_OIDC_AUTO_PROVIS
 
 /** A server, which can be killed and comes back at the same address. */
 function makeServer(folder, variables) {
-  let process = null;
-  let beside = null;
+  let running = null;
   const server = {
     address: "127.0.0.1:0",
-    /** Where browsers and clients come. */
-    front: "",
     async start() {
-      process = spawn(join(PROGRAMS, "svc-http"), ["--data", folder, "--listen", server.address], {
+      running = spawn(join(PROGRAMS, "svc-http"), ["--data", folder, "--listen", server.address], {
         env: environment(variables),
         stdio: ["ignore", "pipe", "ignore"],
       });
-      const ended = new Promise((_, fail) => process.once("exit", (code) => fail(new Error(`svc-http ended: ${code}`))));
+      const ended = new Promise((_, fail) => running.once("exit", (code) => fail(new Error(`svc-http ended: ${code}`))));
       ended.catch(() => {});
-      const lines = createInterface({ input: process.stdout })[Symbol.asyncIterator]();
+      const lines = createInterface({ input: running.stdout })[Symbol.asyncIterator]();
       const { value } = await Promise.race([lines.next(), ended]);
       server.address = /127\.0\.0\.1:\d+/.exec(value)[0];
-      if (!globalThis.process.env.SVC_TEST_BESIDE) server.front = server.address;
-      else beside ??= await serveBeside(Number(server.address.split(":")[1]));
-      if (beside) server.front = `127.0.0.1:${beside.port}`;
     },
     async kill() {
-      const gone = new Promise((resolve) => process.once("exit", resolve));
-      process.kill("SIGKILL");
+      const gone = new Promise((resolve) => running.once("exit", resolve));
+      running.kill("SIGKILL");
       await gone;
     },
     /** It is there, takes connections, and answers nothing. @param {boolean} stopped */
-    stop: (stopped) => process.kill(stopped ? "SIGSTOP" : "SIGCONT"),
-    async close() {
-      await server.kill();
-      beside?.close();
-    },
+    stop: (stopped) => running.kill(stopped ? "SIGSTOP" : "SIGCONT"),
   };
   return server;
 }
@@ -127,7 +116,7 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
     makeServer(folder, { ...PEOPLE, ...told, ...variables }),
   );
   for (const server of servers) await server.start();
-  proxy.to(servers[0].front);
+  proxy.to(servers[0].address);
 
   /** What is not done by a browser goes to the last server. */
   const address = () => servers.at(-1).address;
@@ -176,7 +165,7 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
     },
     async close() {
       await proxy.close();
-      for (const server of servers) await server.close();
+      for (const server of servers) await server.kill();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -4,7 +4,8 @@
 
 import { ONE } from "../../state/entities.js";
 import { admin as common, adminParts as say } from "../../strings/en.js";
-import { h, setText, words } from "../../view/node.js";
+import { plainWords } from "../../view/plain.js";
+import { h, setText } from "../../view/node.js";
 import { canFact, doneBy, isOverNow, openRows, standingOf, untilFact } from "./rows.js";
 import { workspaceBar } from "./part.js";
 
@@ -26,7 +27,7 @@ export function open(place, world) {
     ],
     chips: (grant) => [standingOf(world, grant) ?? []].flat(),
     facts: (grant) => [
-      [say.what, words(grant.purpose)],
+      [say.what, plainWords(grant.purpose, world.names.marks)],
       canFact(grant.capabilities),
       untilFact(grant.expires_at),
       [common.created, ...doneBy(world, grant.created_at, grant.created_by)],

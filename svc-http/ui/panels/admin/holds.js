@@ -3,7 +3,7 @@
 // Leaves out: what they keep.
 
 import { admin as common, adminParts as say } from "../../strings/en.js";
-import { words } from "../../view/node.js";
+import { plainWords } from "../../view/plain.js";
 import { doneBy, isOverNow, openRows, standingOf, timeText } from "./rows.js";
 import { workspaceBar } from "./part.js";
 
@@ -16,7 +16,7 @@ export function open(place, world) {
     none: say.noHolds,
     marks: { "data-hold": "id" },
     isOver: isOverNow(world),
-    title: ({ reason }) => [words(reason)],
+    title: ({ reason }) => [plainWords(reason, world.names.marks)],
     chips: (hold) => [standingOf(world, hold) ?? { text: say.inForce, tone: "warn" }],
     facts: (hold) => [
       [say.placed, ...doneBy(world, hold.placed_at, hold.placed_by)],

@@ -86,13 +86,13 @@ export function open(place, world, { query, wish }) {
     bar.show();
     mint.update();
     beside.show(`member/${shown}`, member);
-    rows.show(store.get("tokens", shown)?.items ?? null);
+    rows.show(store.get("member_tokens", shown)?.items ?? null);
   }
 
   return {
-    wants: () => [`tokens/${shown}`],
+    wants: () => [`member_tokens/${shown}`],
     show(changes) {
-      if (changes?.lists.has("tokens")) reads.again(`tokens/${shown}`);
+      if (changes?.lists.has("tokens")) reads.again(`member_tokens/${shown}`);
       if (memberId() !== shown) become(memberId());
       else draw();
     },

@@ -1,0 +1,94 @@
+// Everything that the service does for people can be done on the board: each operation that is JSON is an action, or a
+// form in the palette, made of its schema.
+
+import assert from "node:assert/strict";
+
+import { actions } from "../../../svc-http/ui/actions.js";
+
+const palette = "dialog[data-dialog=palette]";
+
+/** Opens the palette and narrows it to an operation. */
+async function find(page, name) {
+  await page.keyboard.press("Control+k");
+  await page.fill(`${palette} input`, name);
+}
+
+export const tests = {
+  "every operation of the contract is in the palette": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    await find(page, "");
+    const missing = await page.evaluate(
+      ([names, palette]) => {
+        const input = document.querySelector(`${palette} input`);
+        return names.filter((name) => {
+          input.value = name;
+          input.dispatchEvent(new Event("input"));
+          return !document.querySelector(`${palette} [data-action="${name}"]`);
+        });
+      },
+      [[...world.operations.keys()], palette],
+    );
+    assert.deepEqual(missing, []);
+    assert.ok(world.operations.size > 190);
+  },
+
+  "every action is of an operation that there is": async ({ world }) => {
+    const unknown = actions.filter(({ op }) => !world.operations.has(op)).map(({ op }) => op);
+    // Signing out is none of the API's operations.
+    assert.deepEqual(unknown, []);
+  },
+
+  "every form opens and has a field for each thing that the operation takes": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    const document = await (await fetch(`http://${world.servers[0].address}/openapi.json`)).json();
+    const wrong = [];
+    for (const { name, method, path } of world.operations.values()) {
+      if (world.operations.get(name).capability.includes("global")) continue;
+      await find(page, name);
+      await page.click(`${palette} [data-action="${name}"]`);
+      await page.waitForSelector(`dialog[data-dialog="${name}"] form`);
+      const fields = await page.evaluate(() =>
+        [...document.querySelectorAll("dialog form [name], dialog form [data-field]")].map((node) => node.dataset.field ?? node.name),
+      );
+      const described = document.paths[path][method.toLowerCase()];
+      const body = described.requestBody?.content["application/json"]?.schema ?? {};
+      const taken = [...(described.parameters ?? []).map((one) => resolved(document, one).name), ...Object.keys(resolved(document, body).properties ?? {})];
+      const lacking = taken.filter((one) => !["workspace_id", "detail"].includes(one) && !fields.includes(one));
+      if (lacking.length) wrong.push(`${name}: ${lacking}`);
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+    }
+    assert.deepEqual(wrong, []);
+  },
+
+  "what a form has sent is answered with what came of it, and with its event": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    await find(page, "create_channel");
+    await page.click(`${palette} [data-action=create_channel]`);
+    await page.fill("dialog [name=name]", "made by a form");
+    await page.click("dialog form [type=submit]");
+    await page.says("dialog [data-answer=create_channel]", /made by a form/);
+    await page.says("dialog", /event \d+/);
+    const { items } = await world.admin.call("list_channels", {});
+    assert.ok(items.some(({ name }) => name === "made by a form"));
+  },
+
+  "what a session may not do is there, and says what it lacks": async ({ world, open }) => {
+    const page = await open(world.agent);
+    await page.at("board");
+    await find(page, "pause_repo");
+    const row = page.locator(`${palette} [data-action=pause_repo]`);
+    assert.equal(await row.getAttribute("aria-disabled"), "true");
+    assert.match(await row.innerText(), /token:admin/);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(palette);
+  },
+};
+
+function resolved(document, schema) {
+  if (!schema.$ref) return schema;
+  return resolved(document, schema.$ref.split("/").slice(1).reduce((at, part) => at[part], document));
+}
