@@ -92,18 +92,17 @@ function wrongOn([mark]) {
   return wrong;
 }
 
-let filled;
 /** Fills the world once for all tests. */
 async function filledWith(world) {
-  if (filled) return filled;
+  if (world.filled) return world.filled;
   const fields = await textFields(world);
   const used = new Set();
-  filled = await fill(world, (operation, field) => {
+  world.filled = await fill(world, (operation, field) => {
     used.add(`${operation}.${field}`);
     // The members of lists are not described by the first level of a schema.
     return field.includes("[]") || !fields.has(`${operation}.${field}`) ? `<x-hostile id=${MARK}>hostile` : hostile(fields.get(`${operation}.${field}`));
   });
-  return Object.assign(filled, { fields, used });
+  return Object.assign(world.filled, { fields, used });
 }
 
 export const tests = {

@@ -1,0 +1,140 @@
+//! The board in Chromium, on the real server: runs what is in tests/ui/board.
+//!
+//! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them run
+//! once more on Postgres, where browsers and agents are at two servers.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use secrecy::ExposeSecret;
+use svc_core::{Database, Engine};
+use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
+use svc_tests::process::{program, run};
+
+/// The folder with the packages of tests/ui, and the program `node`.
+const PACKAGES: &str = "SVC_TEST_UI";
+const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
+
+/// The command that runs files of tests, if this run has what they need.
+fn runner(files: &[&str]) -> Option<Command> {
+    let packages = std::env::var_os(PACKAGES).filter(|_| std::env::var_os(CHROMIUM).is_some());
+    let Some(packages) = packages.map(PathBuf::from) else {
+        skipped("the board in a browser", CHROMIUM);
+        return None;
+    };
+    let mut node = Command::new(packages.join("node"));
+    node.current_dir(FOLDER)
+        .arg("--disable-warning=MODULE_TYPELESS_PACKAGE_JSON")
+        .args(["--import", "../packages.js", "runner.js"])
+        .args(files)
+        .env("SVC_TEST_PROGRAMS", program("svc-http").parent().unwrap());
+    Some(node)
+}
+
+#[track_caller]
+fn pass(node: &mut Command) {
+    let outcome = run(node);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
+}
+
+/// Runs files of tests, which must pass.
+#[track_caller]
+fn on_sqlite(files: &[&str]) {
+    if let Some(mut node) = runner(files) {
+        pass(&mut node);
+    }
+}
+
+/// Runs files of tests on Postgres, each with two servers on a database of its own.
+#[track_caller]
+fn on_postgres(files: &[&str]) {
+    if !engines().contains(&Engine::Postgres) {
+        return skipped("the board on two servers", POSTGRES);
+    }
+    for file in files {
+        let Some(mut node) = runner(&[file]) else { return };
+        let database = TestDatabase::on(Engine::Postgres);
+        let Database::Postgres(address) = database.address() else { unreachable!("asked for Postgres") };
+        pass(node.env("SVC_TEST_DATABASE", address.expose_secret()).env("SVC_TEST_SERVERS", "2"));
+    }
+}
+
+#[test]
+fn one_signs_in_and_begins() {
+    on_sqlite(&["signing-in", "first-run", "prefix"]);
+}
+
+#[test]
+fn the_board_is_live_and_still() {
+    on_sqlite(&["board"]);
+}
+
+#[test]
+fn a_task_is_worked_on_and_judged() {
+    on_sqlite(&["task"]);
+}
+
+#[test]
+fn what_is_refused_stands_beside_the_thing() {
+    on_sqlite(&["refusals"]);
+}
+
+#[test]
+fn what_is_shown_is_what_is_known() {
+    on_sqlite(&["live"]);
+}
+
+#[test]
+fn people_and_an_agent_are_at_it_together() {
+    on_sqlite(&["together", "keyboard"]);
+}
+
+#[test]
+fn everything_can_be_done_by_the_palette() {
+    on_sqlite(&["palette"]);
+}
+
+#[test]
+fn a_hostile_workspace_is_text() {
+    on_sqlite(&["hostile"]);
+}
+
+#[test]
+fn it_is_for_everyone_in_the_light() {
+    on_sqlite(&["looks-light"]);
+}
+
+#[test]
+fn it_is_for_everyone_in_the_dark() {
+    on_sqlite(&["looks-dark"]);
+}
+
+#[test]
+fn it_fits_a_phone() {
+    on_sqlite(&["phone"]);
+}
+
+#[test]
+fn it_speaks_other_languages() {
+    on_sqlite(&["languages"]);
+}
+
+#[test]
+fn at_two_servers_on_postgres_it_is_the_same() {
+    on_postgres(&["board", "together"]);
+}
+
+#[test]
+fn at_two_servers_on_postgres_a_task_is_the_same() {
+    on_postgres(&["task"]);
+}
+
+#[test]
+fn no_file_of_tests_is_forgotten() {
+    let source = include_str!("ui_board.rs");
+    let names = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".spec.js")?.to_owned())).collect();
+    let forgotten: Vec<&String> = files.iter().filter(|name| !source.contains(&format!("\"{name}\""))).collect();
+    assert!(files.len() >= 14 && forgotten.is_empty(), "{forgotten:?}");
+}
