@@ -62,7 +62,7 @@ fn on_postgres(files: &[&str]) {
 
 #[test]
 fn one_signs_in_and_begins() {
-    on_sqlite(&["signing-in", "first-run", "prefix"]);
+    on_sqlite(&["signing-in", "first-run", "prefix", "sent"]);
 }
 
 #[test]
