@@ -1,7 +1,7 @@
 //! The modules of the board, on the very files that are served: what they do, what their source keeps to, and
 //! their types.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use svc_tests::database::skipped;
@@ -20,7 +20,7 @@ fn packages() -> Option<PathBuf> {
 }
 
 /// Runs Node.js beside the tests of the board, and returns what it printed.
-fn node(packages: &PathBuf, arguments: &[&str]) -> String {
+fn node(packages: &Path, arguments: &[&str]) -> String {
     let mut node = Command::new(packages.join("node"));
     node.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).args(arguments);
     let outcome = run(&mut node);
@@ -29,7 +29,7 @@ fn node(packages: &PathBuf, arguments: &[&str]) -> String {
 }
 
 /// Runs files of tests, and returns how many tests have passed.
-fn passed(packages: &PathBuf, files: &str) -> usize {
+fn passed(packages: &Path, files: &str) -> usize {
     let quiet = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON";
     let out = node(packages, &[quiet, "--import", "./packages.js", "--test", "--test-reporter=tap", files]);
     let count = out.lines().find_map(|line| line.strip_prefix("# pass "));
