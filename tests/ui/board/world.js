@@ -4,7 +4,7 @@
 // (page.js).
 
 import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -162,6 +162,20 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
         body: JSON.stringify({ token: secret }),
       });
       return cookieOf(response, "svc_session");
+    },
+    /**
+     * Copies the data folder, while no server runs, and returns what puts the copy back.
+     *
+     * @returns {() => void}
+     */
+    copy() {
+      const other = `${folder}-copy`;
+      cpSync(folder, other, { recursive: true });
+      return () => {
+        rmSync(folder, { recursive: true });
+        cpSync(other, folder, { recursive: true });
+        rmSync(other, { recursive: true });
+      };
     },
     async close() {
       await proxy.close();

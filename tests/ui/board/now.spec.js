@@ -1,0 +1,65 @@
+// What needs me: ranked, each with why, since when, and one thing to do about it.
+
+import assert from "node:assert/strict";
+
+export const tests = {
+  "gates come first, and each need is answered where it stands": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const channel = await world.channel("needs");
+    const mention = await world.task(channel, "Speaks to me");
+    await agent.call("post_message", { thread_id: mention.id, body: "@admin look here" });
+    const task = await world.task(channel, "Asks me");
+    await world.claimed(agent, task.id);
+    const gate = await agent.call("request_approval", { thread_id: task.id, question: "May I go on?" });
+    const reviewed = await world.task(channel, "Waits for my review");
+    await admin.call("add_reviewer", { thread_id: reviewed.id, member_id: admin.id });
+    const page = await open(admin);
+    await page.at("");
+    await page.says("main", /May I go on/);
+    await page.says("main", /look here|Speaks to me/);
+    const text = await page.locator("main").innerText();
+    assert.ok(text.indexOf("Asks me") < text.indexOf("Speaks to me"), text);
+    const accept = page.locator(`[data-gate="${gate.id}"] [data-of="approval_decide accept"]`).first();
+    await accept.click();
+    await page.says(`[data-gate="${gate.id}"]`, /press again/);
+    await accept.click();
+    await page.waitForFunction((id) => !document.querySelector(`[data-gate="${id}"]:not([data-state=accepted])`), gate.id);
+    assert.equal((await admin.call("get_approval_gate", { gate_id: gate.id })).state, "accepted");
+  },
+
+  "a need arrives by itself, and . goes to the next from anywhere": async ({ world, open }) => {
+    const channel = await world.channel("next");
+    const task = await world.task(channel, "Asks later");
+    await world.claimed(world.agent, task.id);
+    const page = await open(world.admin);
+    await page.at("");
+    await world.agent.call("request_approval", { thread_id: task.id, question: "And now?" });
+    await page.says("main", /And now\?/);
+    await page.at("board");
+    await page.keyboard.press(".");
+    await page.waitForSelector("[data-screen=now]");
+    await page.waitForFunction(() => document.activeElement?.closest("[data-screen=now]") !== null);
+  },
+
+  "a link to an approval asks who one is, and is answered there": async ({ world, open }) => {
+    const task = await world.task(await world.channel("links"), "Hands out a link");
+    await world.claimed(world.agent, task.id);
+    const gate = await world.agent.call("request_approval", { thread_id: task.id, question: "By a link?" });
+    const { link } = await world.agent.refused("approval_decide", { gate_id: gate.id, decision: "accept" }, "needs-person");
+    const path = link.url.split("/ui/")[1];
+    const page = await open(null);
+    await page.goto(world.url + path);
+    await page.waitForSelector("[name=token]");
+    assert.ok(!(await page.content()).includes("By a link?"));
+    await page.fill("[name=token]", world.admin.token);
+    await page.keyboard.press("Enter");
+    await page.says("[data-screen=approval]", /By a link\?/);
+    assert.equal(page.url(), world.url + path);
+    const accept = page.locator(`[data-gate="${gate.id}"] [data-of="approval_decide accept"]`).first();
+    await accept.click();
+    await accept.click();
+    await page.waitForSelector(`[data-gate="${gate.id}"][data-state=accepted]`);
+    await page.reload();
+    await page.says("[data-screen=approval]", /This link has ended/);
+  },
+};
