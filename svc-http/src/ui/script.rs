@@ -40,8 +40,10 @@ mod tests {
     #[test]
     fn comments_go_and_lines_stay() {
         let source = "// What it is.\n\n/** @type {A} */\nexport const a = 1; // one\n/**\n * Two.\n */\n\
-                      const b = /** @type {B} */ (a);\n  /** @type {C} */ (b).c();\n  // Why.\nf(\"/* no */\");\n";
-        let sent = "\n\n\nexport const a = 1; // one\n\n\n\nconst b = /** @type {B} */ (a);\n (b).c();\n\n\
+                      const b = /** @type {B} */ (a);\n  /** @type {C} */ (b).c();\n  // Why.\n\
+                      f(\"/* no */\");\n";
+        let sent = "\n\n\nexport const a = 1; // one\n\n\n\n\
+                    const b = /** @type {B} */ (a);\n (b).c();\n\n\
                     f(\"/* no */\");\n";
         assert_eq!(without_comments(source), sent);
         assert_eq!(without_comments("/* a */ // b\nc"), "\nc");

@@ -1,7 +1,7 @@
 //! The board in Chromium, on the real server: runs what is in tests/ui/board.
 //!
-//! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them run
-//! once more on Postgres, where browsers and agents are at two servers.
+//! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them
+//! run once more on Postgres, where browsers and agents are at two servers.
 
 use std::path::PathBuf;
 use std::process::Command;
