@@ -221,6 +221,13 @@ export function createWorld(session, page) {
     say: page.say,
     follow,
     wake,
+    /** Goes on with a new session of the same member. @param {Session} session */
+    resume(session) {
+      Object.assign(me, session);
+      setLive("behind", Date.now());
+      if (socket) socket.renew();
+      else wake();
+    },
     /** The server's time, in milliseconds. */
     now: () => serverNow(clock, Date.now()),
     hasClock: () => isKnown(clock),

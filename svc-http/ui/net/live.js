@@ -213,6 +213,11 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
       if (!socket) return open();
       probe();
     },
+    /** The session is another one, and so has to be the socket. */
+    renew() {
+      failures = 0;
+      replace();
+    },
     position: () => position,
     close() {
       isClosed = true;
