@@ -143,8 +143,11 @@ fn at_two_servers_on_postgres_a_task_is_the_same() {
 #[test]
 fn no_file_of_tests_is_forgotten() {
     let source = include_str!("ui_board.rs");
-    let names = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".spec.js")?.to_owned())).collect();
-    let forgotten: Vec<&String> = files.iter().filter(|name| !source.contains(&format!("\"{name}\""))).collect();
+    let names =
+        std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files: Vec<String> =
+        names.filter_map(|name| Some(name.strip_suffix(".spec.js")?.to_owned())).collect();
+    let forgotten: Vec<&String> =
+        files.iter().filter(|name| !source.contains(&format!("\"{name}\""))).collect();
     assert!(files.len() >= 20 && forgotten.is_empty(), "{forgotten:?}");
 }

@@ -31,7 +31,10 @@ export const tests = {
     await page.at("people");
     await page.says(`[data-member="${frozen.id}"]`, /Frozen/);
     await world.admin.call("unfreeze_member", { member_id: frozen.id });
-    await page.waitForFunction((id) => !document.querySelector(`[data-member="${id}"]`).innerText.includes("Frozen"), frozen.id);
+    await page.waitForFunction(
+      (id) => !document.querySelector(`[data-member="${id}"]`).innerText.includes("Frozen"),
+      frozen.id,
+    );
   },
 
   "conflicts say who holds what and who waits behind it": async ({ world, open }) => {
@@ -48,7 +51,10 @@ export const tests = {
     await admin.call("set_slot_capacity", { slot: "staging", capacity: 2 });
     await page.says("main", /staging[^]*0 of 2 in use/);
     await agent.call("release_claim", { thread_id: held.id, claim_lease_id: claim.claim_lease_id });
-    await page.waitForFunction((title) => !document.querySelector("main").innerText.includes(title), "Waits for the queue");
+    await page.waitForFunction(
+      (title) => !document.querySelector("main").innerText.includes(title),
+      "Waits for the queue",
+    );
   },
 
   "of two who write a memory block the second sees both texts": async ({ world, open }) => {
@@ -56,7 +62,11 @@ export const tests = {
     const page = await open(world.admin);
     await page.at(`memory?block=${block.id}`);
     await page.fill("textarea[name=value]", "First line\nMy second line");
-    await world.agent.call("set_memory_block", { block_id: block.id, value: "Their first line\nSecond line", expected_version: block.version });
+    await world.agent.call("set_memory_block", {
+      block_id: block.id,
+      value: "Their first line\nSecond line",
+      expected_version: block.version,
+    });
     await page.says("main", /Theirs, version 2[^]*Their first line/);
     assert.equal(await page.inputValue("textarea[name=value]"), "First line\nMy second line");
     await page.getByRole("button", { name: /Save mine over version 2/ }).click();
@@ -65,6 +75,6 @@ export const tests = {
     assert.deepEqual([now.value, now.version], ["First line\nMy second line", 3]);
     await page.click("details.versions summary");
     await page.waitForSelector("[data-version='2']");
-    assert.equal(await page.locator("[data-version]").count() >= 3, true);
+    assert.equal((await page.locator("[data-version]").count()) >= 3, true);
   },
 };

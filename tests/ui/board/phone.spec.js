@@ -19,10 +19,20 @@ export const tests = {
         const isSmall = (node) => {
           const { width, height } = node.getBoundingClientRect();
           // In a line of words a target is as high as the line.
-          return node.checkVisibility() && !node.closest("p, .message-head") && !node.matches(".link") && (height < least || width < least);
+          return (
+            node.checkVisibility() &&
+            !node.closest("p, .message-head") &&
+            !node.matches(".link") &&
+            (height < least || width < least)
+          );
         };
         const sizeOf = ({ width, height }) => `${Math.round(width)} x ${Math.round(height)}`;
-        return pressed.filter(isSmall).map((node) => `${node.tagName}.${node.className} ${node.closest("[data-panel], [data-screen]")?.className}: ${sizeOf(node.getBoundingClientRect())}`);
+        return pressed
+          .filter(isSmall)
+          .map(
+            (node) =>
+              `${node.tagName}.${node.className} ${node.closest("[data-panel], [data-screen]")?.className}: ${sizeOf(node.getBoundingClientRect())}`,
+          );
       }, FINGER - 0.5);
       for (const one of new Set(found)) small.push(`${name.split("/")[0]}: ${one}`);
     });

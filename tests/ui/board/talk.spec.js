@@ -39,11 +39,22 @@ export const tests = {
     const rows = page.locator("[data-inbox]:not([data-read])");
     const count = await rows.count();
     await page.locator("[data-inbox]", { hasText: "the first word" }).locator("[data-action=mark_inbox_read]").click();
-    await page.waitForFunction((n) => document.querySelectorAll("[data-inbox]:not([data-read])").length === n, count - 1);
-    await page.locator("header [data-action=mark_inbox_read], h1 ~ * [data-action=mark_inbox_read], main .row > [data-action=mark_inbox_read]").first().click();
+    await page.waitForFunction(
+      (n) => document.querySelectorAll("[data-inbox]:not([data-read])").length === n,
+      count - 1,
+    );
+    await page
+      .locator(
+        "header [data-action=mark_inbox_read], h1 ~ * [data-action=mark_inbox_read], main .row > [data-action=mark_inbox_read]",
+      )
+      .first()
+      .click();
     await page.waitForFunction(() => document.querySelectorAll("[data-inbox]:not([data-read])").length === 0);
     const { items } = await admin.call("list_inbox", { unread: true });
-    assert.deepEqual(items.filter(({ read }) => !read), []);
+    assert.deepEqual(
+      items.filter(({ read }) => !read),
+      [],
+    );
   },
 
   "one tab marks, the other knows": async ({ world, open }) => {
@@ -57,7 +68,10 @@ export const tests = {
     await row(second).waitFor();
     await row(first).locator("[data-action=mark_inbox_read]").click();
     await second.waitForFunction(
-      () => ![...document.querySelectorAll("[data-inbox]:not([data-read])")].some(({ innerText }) => innerText.includes("in both tabs")),
+      () =>
+        ![...document.querySelectorAll("[data-inbox]:not([data-read])")].some(({ innerText }) =>
+          innerText.includes("in both tabs"),
+        ),
     );
   },
 
