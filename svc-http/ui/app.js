@@ -33,6 +33,8 @@ let running = null;
 let ended = null;
 /** Whether the session is being looked at because somebody said that it has ended. */
 let isLooking = false;
+/** Whether what is on the page is of a log that is no more. */
+let isRewound = false;
 
 /** Reads the session until the service can be reached. */
 async function begin() {
@@ -93,6 +95,7 @@ function start({ session, lsn }) {
   // What another looked for stands in the query.
   if (running && epochOf(running.world.me) !== epochOf(session))
     history.replaceState(null, "", location.pathname);
+  isRewound = false;
   dropDrafts(session.member_id);
   tellSession(session.session_id);
   void keepPushOf(session.member_id);
@@ -111,6 +114,10 @@ function start({ session, lsn }) {
     title: (text) => stageOf(world)?.title(text),
     say: frame.say,
     ended: () => void look(),
+    rewound() {
+      isRewound = true;
+      void look();
+    },
   });
   document.body.replaceChildren(frame.root);
   frame.fill(world);
@@ -139,12 +146,13 @@ async function look() {
   try {
     const { signedIn, ways } = await readSession(ask);
     if (running?.world !== world) return;
-    if (signedIn && (ended || !isSame(signedIn.session, world.me))) resume(signedIn);
+    if (signedIn && (ended || isRewound || !isSame(signedIn.session, world.me))) resume(signedIn);
     else if (!signedIn && !ended) showEnded(ways);
   } catch {
     // It cannot be told now; whoever is refused next asks again.
   } finally {
     isLooking = false;
+    if (isRewound && !ended) setTimeout(() => void look(), TRY_AGAIN);
   }
 }
 
@@ -178,7 +186,7 @@ function showEnded(ways) {
 function resume(signedIn) {
   ended?.close();
   ended = null;
-  if (!running || !isSame(signedIn.session, running.world.me)) return start(signedIn);
+  if (!running || isRewound || !isSame(signedIn.session, running.world.me)) return start(signedIn);
   tellSession(signedIn.session.session_id);
   running.world.resume(signedIn.session);
 }
