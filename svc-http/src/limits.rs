@@ -110,8 +110,9 @@ impl HttpSettings {
 
     /// Returns the host names of this server, with that of its public address.
     pub(crate) fn own_hosts(&self) -> Vec<String> {
-        let public = self.public_url.as_ref().map(|url| url.host().to_owned());
-        self.allowed_hosts.iter().cloned().chain(public).collect()
+        // A proxy may pass the name on without the port that browsers use.
+        let public = self.public_url.iter().flat_map(|url| [url.host(), url.host_name()]);
+        self.allowed_hosts.iter().cloned().chain(public.map(str::to_owned)).collect()
     }
 
     /// Returns the limits on connections in all and from one address.
@@ -192,7 +193,7 @@ mod tests {
             public_url: PublicUrl::parse("https://svc.example:8443/team"),
             ..HttpSettings::default()
         };
-        assert_eq!(settings.own_hosts(), ["board", "svc.example:8443"]);
+        assert_eq!(settings.own_hosts(), ["board", "svc.example:8443", "svc.example"]);
     }
 
     #[test]

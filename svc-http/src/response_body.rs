@@ -20,8 +20,8 @@ use crate::shares::Share;
 
 /// Bytes in a chunk, and so the least that a slow peer must read within the stall timeout.
 ///
-/// The longest of the usual responses, the list of tools, is one: each further chunk costs a write.
-const CHUNK: usize = 128 << 10;
+/// A smaller one costs a write for each, with the longest of the usual responses, the list of tools.
+const CHUNK: usize = 64 << 10;
 
 /// Bytes of a file that are read at a time.
 const READ: usize = 64 << 10;

@@ -29,6 +29,8 @@ export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
 export function begin(world, action, entity, more = {}) {
   if (action.open) return action.open(world, entity);
   const needsForm = (action.fields?.length ?? 0) > 0;
+  // A key can be pressed again before a button has shown that it is on its way.
+  if (!needsForm && world.outbox.isAsking(action.id, aboutOf(action, entity))) return;
   if (!needsForm) return void send(world, action, entity, more);
   void openForm(world, {
     title: actionNames[action.id] ?? action.id,
@@ -65,7 +67,7 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
   if (write.state === "done") {
     if (overlay.length) world.store.accepted(key, write.lsn);
     take(world, write);
-    if (action.hasSecret) showSecret(actionNames[action.id] ?? action.id, write);
+    if (action.hasSecret && !world.outbox.isClosed()) showSecret(actionNames[action.id] ?? action.id, write);
   } else if (overlay.length) world.store.refused(key);
   if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
   return write;
@@ -126,6 +128,7 @@ export function actionButton(world, action, entity, look = {}) {
     if (!now) return;
     if (action.confirm === "press" && armed === undefined) return arm();
     disarm();
+    if (world.outbox.isAsking(action.id, aboutOf(action, now))) return;
     if (look.begin) void look.begin(now);
     else begin(world, action, now);
   }

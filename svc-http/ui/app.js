@@ -9,7 +9,7 @@ import { epochOf, readSession, takeLink } from "./net/session.js";
 import { applySettings, createFrame } from "./frame.js";
 import { keepPushOf, watchPush } from "./push-here.js";
 import { openStage } from "./stage.js";
-import { dropDrafts, settings } from "./state/seen.js";
+import { dropDrafts, settings, tellSession, watchSession } from "./state/seen.js";
 import { shell, signIn as say } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
 import { createKeys } from "./view/keys.js";
@@ -33,6 +33,8 @@ let running = null;
 let ended = null;
 /** Whether the session is being looked at because somebody said that it has ended. */
 let isLooking = false;
+/** Whether what is on the page is of a log that is no more. */
+let isRewound = false;
 
 /** Reads the session until the service can be reached. */
 async function begin() {
@@ -90,7 +92,12 @@ function showSignIn(setting) {
 
 /** Shows the board to somebody; what another has seen is gone first. @param {SignedIn} signedIn */
 function start({ session, lsn }) {
-  if (running && epochOf(running.world.me) !== epochOf(session)) dropDrafts();
+  // What another looked for stands in the query.
+  if (running && epochOf(running.world.me) !== epochOf(session))
+    history.replaceState(null, "", location.pathname);
+  isRewound = false;
+  dropDrafts(session.member_id);
+  tellSession(session.session_id);
   void keepPushOf(session.member_id);
   stop();
   const frame = createFrame({
@@ -100,12 +107,17 @@ function start({ session, lsn }) {
   });
   const world = createWorld(session, {
     keys,
-    go: (href) => running?.stage.go(href),
-    note: (query, fragment) => running?.stage.note(query, fragment),
-    back: () => running?.stage.back(),
-    title: (text) => running?.stage.title(text),
+    // An answer that comes late moves nobody else.
+    go: (href) => stageOf(world)?.go(href),
+    note: (query, fragment) => stageOf(world)?.note(query, fragment),
+    back: () => stageOf(world)?.back(),
+    title: (text) => stageOf(world)?.title(text),
     say: frame.say,
     ended: () => void look(),
+    rewound() {
+      isRewound = true;
+      void look();
+    },
   });
   document.body.replaceChildren(frame.root);
   frame.fill(world);
@@ -114,26 +126,45 @@ function start({ session, lsn }) {
   running = { world, stage: openStage(frame, world) };
 }
 
+/** @param {import("./world.js").World} world */
+const stageOf = (world) => (running?.world === world ? running.stage : null);
+
 function stop() {
   running?.stage.close();
   running?.world.close();
   running = null;
 }
 
-/** Looks whether the session is still there: a refusal or a closed socket has made it doubtful. */
+/**
+ * Looks whose session it is: a refusal, a closed socket or another tab has made it doubtful. What is pressed here
+ * is sent with the session of the browser, not with that of the page.
+ */
 async function look() {
-  if (!running || ended || isLooking) return;
+  if (!running || isLooking) return;
   isLooking = true;
   const { world } = running;
   try {
     const { signedIn, ways } = await readSession(ask);
-    if (!signedIn) showEnded(ways);
-    else if (epochOf(signedIn.session) !== epochOf(world.me)) start(signedIn);
+    if (running?.world !== world) return;
+    if (signedIn && (ended || isRewound || !isSame(signedIn.session, world.me))) resume(signedIn);
+    else if (!signedIn && !ended) showEnded(ways);
   } catch {
     // It cannot be told now; whoever is refused next asks again.
   } finally {
     isLooking = false;
+    if (isRewound && !ended) setTimeout(() => void look(), TRY_AGAIN);
   }
+}
+
+/**
+ * Whether all that is on the page is still what somebody may see and do.
+ *
+ * @param {import("./net/session.js").Session} session
+ * @param {import("./net/session.js").Session} before
+ */
+function isSame(session, before) {
+  const rights = (/** @type {import("./net/session.js").Session} */ one) => [...one.capabilities].sort().join();
+  return epochOf(session) === epochOf(before) && rights(session) === rights(before);
 }
 
 /** @param {Ways} ways */
@@ -147,11 +178,17 @@ function showEnded(ways) {
   void openSignIn(place, { ways, linkToken: null, current: null, signedIn: resume });
 }
 
-/** Goes on after a new sign-in, at the same address. @param {SignedIn} signedIn */
+/**
+ * Goes on after a new sign-in, at the same address; the same member keeps the page with all that is begun on it.
+ *
+ * @param {SignedIn} signedIn
+ */
 function resume(signedIn) {
   ended?.close();
   ended = null;
-  start(signedIn);
+  if (!running || isRewound || !isSame(signedIn.session, running.world.me)) return start(signedIn);
+  tellSession(signedIn.session.session_id);
+  running.world.resume(signedIn.session);
 }
 
 async function signOut() {
@@ -161,6 +198,7 @@ async function signOut() {
   } catch {
     // The session had ended by itself, or will.
   }
+  tellSession(null);
   dropDrafts();
   stop();
   history.replaceState(null, "", location.pathname);
@@ -171,14 +209,17 @@ async function signOut() {
 watchPush((href) => running?.stage.go(href));
 document.addEventListener("visibilitychange", () => {
   running?.world.store.hide(document.hidden);
-  if (!document.hidden) running?.world.wake();
+  if (!document.hidden) wake();
 });
-for (const event of ["online", "focus"]) window.addEventListener(event, () => running?.world.wake());
-// A page that comes back from the browser's cache was asleep, and its session may be another's by now.
-window.addEventListener("pageshow", ({ persisted }) => {
-  if (!persisted) return;
+for (const event of ["online", "focus"]) window.addEventListener(event, wake);
+// A page that comes back from the browser's cache was asleep.
+window.addEventListener("pageshow", ({ persisted }) => persisted && wake());
+watchSession(() => void look());
+
+/** The page is looked at again; its session may be another's by now. */
+function wake() {
   running?.world.wake();
   void look();
-});
+}
 
 void begin();

@@ -172,6 +172,8 @@ function alarmText({ state, lsn, report }) {
 function noticeOf(world, state, since) {
   if (state === "offline") return liveWords.offlineSince(time(since), world.store.lsn());
   if (state === "paused") return liveWords.pausedWith(String(world.store.waiting()));
+  const trouble = state === "ended" ? null : world.reads.trouble();
+  if (trouble) return liveWords.trouble(trouble.code);
   const lacking = world.lacks("subscribe");
   return state === "behind" && lacking ? liveWords.noSubscription(lacking) : "";
 }

@@ -41,6 +41,7 @@ import { readThreads } from "./state/threads.js";
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
  *   ended: () => void,
+ *   rewound: () => void,
  * }} Page
  */
 
@@ -111,6 +112,7 @@ export function createWorld(session, page) {
         gap: (lsn) => store.restart(lsn),
         state: (state, since) => setLive(state, since),
         refused: () => page.ended(),
+        rewound: () => page.rewound(),
         probe: async () => (await ask("whoami", {}, { head: true })).lsn,
       },
     });
@@ -128,7 +130,10 @@ export function createWorld(session, page) {
     if (socket) socket.wake();
     else if (readAnew)
       ask("whoami", {}, { head: true }).then(
-        ({ lsn }) => lsn > store.lsn() && store.restart(lsn),
+        ({ lsn }) => {
+          if (lsn > store.lsn()) store.restart(lsn);
+          else if (lsn && lsn < store.lsn()) page.rewound();
+        },
         () => {},
       );
   }
@@ -221,6 +226,13 @@ export function createWorld(session, page) {
     say: page.say,
     follow,
     wake,
+    /** Goes on with a new session of the same member. @param {Session} session */
+    resume(session) {
+      Object.assign(me, session);
+      setLive("behind", Date.now());
+      if (socket) socket.renew();
+      else wake();
+    },
     /** The server's time, in milliseconds. */
     now: () => serverNow(clock, Date.now()),
     hasClock: () => isKnown(clock),

@@ -65,10 +65,10 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
         let config = mint.target.folder.config(variables)?;
         let secret = minted.get("secret").and_then(Value::as_str).unwrap_or_default();
         let link = board_link(config.public_url.as_ref(), config.listen_addr, secret);
-        minted
-            .as_object_mut()
-            .into_iter()
-            .for_each(|minted| drop(minted.insert("link".to_owned(), json!(link))));
+        if let Some(minted) = minted.as_object_mut() {
+            minted.remove("secret");
+            minted.insert("link".to_owned(), json!(link));
+        }
     }
     let text = |field: &str| minted.get(field).and_then(Value::as_str).unwrap_or_default();
     let lost = || {

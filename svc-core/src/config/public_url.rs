@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use url::Url;
+
 /// That address: an origin, and the path that a proxy in front strips, if it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
@@ -13,30 +15,39 @@ pub struct PublicUrl {
 impl PublicUrl {
     /// Reads an address such as `https://svc.example.com/team`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (scheme, rest) = text.split_once("://")?;
+        let (_, rest) = text.split_once("://")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());
         let in_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
         let in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-');
         let path = path.strip_suffix('/').unwrap_or(path);
         let is_segment =
             |segment: &str| !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(in_path);
-        let is_valid = matches!(&*scheme, "http" | "https")
-            && !host.is_empty()
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        let is_valid = url.port() != Some(0)
+            && !host.ends_with(':')
             && host.chars().all(in_host)
             && (path.is_empty() || path.split('/').all(is_segment));
         let path = if path.is_empty() { String::new() } else { format!("/{path}") };
-        is_valid.then(|| Self { origin: format!("{scheme}://{host}"), path })
+        is_valid.then(|| Self { origin: url.origin().ascii_serialization(), path })
     }
 
-    /// Returns its origin, in lower case.
+    /// Returns its origin as browsers send it: in lower case, without the usual port.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Returns its host, with the port if it names one, in lower case.
+    /// Returns its host, with the port if it is not the usual one, in lower case.
     pub fn host(&self) -> &str {
         self.origin.split_once("://").map_or("", |(_, host)| host)
+    }
+
+    /// Returns its host without the port.
+    pub fn host_name(&self) -> &str {
+        let host = self.host();
+        match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        }
     }
 
     /// Returns its path without a slash at the end: empty, or what begins with one.
@@ -93,17 +104,27 @@ mod tests {
             ("https://Svc.Example:8443", ["https://svc.example:8443", "svc.example:8443", ""]),
             ("HTTP://localhost/", ["http://localhost", "localhost", ""]),
             ("https://svc.example/Team/a_b/", ["https://svc.example", "svc.example", "/Team/a_b"]),
-            ("http://[::1]:80/x", ["http://[::1]:80", "[::1]:80", "/x"]),
+            ("https://svc.example:443", ["https://svc.example", "svc.example", ""]),
+            ("http://[::1]:80/x", ["http://[::1]", "[::1]", "/x"]),
+            ("http://[::1]:81", ["http://[::1]:81", "[::1]:81", ""]),
         ] {
             let url = PublicUrl::parse(text).unwrap();
             assert_eq!([url.origin(), url.host(), url.path()], wanted);
             assert_eq!(url.to_string(), format!("{}{}", wanted[0], wanted[2]));
+            assert!(!url.host_name().ends_with(|c: char| c.is_ascii_digit()), "{}", url.host_name());
         }
         for wrong in [
             "svc.example",
             "ftp://svc.example",
             "https://",
             "https:///x",
+            "https://:8080",
+            "https://svc.example:",
+            "https://svc.example:0",
+            "https://svc.example:99999",
+            "https://[::1",
+            "https://a:b:c",
+            "https://]",
             "https://user@svc.example",
             "https://svc.example//x",
             "https://svc.example/x//",

@@ -11,6 +11,7 @@ use super::{Call, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::state::ServerState;
+use crate::ui;
 
 /// What a link to an approval gate opens.
 pub(super) struct Approval;
@@ -28,11 +29,17 @@ impl Framing for Approval {
 impl Approval {
     async fn open(&self, call: Call<'_>) -> Result<Response> {
         let (form, board, path) = (call.form()?, &call.state.board, call.uri()?.path().to_owned());
+        if form == Form::Page
+            && let Err(refusal) = call.state.hosts.check(call.uri()?, call.headers()?)
+        {
+            return Ok(ui::words(&refusal));
+        }
         let opened = in_usual_steps(self, call).await;
         let mut response = opened.unwrap_or_else(|error| encode::problem(&error));
         if form == Form::Page {
             response = board.page_in(&path, response)?;
         }
+        ui::protect(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)
     }

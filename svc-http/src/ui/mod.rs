@@ -55,8 +55,8 @@ impl<'a> Place<'a> {
     /// Reads a path as it was sent.
     fn of(path: &'a str) -> Option<Self> {
         let rest = path.strip_prefix(FOLDER)?;
-        if let Some((digest, name)) = rest.strip_prefix(FILES).and_then(|rest| rest.split_once('/')) {
-            return Some(Self::File { digest, name });
+        if let Some(file) = rest.strip_prefix(FILES) {
+            return file.split_once('/').map(|(digest, name)| Self::File { digest, name });
         }
         if [WORKER, MANIFEST].contains(&rest) {
             return Some(Self::Own { name: rest });
@@ -106,8 +106,9 @@ impl Board {
             let page = assets.page(depth).ok_or_else(|| Error::internal("the board has no page"))?;
             *response.body_mut() = page.plain().clone().into();
             response.headers_mut().insert(CONTENT_TYPE, HTML);
+            // It is of no position in a log.
+            encode::remove_lsn(response.headers_mut());
         }
-        protect(response.headers_mut());
         Ok(response)
     }
 

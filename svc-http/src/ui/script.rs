@@ -9,18 +9,14 @@ pub(super) fn without_comments(source: &str) -> String {
     let mut in_comment = false;
     for line in source.split_inclusive('\n') {
         let mut code = line;
-        if !in_comment && line.trim_start().starts_with("/*") {
-            in_comment = true;
-            code = line.trim_start().get(2..).unwrap_or_default();
-        }
-        if in_comment {
-            code = match code.split_once("*/") {
-                Some((_, after)) => {
-                    in_comment = false;
-                    after
-                }
-                None => "",
-            };
+        // A line may end one comment and begin the next.
+        loop {
+            if in_comment {
+                let Some((_, after)) = code.split_once("*/") else { break code = "" };
+                (in_comment, code) = (false, after);
+            }
+            let Some(comment) = code.trim_start().strip_prefix("/*") else { break };
+            (in_comment, code) = (true, comment);
         }
         let code = code.trim_end();
         if !code.trim_start().starts_with("//") {
@@ -47,5 +43,6 @@ mod tests {
                     f(\"/* no */\");\n";
         assert_eq!(without_comments(source), sent);
         assert_eq!(without_comments("/* a */ // b\nc"), "\nc");
+        assert_eq!(without_comments("/* a */ /* b\n/* c */ x();\ny();"), "\n x();\ny();");
     }
 }

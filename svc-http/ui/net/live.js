@@ -11,6 +11,7 @@
  *   gap: (lsn: number) => void,
  *   state: (state: "live" | "behind" | "offline", since: number) => void,
  *   refused: (reason: string) => void,
+ *   rewound: () => void,
  *   probe: () => Promise<number>,
  * }} Hooks `gap`: what happened up to there was not sent, and is to be read anew. `probe`: asks how far the log goes.
  */
@@ -78,7 +79,8 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     if (frame.resume_token) resumeToken = frame.resume_token;
     if (frame.type === "subscribe_ack") return begun(frame);
     if (frame.type === "replay_truncated") return truncated(frame);
-    if (frame.type === "must_refetch") return skipTo(frame.room_lsn);
+    if (frame.type === "must_refetch")
+      return frame.room_lsn < position ? rewound() : skipTo(frame.room_lsn);
     if (frame.type === "position") {
       reach(frame.after_id);
       settle();
@@ -123,6 +125,13 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     hooks.state("behind", Date.now());
     hooks.gap(position);
     replace();
+  }
+
+  /** The log is shorter than what was heard of it: an older copy was restored, and all that is known is of no log. */
+  function rewound() {
+    close();
+    hooks.state("behind", Date.now());
+    hooks.rewound();
   }
 
   /** @param {number} lsn */
@@ -201,6 +210,14 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     );
   }
 
+  function close() {
+    isClosed = true;
+    clearInterval(pulse);
+    clearTimeout(retry);
+    socket?.close();
+    socket = null;
+  }
+
   open();
   return {
     /** An answer of the service said how far the log goes. @param {number} lsn */
@@ -213,13 +230,12 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
       if (!socket) return open();
       probe();
     },
-    position: () => position,
-    close() {
-      isClosed = true;
-      clearInterval(pulse);
-      clearTimeout(retry);
-      socket?.close();
-      socket = null;
+    /** The session is another one, and so has to be the socket. */
+    renew() {
+      failures = 0;
+      replace();
     },
+    position: () => position,
+    close,
   };
 }

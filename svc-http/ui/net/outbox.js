@@ -189,6 +189,8 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       }
     },
     all: () => [...writes.values()],
+    /** Whether nobody is there any more to whom an answer could be told. */
+    isClosed: () => isClosed,
     close: () => (isClosed = true),
   };
 }

@@ -41,8 +41,11 @@ export function openSignIn(root, setting) {
     problem.textContent = text;
   }
 
+  let isEntering = false;
   /** @param {string} token */
   async function enter(token) {
+    if (isEntering) return;
+    isEntering = true;
     tell("");
     try {
       const signedIn = await signIn(ask, token);
@@ -51,6 +54,8 @@ export function openSignIn(root, setting) {
     } catch (error) {
       const { status, code } = /** @type {import("../net/ask.js").Problem} */ (error);
       tell(status === 401 ? say.refused : status === 0 ? say.unreachable : say.unexpected(code));
+    } finally {
+      isEntering = false;
     }
   }
 

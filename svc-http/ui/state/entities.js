@@ -178,6 +178,22 @@ export const WHOLE = new Set([
   "installations",
 ]);
 
+/** Lists that are told in one piece. */
+export const UNPAGED = {
+  list_slots: true,
+  list_thread_dependencies: true,
+  list_reviewers: true,
+  list_reactions: true,
+  get_workspace_context: true,
+  get_workspace_occupancy: true,
+  get_workspace_usage: true,
+  list_skills: true,
+  get_retention_policy: true,
+  get_delegation_policy: true,
+  get_spawn_budget: true,
+  get_notification_preferences: true,
+};
+
 /** The id of what the workspace, or the session's member, has one of. */
 export const ONE = "one";
 /** @param {any} body @returns {any[]} */

@@ -7,7 +7,7 @@
 
 import { Problem } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
-import { LISTINGS, READINGS, VIA, WHOLE } from "./entities.js";
+import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE } from "./entities.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
 
@@ -15,6 +15,8 @@ const AT_ONCE = 4;
 const ENTITY_EVERY = 1_000;
 const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
+/** What has failed so often is told; less is over before one has read of it. */
+const FAILURES_TOLD = 2;
 const PAGE = 500;
 const PAGES_MAX = 20;
 const STANDINGS_MOST = 5_000;
@@ -38,6 +40,8 @@ export function createReads({ store, ask, may }) {
   const standings = new Map();
   /** @type {Set<string>} */
   const queue = new Set();
+  /** What fails again and again, and why. @type {Map<string, Problem>} */
+  const failing = new Map();
   let running = 0;
   let isClosed = false;
 
@@ -115,6 +119,7 @@ export function createReads({ store, ask, may }) {
     running += 1;
     try {
       await (key.startsWith("list/") ? readList(split(key)[1]) : readEntity(...split(key)));
+      failing.delete(key);
       if (now.state === "reading") Object.assign(now, { state: "known", failures: 0, problem: undefined });
     } catch (problem) {
       failed(key, now, /** @type {Problem} */ (problem));
@@ -128,6 +133,7 @@ export function createReads({ store, ask, may }) {
   /** @param {string} key @param {Standing} now @param {Problem} problem */
   function failed(key, now, problem) {
     now.problem = problem;
+    failing.delete(key);
     const [kind, id] = split(key);
     if (problem.status === 404) {
       now.state = "missing";
@@ -142,6 +148,7 @@ export function createReads({ store, ask, may }) {
     } else {
       now.state = "waiting";
       now.failures += 1;
+      if (now.failures >= FAILURES_TOLD) failing.set(key, problem);
       later(key, Math.min(RETRY.most, RETRY.first * 2 ** now.failures));
     }
   }
@@ -256,6 +263,11 @@ export function createReads({ store, ask, may }) {
     again,
     /** How it stands with a key; for one that is refused, why. @param {string} key */
     standing: (key) => standings.get(key),
+    /** Why something that is shown cannot be read for now. @returns {Problem | null} */
+    trouble() {
+      for (const [key, problem] of failing) if (wanted.has(key)) return problem;
+      return null;
+    },
     isWanted: (/** @type {string} */ key) => wanted.has(key),
     may,
     pages,
@@ -266,22 +278,6 @@ export function createReads({ store, ask, may }) {
     },
   };
 }
-
-/** Lists that are told in one piece. */
-const UNPAGED = {
-  list_slots: true,
-  list_thread_dependencies: true,
-  list_reviewers: true,
-  list_reactions: true,
-  get_workspace_context: true,
-  get_workspace_occupancy: true,
-  get_workspace_usage: true,
-  list_skills: true,
-  get_retention_policy: true,
-  get_delegation_policy: true,
-  get_spawn_budget: true,
-  get_notification_preferences: true,
-};
 
 /** A read that this session is not allowed is not asked for. @param {string} operation */
 function lacking(operation) {

@@ -74,6 +74,19 @@ export const pushedTo = {
   set: (memberId) => store(PUSHED_TO, memberId),
 };
 
+const SIGNED_IN = "svc.signed-in";
+/**
+ * Tells the other tabs who is signed in: all of them send the cookie of that session from then on.
+ *
+ * @param {string | null} sessionId
+ */
+export const tellSession = (sessionId) => store(SIGNED_IN, sessionId);
+
+/** Calls back when another tab has signed in or out. @param {() => void} changed */
+export function watchSession(changed) {
+  window.addEventListener("storage", ({ key }) => key === SIGNED_IN && changed());
+}
+
 /**
  * The head of a workspace's log that was proved last.
  *
@@ -127,11 +140,16 @@ export function draftsOf(memberId) {
   };
 }
 
-/** Forgets every draft: another member has signed in. */
-export function dropDrafts() {
+/**
+ * Forgets every draft but those of whoever has signed in.
+ *
+ * @param {string} [memberId]
+ */
+export function dropDrafts(memberId) {
   try {
     for (const name of Object.keys(sessionStorage)) {
-      if (name.startsWith("svc.draft.")) sessionStorage.removeItem(name);
+      const isKept = memberId !== undefined && name.startsWith(`svc.draft.${memberId}.`);
+      if (name.startsWith("svc.draft.") && !isKept) sessionStorage.removeItem(name);
     }
   } catch {
     // There are none.

@@ -48,6 +48,8 @@ export const live = {
   offlineSince: (/** @type {string} */ time, /** @type {number} */ lsn) =>
     `Offline since ${time}; what you see is as of event ${lsn}. It goes on by itself.`,
   pausedWith: (/** @type {string} */ count) => `Paused; ${count} wait. Press p to go on.`,
+  trouble: (/** @type {string} */ code) =>
+    `Some of what belongs here cannot be read now (${code}); it is tried again by itself.`,
   noSubscription: (/** @type {string} */ capability) =>
     `This session may not subscribe to events (${capability}): the page is read anew every 30 seconds.`,
 };

@@ -11,6 +11,8 @@
 
 /** How long the second key of a sequence is waited for. */
 const SEQUENCE = 1_200;
+/** Letters that go on for as long as they are held. */
+const MOVES = new Set(["j", "k", "h", "l"]);
 
 /**
  * @param {Document} document
@@ -30,6 +32,8 @@ export function createKeys(document, hasLetters) {
     const isLetter = isPlain && name.length === 1;
     if (isPlain && name !== "Escape" && isTyping(event.target)) return;
     if (isLetter && !hasLetters()) return;
+    // A key that is held would send what its first press has armed.
+    if (event.repeat && isLetter && !MOVES.has(name)) return;
     const sequence = first && event.timeStamp - firstAt < SEQUENCE ? `${first} ${name}` : "";
     first = "";
     if (sequence && offer(sequence, event)) return;

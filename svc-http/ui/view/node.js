@@ -132,6 +132,8 @@ export function button(label, press, props = {}) {
   node.addEventListener("click", (event) => {
     if (node.getAttribute("aria-disabled") !== "true") press(event);
   });
+  // One that is held presses once, or it would send what it has armed.
+  node.addEventListener("keydown", (event) => event.repeat && event.key === "Enter" && event.preventDefault());
   return node;
 }
 

@@ -91,6 +91,16 @@ fn people_and_an_agent_are_at_it_together() {
 }
 
 #[test]
+fn what_needs_one_and_what_happened_is_told() {
+    on_sqlite(&["now", "log"]);
+}
+
+#[test]
+fn people_talk_hold_and_administer() {
+    on_sqlite(&["talk", "people", "administration"]);
+}
+
+#[test]
 fn everything_can_be_done_by_the_palette() {
     on_sqlite(&["palette"]);
 }
@@ -139,5 +149,5 @@ fn no_file_of_tests_is_forgotten() {
         names.filter_map(|name| Some(name.strip_suffix(".spec.js")?.to_owned())).collect();
     let forgotten: Vec<&String> =
         files.iter().filter(|name| !source.contains(&format!("\"{name}\""))).collect();
-    assert!(files.len() >= 14 && forgotten.is_empty(), "{forgotten:?}");
+    assert!(files.len() >= 20 && forgotten.is_empty(), "{forgotten:?}");
 }

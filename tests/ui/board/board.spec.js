@@ -21,7 +21,10 @@ export const tests = {
     await page.inLane(task.id, "running");
     await page.says(`[data-thread="${task.id}"]`, /No word yet/);
     await agent.call("acknowledge_claim", { thread_id: task.id, claim_lease_id: claim.claim_lease_id });
-    await page.waitForFunction((id) => !document.querySelector(`[data-thread="${id}"]`).innerText.includes("No word"), task.id);
+    await page.waitForFunction(
+      (id) => !document.querySelector(`[data-thread="${id}"]`).innerText.includes("No word"),
+      task.id,
+    );
     await page.says(`[data-thread="${task.id}"]`, /worker[^]*\d+ min left/);
     const gate = await agent.call("request_approval", { thread_id: task.id, question: "May I?" });
     await page.inLane(task.id, "needs-you");
@@ -51,7 +54,10 @@ export const tests = {
     await page.inLane(second.id, "ready");
     const claim = await world.claimed(agent, first.id);
     await page.inLane(second.id, "blocked");
-    await page.says(`[data-thread="${second.id}"]`, /src\/parser\/lex\.rs is held by worker on Holds the parser, until/);
+    await page.says(
+      `[data-thread="${second.id}"]`,
+      /src\/parser\/lex\.rs is held by worker on Holds the parser, until/,
+    );
     await agent.call("release_claim", { thread_id: first.id, claim_lease_id: claim.claim_lease_id });
     await page.inLane(second.id, "ready");
   },
@@ -70,7 +76,11 @@ export const tests = {
     for (let sample = 0; sample < SAMPLES; sample += 1) {
       await world.task(channel, `Arrives ${sample}`, { priority: 50 + sample });
       if (sample % 5 === 0) await world.admin.call("set_thread_priority", { thread_id: tasks[1].id, priority: sample });
-      if (sample % 9 === 0) await world.admin.call("transition_thread", { thread_id: tasks[5].id, action: sample % 2 ? "reopen" : "close" });
+      if (sample % 9 === 0)
+        await world.admin.call("transition_thread", {
+          thread_id: tasks[5].id,
+          action: sample % 2 ? "reopen" : "close",
+        });
       await page.reached(world.admin.lsn);
       if ((await cardAt(page, x, y)) === tasks[1].id) same += 1;
     }

@@ -12,8 +12,13 @@ const WORK = ["workspace:read", "message:post", "thread:transition"];
  */
 export async function fill(world, words) {
   const { admin, agent } = world;
-  const with_ = (client) => (operation, input, ...fields) =>
-    client.call(operation, { ...input, ...Object.fromEntries(fields.map((field) => [field, words(operation, field)])) });
+  const with_ =
+    (client) =>
+    (operation, input, ...fields) =>
+      client.call(operation, {
+        ...input,
+        ...Object.fromEntries(fields.map((field) => [field, words(operation, field)])),
+      });
   const [mine, theirs] = [with_(admin), with_(agent)];
 
   await mine("update_workspace", {}, "name");
@@ -29,7 +34,10 @@ export async function fill(world, words) {
   const channel = await mine("create_channel", {}, "name", "topic");
   await mine("update_channel", { channel_id: channel.id }, "name", "topic");
   await mine("set_channel_boot", { channel_id: channel.id }, "text");
-  await admin.call("set_glossary_term", { term: words("set_glossary_term", "term"), definition: words("set_glossary_term", "definition") });
+  await admin.call("set_glossary_term", {
+    term: words("set_glossary_term", "term"),
+    definition: words("set_glossary_term", "definition"),
+  });
   const hidden = await admin.call("create_channel", { name: "hidden", private: true });
 
   const at = { channel_id: channel.id };
@@ -46,18 +54,35 @@ export async function fill(world, words) {
   const spent = await mine("create_thread", at, "title");
   await admin.call("set_thread_budget", { thread_id: spent.id, max_tokens: 10 });
   const lost = await world.claimed(agent, spent.id);
-  await theirs("report_usage", { thread_id: spent.id, claim_lease_id: lost.claim_lease_id, tokens: 50 }, "model", "report_id");
+  await theirs(
+    "report_usage",
+    { thread_id: spent.id, claim_lease_id: lost.claim_lease_id, tokens: 50 },
+    "model",
+    "report_id",
+  );
   await agent.call("release_claim", { thread_id: spent.id, claim_lease_id: lost.claim_lease_id });
 
   const task = await mine("create_thread", { ...at, priority: 3 }, "title", "body");
   const of = { thread_id: task.id };
   await mine("update_thread", of, "title");
   await mine("create_child_thread", of, "title", "body");
-  await mine("set_thread_footprint", { ...of, repo: "acme/web", mode: "shared", items: [{ kind: "path", value: words("set_thread_footprint", "items[].value") }, { kind: "slot", value: "staging" }] });
+  await mine("set_thread_footprint", {
+    ...of,
+    repo: "acme/web",
+    mode: "shared",
+    items: [
+      { kind: "path", value: words("set_thread_footprint", "items[].value") },
+      { kind: "slot", value: "staging" },
+    ],
+  });
   await admin.call("set_thread_budget", { ...of, max_tokens: 1_000, max_usd_micros: 5_000_000, max_wall_secs: 9_000 });
   const lease = await world.claimed(agent, task.id, { lease_secs: 3_000 });
   const held = { ...of, claim_lease_id: lease.claim_lease_id };
-  await agent.call("renew_claim", { ...held, lease_secs: 3_000, checkpoint: { next: words("renew_claim", "checkpoint") } });
+  await agent.call("renew_claim", {
+    ...held,
+    lease_secs: 3_000,
+    checkpoint: { next: words("renew_claim", "checkpoint") },
+  });
   await theirs("report_usage", { ...held, tokens: 900, turns: 3, usd_micros: 12_000 }, "model", "report_id");
   await world.claimed(helper, other.id, { lease_secs: 3_000 });
 
@@ -70,7 +95,11 @@ export async function fill(world, words) {
   await agent.call("post_message", { ...of, body: `@admin ${words("post_message", "body")}` });
   const gone = await agent.call("post_message", { ...of, body: "Is taken back" });
   await agent.call("delete_message", { message_id: gone.id });
-  const vote = await admin.call("create_vote", { ...of, question: words("create_vote", "question"), options: [words("create_vote", "options[]"), "No"] });
+  const vote = await admin.call("create_vote", {
+    ...of,
+    question: words("create_vote", "question"),
+    options: [words("create_vote", "options[]"), "No"],
+  });
   await agent.call("cast_vote", { vote_id: vote.id, options: [0] });
 
   const gate = await theirs("request_approval", { ...of, blocks_close: true }, "question");
@@ -82,13 +111,24 @@ export async function fill(world, words) {
     ...of,
     verdict: "request_changes",
     body: words("submit_review", "body"),
-    findings: ["critical", "minor"].map((severity) => ({ severity, body: words("submit_review", "findings[].body"), path: words("submit_review", "findings[].path"), line: 3 })),
+    findings: ["critical", "minor"].map((severity) => ({
+      severity,
+      body: words("submit_review", "findings[].body"),
+      path: words("submit_review", "findings[].path"),
+      line: 3,
+    })),
   });
   await admin.call("require_land_gate", of);
 
   const judged = await mine("create_thread", at, "title");
   const last = await world.claimed(agent, judged.id);
-  await agent.call("set_thread_result", { thread_id: judged.id, claim_lease_id: last.claim_lease_id, result: { branch: words("set_thread_result", "result"), head_sha: "a1b2c3" }, result_kind: "acme.change/1", action: "start_review" });
+  await agent.call("set_thread_result", {
+    thread_id: judged.id,
+    claim_lease_id: last.claim_lease_id,
+    result: { branch: words("set_thread_result", "result"), head_sha: "a1b2c3" },
+    result_kind: "acme.change/1",
+    action: "start_review",
+  });
 
   const block = await mine("create_memory_block", { limit: 20_000 }, "label", "description", "value");
   await mine("set_memory_block", { block_id: block.id }, "label", "description", "value");
@@ -104,7 +144,11 @@ export async function fill(world, words) {
   const app = await mine("create_app", { slug: "app" }, "name");
   const installed = await admin.call("install_app", { app_id: app.id, granted_capabilities: WORK });
   await mine("mint_app_token", { installation_id: installed.id }, "label");
-  await mine("create_delegation_grant", { subject: admin.id, delegate: agent.id, capabilities: WORK, expires_in_secs: 9_000 }, "purpose");
+  await mine(
+    "create_delegation_grant",
+    { subject: admin.id, delegate: agent.id, capabilities: WORK, expires_in_secs: 9_000 },
+    "purpose",
+  );
   await admin.call("create_share_ticket", { channel_id: channel.id, expires_in_secs: 9_000 });
   await mine("place_legal_hold", {}, "reason");
   await admin.call("set_retention_policy", { messages_days: 400 });

@@ -46,7 +46,15 @@ const NOT_FILLED = [
 /** The texts of input, by operation and field, of the service's own document. */
 async function textFields(world) {
   const document = await (await fetch(`http://${world.servers[0].address}/openapi.json`)).json();
-  const resolve = (schema) => (schema.$ref ? resolve(schema.$ref.split("/").slice(1).reduce((at, part) => at[part], document)) : schema);
+  const resolve = (schema) =>
+    schema.$ref
+      ? resolve(
+          schema.$ref
+            .split("/")
+            .slice(1)
+            .reduce((at, part) => at[part], document),
+        )
+      : schema;
   const fields = new Map();
   for (const methods of Object.values(document.paths)) {
     for (const { operationId, requestBody } of Object.values(methods)) {
@@ -74,19 +82,25 @@ function hostile(schema) {
 /** Whatever on a page is not as it must be. */
 function wrongOn([mark]) {
   const wrong = [];
-  const pathOf = (node) => (node.closest("[data-panel], [data-part]") ?? document.body).outerHTML.slice(0, 80) + " ... " + node.outerHTML.slice(0, 60);
+  const pathOf = (node) =>
+    (node.closest("[data-panel], [data-part]") ?? document.body).outerHTML.slice(0, 80) +
+    " ... " +
+    node.outerHTML.slice(0, 60);
   if (globalThis.hostile !== undefined) wrong.push("a script has run");
-  if (document.querySelector(`x-hostile, #${mark}, main img, main script, main svg[onload], main iframe`)) wrong.push("markup is markup");
+  if (document.querySelector(`x-hostile, #${mark}, main img, main script, main svg[onload], main iframe`))
+    wrong.push("markup is markup");
   for (const { href } of document.querySelectorAll("a[href]")) {
     if (!/^https?:/.test(href)) wrong.push(`a link to ${href.slice(0, 60)}`);
   }
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    if (/[\u202a-\u202e\u2066-\u2069\u0007\u001b]/.test(node.data)) wrong.push(`a control that is not shown: ${pathOf(node.parentElement)}`);
+    if (/[\u202a-\u202e\u2066-\u2069\u0007\u001b]/.test(node.data))
+      wrong.push(`a control that is not shown: ${pathOf(node.parentElement)}`);
   }
   for (const node of document.querySelectorAll("[aria-label], [title], [placeholder]")) {
     const said = ["aria-label", "title", "placeholder"].map((name) => node.getAttribute(name) ?? "").join(" ");
-    if (/[\u202a-\u202e\u2066-\u2069\u0007\u001b]/.test(said)) wrong.push(`a control in a name: ${node.tagName} ${node.className}`);
+    if (/[\u202a-\u202e\u2066-\u2069\u0007\u001b]/.test(said))
+      wrong.push(`a control in a name: ${node.tagName} ${node.className}`);
   }
   if (/[\u202a-\u202e\u2066-\u2069]/.test(document.title)) wrong.push("a control in the title");
   return wrong;
@@ -100,7 +114,9 @@ async function filledWith(world) {
   world.filled = await fill(world, (operation, field) => {
     used.add(`${operation}.${field}`);
     // The members of lists are not described by the first level of a schema.
-    return field.includes("[]") || !fields.has(`${operation}.${field}`) ? `<x-hostile id=${MARK}>hostile` : hostile(fields.get(`${operation}.${field}`));
+    return field.includes("[]") || !fields.has(`${operation}.${field}`)
+      ? `<x-hostile id=${MARK}>hostile`
+      : hostile(fields.get(`${operation}.${field}`));
   });
   return Object.assign(world.filled, { fields, used });
 }
@@ -108,9 +124,14 @@ async function filledWith(world) {
 export const tests = {
   "every text that can be written is written": async ({ world }) => {
     const { fields, used } = await filledWith(world);
-    const forgotten = [...fields.keys()].filter((name) => !used.has(name) && !NOT_FILLED.includes(name) && !/scim|\.checkpoint$/.test(name));
+    const forgotten = [...fields.keys()].filter(
+      (name) => !used.has(name) && !NOT_FILLED.includes(name) && !/scim|\.checkpoint$/.test(name),
+    );
     assert.deepEqual(forgotten, []);
-    assert.deepEqual(NOT_FILLED.filter((name) => !fields.has(name) || used.has(name)), []);
+    assert.deepEqual(
+      NOT_FILLED.filter((name) => !fields.has(name) || used.has(name)),
+      [],
+    );
   },
 
   "it is text on every screen, at both widths": async ({ world, open }) => {

@@ -20,16 +20,21 @@ function heard([names, times]) {
   const cut = new Set();
   const strip = (text) =>
     text
-      .replace(/https?:\S+|\b[a-z]+:[a-z-]+\b|\b\w+(?:[_.]\w+)+\b|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b|\b[0-9a-f-]{8,}\b|\S+@\S+/g, " ")
+      .replace(
+        /https?:\S+|\b[a-z]+:[a-z-]+\b|\b\w+(?:[_.]\w+)+\b|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b|\b[0-9a-f-]{8,}\b|\S+@\S+/g,
+        " ",
+      )
       .replace(new RegExp(names, "g"), " ")
       .replace(new RegExp(times, "g"), " ");
   const isEnglish = (text) => /[A-Za-z]{3,}/.test(strip(text).replace(/[\p{L}]*[^\p{ASCII}][\p{L}]*/gu, " "));
-  const where = (node) => `${(node.closest("[data-panel],[data-part],dialog,nav,header") ?? document.body).tagName} ${node.outerHTML.slice(0, 120)}`;
+  const where = (node) =>
+    `${(node.closest("[data-panel],[data-part],dialog,nav,header") ?? document.body).tagName} ${node.outerHTML.slice(0, 120)}`;
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const parent = node.parentElement;
     // Words of others are apart, and so is what the service's schema says.
-    if (!parent.checkVisibility() || parent.closest("bdi, [dir=auto], time, code, pre, .mono, .hint, noscript")) continue;
+    if (!parent.checkVisibility() || parent.closest("bdi, [dir=auto], time, code, pre, .mono, .hint, noscript"))
+      continue;
     if (isEnglish(node.data)) english.add(`${node.data.trim().slice(0, 80)} | ${where(parent)}`);
     const { overflowX } = getComputedStyle(parent);
     const isCut = overflowX !== "visible" && overflowX !== "auto" && parent.scrollWidth > parent.clientWidth + 1;
@@ -38,7 +43,8 @@ function heard([names, times]) {
   for (const node of document.querySelectorAll("[aria-label], [title], [placeholder], [aria-description]")) {
     if (!node.checkVisibility() || node.closest("bdi, time")) continue;
     for (const name of ["aria-label", "title", "placeholder", "aria-description"]) {
-      if (isEnglish(node.getAttribute(name) ?? "")) english.add(`${name}: ${node.getAttribute(name).slice(0, 90)} | ${node.tagName}.${node.className}`);
+      if (isEnglish(node.getAttribute(name) ?? ""))
+        english.add(`${name}: ${node.getAttribute(name).slice(0, 90)} | ${node.tagName}.${node.className}`);
     }
   }
   for (const node of document.querySelectorAll("button, h1, h2, h3, label, legend, summary, .chip, nav a")) {
@@ -70,7 +76,7 @@ function speaks(size) {
 }
 
 export const tests = {
-  "wide": speaks(WIDE),
+  wide: speaks(WIDE),
   "on a phone": speaks(PHONE),
 
   "signing in": async ({ world, open }) => {

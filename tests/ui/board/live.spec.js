@@ -21,7 +21,10 @@ const mark = (page) => page.evaluate(() => (globalThis.isSamePage = true));
 const isSamePage = (page) => page.evaluate(() => globalThis.isSamePage === true);
 
 export const tests = {
-  "a server that is killed: since when, as of what, nothing is sent; and back without a reload": async ({ world, open }) => {
+  "a server that is killed: since when, as of what, nothing is sent; and back without a reload": async ({
+    world,
+    open,
+  }) => {
     const task = await world.task(await world.channel("outage"), "Outlives the server");
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
@@ -172,6 +175,18 @@ export const tests = {
     await page.says(`${claim} .left`, /Ends in \d+ s/);
     await page.waitForSelector(`${claim} [data-why=free]`);
     await page.says(".timeline", /lapsed/);
+  },
+
+  "a session that may not follow the log says so, and reads anew when one looks": async ({ world, open }) => {
+    const capabilities = ["workspace:read", "thread:transition"];
+    const { secret } = await world.admin.call("mint_token", { member_id: world.agent.id, capabilities });
+    const channel = await world.channel("unfollowed");
+    const page = await open(world.clientOf(secret));
+    await page.at("board?channel=unfollowed", "behind");
+    await page.says(".strip", /event:subscribe/);
+    const task = await world.task(channel, "Is seen when one looks");
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await page.inLane(task.id, "ready");
   },
 
   "more than two thousand events behind, all is read anew under the kept screen": async ({ world, open }) => {

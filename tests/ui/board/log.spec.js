@@ -58,7 +58,9 @@ export const tests = {
     for (const path of paths) {
       const sane = world.proxy.edit(CATCH_UP, (text) => changed(text, event.lsn, path));
       await verifyAgain(page);
-      await page.waitForSelector(is("broken"), { timeout: 5_000 }).catch(() => assert.fail(`${path.join(".")} is not missed`));
+      await page
+        .waitForSelector(is("broken"), { timeout: 5_000 })
+        .catch(() => assert.fail(`${path.join(".")} is not missed`));
       const at = await page.getAttribute(proof, "data-broken");
       assert.equal(Number(at), event.lsn, path.join("."));
       sane();
@@ -95,7 +97,10 @@ export const tests = {
     await page.says(proof, new RegExp(`${withheld} events are withheld`));
   },
 
-  "an older copy that was restored is told as rolled back, and what is written on it as rewritten": async ({ world, open }) => {
+  "an older copy that was restored is told as rolled back, and what is written on it as rewritten": async ({
+    world,
+    open,
+  }) => {
     const channel = await world.channel("copies");
     const page = await open(world.admin);
     await page.at("log");
@@ -137,7 +142,9 @@ export const tests = {
     await page.waitForSelector("dialog", { state: "detached" });
     await page.at("log?kind=ThreadCreated");
     await page.waitForSelector("[data-event]");
-    const kinds = await page.locator("[data-event]").evaluateAll((rows) => [...new Set(rows.map(({ dataset }) => dataset.kind))]);
+    const kinds = await page
+      .locator("[data-event]")
+      .evaluateAll((rows) => [...new Set(rows.map(({ dataset }) => dataset.kind))]);
     assert.deepEqual(kinds, ["ThreadCreated"]);
     await world.task(task.channel_id, "Arrives in the log");
     await page.says(".log-body", /Arrives in the log/);

@@ -19,7 +19,9 @@ export async function violations(page) {
   return page.evaluate(async (rules) => {
     const { violations } = await globalThis.axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
     return violations.map(({ id, nodes }) => {
-      const where = nodes.slice(0, 3).map(({ target, any, all, none }) => `${target.join(" ")} (${[...any, ...all, ...none][0]?.message ?? ""})`);
+      const where = nodes
+        .slice(0, 3)
+        .map(({ target, any, all, none }) => `${target.join(" ")} (${[...any, ...all, ...none][0]?.message ?? ""})`);
       return `${id}, ${nodes.length} times: ${where.join("; ")}`;
     });
   }, RULES);
@@ -44,7 +46,11 @@ export function looks(dark, size) {
     };
     await tour(page, world.filled, look);
     await page.at(`t/${world.filled.task}`);
-    for (const [key, name] of [["Control+k", "palette"], ["?", "help"], ["c", "create_thread"]]) {
+    for (const [key, name] of [
+      ["Control+k", "palette"],
+      ["?", "help"],
+      ["c", "create_thread"],
+    ]) {
       await page.keyboard.press(key);
       await page.waitForSelector(`dialog[data-dialog=${name}]`);
       await page.settled();

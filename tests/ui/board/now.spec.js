@@ -23,7 +23,10 @@ export const tests = {
     await accept.click();
     await page.says(`[data-gate="${gate.id}"]`, /press again/);
     await accept.click();
-    await page.waitForFunction((id) => !document.querySelector(`[data-gate="${id}"]:not([data-state=accepted])`), gate.id);
+    await page.waitForFunction(
+      (id) => !document.querySelector(`[data-gate="${id}"]:not([data-state=accepted])`),
+      gate.id,
+    );
     assert.equal((await admin.call("get_approval_gate", { gate_id: gate.id })).state, "accepted");
   },
 
@@ -45,7 +48,11 @@ export const tests = {
     const task = await world.task(await world.channel("links"), "Hands out a link");
     await world.claimed(world.agent, task.id);
     const gate = await world.agent.call("request_approval", { thread_id: task.id, question: "By a link?" });
-    const { link } = await world.agent.refused("approval_decide", { gate_id: gate.id, decision: "accept" }, "needs-person");
+    const { link } = await world.agent.refused(
+      "approval_decide",
+      { gate_id: gate.id, decision: "accept" },
+      "needs-person",
+    );
     const path = link.url.split("/ui/")[1];
     const page = await open(null);
     await page.goto(world.url + path);

@@ -24,7 +24,11 @@ function watchPolicy() {
  * @param {{cookie?: string, size?: {width: number, height: number}, dark?: boolean, touch?: boolean, before?: Function, given?: any}} how
  * `before` runs before every script of the page, with what is `given`.
  */
-export async function newPage(browser, world, { cookie, size = WIDE, dark = false, touch = false, before, given, ...more } = {}) {
+export async function newPage(
+  browser,
+  world,
+  { cookie, size = WIDE, dark = false, touch = false, before, given, ...more } = {},
+) {
   const context = await browser.newContext({
     viewport: size,
     colorScheme: dark ? "dark" : "light",
@@ -56,7 +60,9 @@ export async function newPage(browser, world, { cookie, size = WIDE, dark = fals
 export async function signIn(context, world, cookie) {
   const at = cookie.indexOf("=");
   const url = new URL(world.url).origin;
-  await context.addCookies([{ name: cookie.slice(0, at), value: cookie.slice(at + 1), url, httpOnly: true, sameSite: "Lax" }]);
+  await context.addCookies([
+    { name: cookie.slice(0, at), value: cookie.slice(at + 1), url, httpOnly: true, sameSite: "Lax" },
+  ]);
 }
 
 function methodsOf(page, world) {

@@ -50,11 +50,16 @@ export const tests = {
       await page.click(`${palette} [data-action="${name}"]`);
       await page.waitForSelector(`dialog[data-dialog="${name}"] form`);
       const fields = await page.evaluate(() =>
-        [...document.querySelectorAll("dialog form [name], dialog form [data-field]")].map((node) => node.dataset.field ?? node.name),
+        [...document.querySelectorAll("dialog form [name], dialog form [data-field]")].map(
+          (node) => node.dataset.field ?? node.name,
+        ),
       );
       const described = document.paths[path][method.toLowerCase()];
       const body = described.requestBody?.content["application/json"]?.schema ?? {};
-      const taken = [...(described.parameters ?? []).map((one) => resolved(document, one).name), ...Object.keys(resolved(document, body).properties ?? {})];
+      const taken = [
+        ...(described.parameters ?? []).map((one) => resolved(document, one).name),
+        ...Object.keys(resolved(document, body).properties ?? {}),
+      ];
       const lacking = taken.filter((one) => !["workspace_id", "detail"].includes(one) && !fields.includes(one));
       if (lacking.length) wrong.push(`${name}: ${lacking}`);
       await page.keyboard.press("Escape");
@@ -90,5 +95,11 @@ export const tests = {
 
 function resolved(document, schema) {
   if (!schema.$ref) return schema;
-  return resolved(document, schema.$ref.split("/").slice(1).reduce((at, part) => at[part], document));
+  return resolved(
+    document,
+    schema.$ref
+      .split("/")
+      .slice(1)
+      .reduce((at, part) => at[part], document),
+  );
 }

@@ -28,7 +28,10 @@ export const tests = {
     await page.says(".timeline [data-message]", /through a proxy/);
     await page.reload();
     await page.says(".timeline [data-message]", /through a proxy/);
-    assert.deepEqual(asked.filter((path) => !path.startsWith(`${PREFIX}/`)), []);
+    assert.deepEqual(
+      asked.filter((path) => !path.startsWith(`${PREFIX}/`)),
+      [],
+    );
     assert.ok(asked.length > 20);
   },
 };

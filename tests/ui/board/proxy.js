@@ -55,7 +55,8 @@ export async function startProxy({ prefix = "", rewritesHost = false } = {}) {
     const body = Buffer.concat(chunks);
     await rule.act({ status: answer.statusCode, headers: answer.headers, text: body.toString() }, (text) => {
       // A browser itself repeats what was cut off before the first byte on a connection that was used before.
-      if (text === null) return response.writeHead(answer.statusCode, answer.headers).write("{", () => request.socket.destroy());
+      if (text === null)
+        return response.writeHead(answer.statusCode, answer.headers).write("{", () => request.socket.destroy());
       const changed = text === undefined ? body : Buffer.from(text);
       const headers = { ...answer.headers, "content-length": changed.length };
       delete headers["transfer-encoding"];

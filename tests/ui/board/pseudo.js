@@ -30,7 +30,8 @@ function translator() {
   function said(result) {
     if (typeof result === "string") return sentence(result);
     if (Array.isArray(result)) return result.map(said);
-    if (result && typeof result === "object" && typeof result.text === "string") return { ...result, text: sentence(result.text) };
+    if (result && typeof result === "object" && typeof result.text === "string")
+      return { ...result, text: sentence(result.text) };
     return result;
   }
 

@@ -134,7 +134,12 @@ export const tests = {
     const task = await world.task(await world.channel("budget"), "Has spent all");
     await world.admin.call("set_thread_budget", { thread_id: task.id, max_tokens: 10 });
     const lease = await world.claimed(world.agent, task.id);
-    await world.agent.send("report_usage", { thread_id: task.id, claim_lease_id: lease.claim_lease_id, report_id: "1", tokens: 50 });
+    await world.agent.send("report_usage", {
+      thread_id: task.id,
+      claim_lease_id: lease.claim_lease_id,
+      report_id: "1",
+      tokens: 50,
+    });
     await world.agent.call("release_claim", { thread_id: task.id, claim_lease_id: lease.claim_lease_id });
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);

@@ -17,7 +17,13 @@ const TIMEOUT = 90_000;
 const pictures = mkdtempSync(join(tmpdir(), "svc-board-failed-"));
 
 /** What a browser does by itself: it would be taken for what a page has asked for. */
-const OFF = ["AutofillServerCommunication", "OptimizationHints", "MediaRouter", "HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable"];
+const OFF = [
+  "AutofillServerCommunication",
+  "OptimizationHints",
+  "MediaRouter",
+  "HttpsUpgrades",
+  "HttpsFirstBalancedModeAutoEnable",
+];
 const browser = await chromium.launch({
   executablePath: process.env.SVC_TEST_CHROMIUM,
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", `--disable-features=${OFF}`],

@@ -16,7 +16,9 @@ export const tests = {
     await page.keyboard.press("Enter");
     await page.waitForSelector("[data-screen=board], [data-screen=now]");
     await page.live("live");
-    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.body.innerHTML]));
+    const kept = await page.evaluate(() =>
+      JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.body.innerHTML]),
+    );
     assert.ok(!kept.includes(world.admin.token) && !page.url().includes("svc_"));
     await page.goBack().catch(() => null);
     assert.ok(!page.url().includes(world.admin.token));
@@ -54,7 +56,9 @@ export const tests = {
   "a person signs in at the identity provider and comes back to where they were": async ({ world, open }) => {
     const page = await open(null);
     // What a person types at a provider, the mock of one takes from the address.
-    await page.route(/\/auth\/oidc\/login/, (route) => route.continue({ url: `${route.request().url()}&sub=ida&name=ida` }));
+    await page.route(/\/auth\/oidc\/login/, (route) =>
+      route.continue({ url: `${route.request().url()}&sub=ida&name=ida` }),
+    );
     await page.goto(`${world.url}board?by=channel&workspace=${world.workspaceId}`);
     await page.click(".sign-in a.button");
     await page.waitForSelector("[data-screen=board]");

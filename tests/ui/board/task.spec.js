@@ -84,7 +84,12 @@ export const tests = {
     await admin.call("set_review_requirement", { thread_id: task.id, approvals: 1 });
     await page.waitForSelector("[data-close-needs=approvals]");
     await admin.call("confer_skill", { member_id: reviewer.id, skill: "review" });
-    await agent.call("set_thread_result", { thread_id: task.id, claim_lease_id: claim.claim_lease_id, result: { head_sha: "a1b2c3" }, action: "start_review" });
+    await agent.call("set_thread_result", {
+      thread_id: task.id,
+      claim_lease_id: claim.claim_lease_id,
+      result: { head_sha: "a1b2c3" },
+      action: "start_review",
+    });
     await reviewer.call("submit_review", {
       thread_id: task.id,
       verdict: "request_changes",
@@ -98,7 +103,11 @@ export const tests = {
     const findings = await page.texts(`${panel("reviews")} .review li`);
     assert.match(findings[0], /Critical[^]*drops/);
     assert.match(findings[0], /src\/queue\.rs:88/);
-    await page.locator(`${panel("reviews")} .review li`).first().locator('[data-of="resolve_finding fixed"]').click();
+    await page
+      .locator(`${panel("reviews")} .review li`)
+      .first()
+      .locator('[data-of="resolve_finding fixed"]')
+      .click();
     await page.waitForSelector("[data-close-needs=findings]", { state: "detached" });
     await reviewer.call("submit_review", { thread_id: task.id, verdict: "approve", body: "Now it is." });
     await page.waitForSelector("[data-close-needs]", { state: "detached" });
@@ -112,7 +121,10 @@ export const tests = {
     const channel = await world.channel("approvals");
     const task = await world.task(channel, "Asks first");
     await world.claimed(world.agent, task.id);
-    const gate = await world.agent.call("request_approval", { thread_id: task.id, question: "May I *drop* the table?" });
+    const gate = await world.agent.call("request_approval", {
+      thread_id: task.id,
+      question: "May I *drop* the table?",
+    });
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
     await page.waitForSelector(`[data-gate="${gate.id}"]`);
@@ -125,7 +137,10 @@ export const tests = {
     assert.equal((await world.admin.call("get_approval_gate", { gate_id: gate.id })).resolved_by, world.admin.id);
   },
 
-  "a person without the capability decides with a token, which is sent once and kept nowhere": async ({ world, open }) => {
+  "a person without the capability decides with a token, which is sent once and kept nowhere": async ({
+    world,
+    open,
+  }) => {
     const person = await world.person("tess");
     const channel = await world.channel("by token");
     const task = await world.task(channel, "Asks a person");
@@ -149,7 +164,10 @@ export const tests = {
     assert.equal(sent.filter(([, headers]) => headers.includes(secret)).length, 1);
     const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state]));
     assert.ok(!kept.includes("svc_"), kept);
-    assert.equal(await page.evaluate(() => [...document.querySelectorAll("input")].some(({ value }) => value.startsWith("svc_"))), false);
+    assert.equal(
+      await page.evaluate(() => [...document.querySelectorAll("input")].some(({ value }) => value.startsWith("svc_"))),
+      false,
+    );
   },
 
   "one's own request says who else can": async ({ world, open }) => {

@@ -42,7 +42,12 @@ export const tests = {
     await accept.click();
     await hers.waitForSelector(`[data-gate="${gate.id}"][data-state=accepted]`);
 
-    await agent.call("set_thread_result", { thread_id: id, claim_lease_id: lease.claim_lease_id, result: { branch: "main" }, action: "start_review" });
+    await agent.call("set_thread_result", {
+      thread_id: id,
+      claim_lease_id: lease.claim_lease_id,
+      result: { branch: "main" },
+      action: "start_review",
+    });
     await hers.says("[data-panel=result]", /main/);
     await hers.click(`${claim} [data-of="transition_thread close"]`);
     await hers.click(`${claim} [data-of="transition_thread close"]`);

@@ -40,7 +40,9 @@ function makeServer(folder, variables) {
         env: environment(variables),
         stdio: ["ignore", "pipe", "ignore"],
       });
-      const ended = new Promise((_, fail) => running.once("exit", (code) => fail(new Error(`svc-http ended: ${code}`))));
+      const ended = new Promise((_, fail) =>
+        running.once("exit", (code) => fail(new Error(`svc-http ended: ${code}`))),
+      );
       ended.catch(() => {});
       const lines = createInterface({ input: running.stdout })[Symbol.asyncIterator]();
       const { value } = await Promise.race([lines.next(), ended]);
@@ -196,6 +198,9 @@ async function signInAt(address, path) {
   const begun = await fetch(`http://${address}${path}`, { redirect: "manual" });
   const back = new URL(begun.headers.get("location"), `http://${address}`);
   const cookie = cookieOf(begun, "svc_oidc");
-  const done = await fetch(`http://${address}${back.pathname}${back.search}`, { headers: { cookie }, redirect: "manual" });
+  const done = await fetch(`http://${address}${back.pathname}${back.search}`, {
+    headers: { cookie },
+    redirect: "manual",
+  });
   return { cookie: cookieOf(done, "svc_session") };
 }

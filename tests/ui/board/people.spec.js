@@ -1,0 +1,80 @@
+// People and what they hold: presence and work apart, conflicts, memory of which two write, and freezing.
+
+import assert from "node:assert/strict";
+
+const footprint = (value) => ({ repo: "acme/core", mode: "exclusive", items: [{ kind: "path", value }] });
+
+export const tests = {
+  "presence and the last event stand apart: a hung agent is online, too": async ({ world, open }) => {
+    const hung = await world.newAgent("hung");
+    const task = await world.task(await world.channel("presence"), "Is held by a hung agent");
+    await world.claimed(hung, task.id);
+    await hung.call("send_heartbeat", { status: "active", note: "All is well", thread_id: task.id });
+    const page = await open(world.admin);
+    await page.at("people");
+    await page.says(`[data-member="${hung.id}"]`, /Online[^]*Last event \d+ seconds? ago[^]*1 claim/);
+    await page.at(`m/${hung.id}`);
+    await page.says("main", /says only that its program runs/);
+    await page.says("main", /Is held by a hung agent/);
+    await page.says("main", /All is well/);
+  },
+
+  "who is frozen is told everywhere, with who did it and why": async ({ world, open }) => {
+    const frozen = await world.newAgent("hasty");
+    const page = await open(world.admin);
+    await page.at(`m/${frozen.id}`);
+    await page.click("[data-of=freeze_member]");
+    await page.fill("dialog [name=reason]", "It deletes what it should read.");
+    await page.click("dialog form [type=submit]");
+    await page.says("main", /Frozen by[^]*deletes what it should read/);
+    await frozen.refused("create_channel", { name: "nothing" }, "member-frozen");
+    await page.at("people");
+    await page.says(`[data-member="${frozen.id}"]`, /Frozen/);
+    await world.admin.call("unfreeze_member", { member_id: frozen.id });
+    await page.waitForFunction(
+      (id) => !document.querySelector(`[data-member="${id}"]`).innerText.includes("Frozen"),
+      frozen.id,
+    );
+  },
+
+  "conflicts say who holds what and who waits behind it": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const channel = await world.channel("conflicts");
+    const held = await world.task(channel, "Holds the queue", { footprint: footprint("src/queue") });
+    await world.task(channel, "Waits for the queue", { footprint: footprint("src/queue/a.rs") });
+    const page = await open(admin);
+    await page.at("conflicts");
+    const claim = await world.claimed(agent, held.id);
+    await page.says("main", /Holds the queue[^]*worker[^]*1 task waits behind it[^]*Waits for the queue/);
+    await admin.call("pause_repo", { repo: "acme/mail", reason: "It is being moved." });
+    await page.says("main", /acme\/mail[^]*being moved/);
+    await admin.call("set_slot_capacity", { slot: "staging", capacity: 2 });
+    await page.says("main", /staging[^]*0 of 2 in use/);
+    await agent.call("release_claim", { thread_id: held.id, claim_lease_id: claim.claim_lease_id });
+    await page.waitForFunction(
+      (title) => !document.querySelector("main").innerText.includes(title),
+      "Waits for the queue",
+    );
+  },
+
+  "of two who write a memory block the second sees both texts": async ({ world, open }) => {
+    const block = await world.admin.call("create_memory_block", { label: "Rules", value: "First line\nSecond line" });
+    const page = await open(world.admin);
+    await page.at(`memory?block=${block.id}`);
+    await page.fill("textarea[name=value]", "First line\nMy second line");
+    await world.agent.call("set_memory_block", {
+      block_id: block.id,
+      value: "Their first line\nSecond line",
+      expected_version: block.version,
+    });
+    await page.says("main", /Theirs, version 2[^]*Their first line/);
+    assert.equal(await page.inputValue("textarea[name=value]"), "First line\nMy second line");
+    await page.getByRole("button", { name: /Save mine over version 2/ }).click();
+    await page.says("main", /version 3/);
+    const now = await world.admin.call("get_memory_block", { block_id: block.id });
+    assert.deepEqual([now.value, now.version], ["First line\nMy second line", 3]);
+    await page.click("details.versions summary");
+    await page.waitForSelector("[data-version='2']");
+    assert.equal((await page.locator("[data-version]").count()) >= 3, true);
+  },
+};

@@ -1,0 +1,97 @@
+// Channels, the inbox and direct messages: what is said, who is reached, and what one has read.
+
+import assert from "node:assert/strict";
+
+export const tests = {
+  "a channel shows its tasks, what is said in one, and what belongs to it": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const channel = await world.channel("a channel");
+    await admin.call("set_channel_boot", { channel_id: channel, text: "Read **this** first." });
+    const task = await world.task(channel, "Is talked about here");
+    const said = await agent.call("post_message", { thread_id: task.id, body: "A pinned word" });
+    await admin.call("pin_message", { message_id: said.id });
+    const page = await open(admin);
+    await page.at(`c/${channel}`);
+    await page.says("h1", /a channel/);
+    await page.waitForSelector(`[data-thread="${task.id}"]`);
+    await page.says("main", /Read this first/);
+    await page.says("main", /A pinned word/);
+    await page.locator(`[data-thread="${task.id}"] a.title`).click();
+    await page.waitForURL(new RegExp(`t=${task.id}`));
+    await page.fill("textarea[name=body]", "Said in the channel");
+    await page.keyboard.press("Control+Enter");
+    await page.says(".timeline", /Said in the channel/);
+    await agent.call("set_glossary_term", { term: "svc", definition: "A service" });
+    await page.says("main", /A service/);
+    await admin.call("update_channel", { channel_id: channel, topic: "Another topic" });
+    await page.says("main", /Another topic/);
+  },
+
+  "the inbox has who spoke to me, and marking reads marks": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const task = await world.task(await world.channel("inbox"), "Speaks to people");
+    await agent.call("post_message", { thread_id: task.id, body: "@admin the first word" });
+    const page = await open(admin);
+    await page.at("inbox");
+    await page.says("[data-inbox]", /the first word/);
+    await agent.call("post_message", { thread_id: task.id, body: "@admin the second word" });
+    await page.says("[data-screen=inbox]", /the second word/);
+    const rows = page.locator("[data-inbox]:not([data-read])");
+    const count = await rows.count();
+    await page.locator("[data-inbox]", { hasText: "the first word" }).locator("[data-action=mark_inbox_read]").click();
+    await page.waitForFunction(
+      (n) => document.querySelectorAll("[data-inbox]:not([data-read])").length === n,
+      count - 1,
+    );
+    await page
+      .locator(
+        "header [data-action=mark_inbox_read], h1 ~ * [data-action=mark_inbox_read], main .row > [data-action=mark_inbox_read]",
+      )
+      .first()
+      .click();
+    await page.waitForFunction(() => document.querySelectorAll("[data-inbox]:not([data-read])").length === 0);
+    const { items } = await admin.call("list_inbox", { unread: true });
+    assert.deepEqual(
+      items.filter(({ read }) => !read),
+      [],
+    );
+  },
+
+  "one tab marks, the other knows": async ({ world, open }) => {
+    const task = await world.task(await world.channel("two tabs"), "Is read in one");
+    await world.agent.call("post_message", { thread_id: task.id, body: "@admin in both tabs" });
+    const first = await open(world.admin);
+    await first.at("inbox");
+    const second = await first.context().newPage();
+    await second.goto(`${world.url}inbox`);
+    const row = (page) => page.locator("[data-inbox]", { hasText: "in both tabs" });
+    await row(second).waitFor();
+    await row(first).locator("[data-action=mark_inbox_read]").click();
+    await second.waitForFunction(
+      () =>
+        ![...document.querySelectorAll("[data-inbox]:not([data-read])")].some(({ innerText }) =>
+          innerText.includes("in both tabs"),
+        ),
+    );
+  },
+
+  "a direct message is between those who are in it": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const kim = await world.person("kim");
+    const dm = await admin.call("open_dm", { member_ids: [kim.id] });
+    const [mine, hers, theirs] = [await open(admin), await open(kim), await open(agent)];
+    await mine.at(`dms?c=${dm.id}`);
+    await hers.at("dms");
+    await theirs.at("dms");
+    await mine.fill("textarea[name=body]", "Between us");
+    await mine.keyboard.press("Control+Enter");
+    await hers.says(`[data-channel="${dm.id}"]`, /Between us/);
+    await hers.locator(`[data-channel="${dm.id}"] a.title`).click();
+    await hers.says(".timeline", /Between us/);
+    await hers.fill("textarea[name=body]", "And back");
+    await hers.keyboard.press("Control+Enter");
+    await mine.says(".timeline", /And back/);
+    await theirs.reached(agent.lsn);
+    assert.ok(!(await theirs.content()).includes("Between us"));
+  },
+};
