@@ -15,6 +15,7 @@ export { channel, dms, inbox, message } from "./message.js";
 export { approval, now } from "./now.js";
 export { eventParts, eventSentence } from "./events.js";
 export { first } from "./first.js";
+export { loading } from "./loading.js";
 export { help, newTask, palette } from "./palette.js";
 export { member, people } from "./people.js";
 export { secret } from "./secret.js";
