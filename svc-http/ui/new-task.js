@@ -69,7 +69,7 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
       const [one, other] = [first.read(), rest.read()];
       if (!one || !other) return;
       submit.disabled = true;
-      const refused = await make(world, { ...one, ...other }, channel.read(), stays, dialog.close);
+      const refused = await make(world, { ...one, ...other }, channel, stays, dialog.close);
       submit.disabled = false;
       if (refused) tell(refused);
     }
@@ -89,17 +89,20 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
 /**
  * @param {World} world
  * @param {Record<string, unknown>} input
- * @param {{id: string} | {name: string}} channel
+ * @param {ReturnType<typeof channelField>} field
  * @param {boolean} stays
  * @param {() => void} close
  */
-async function make(world, input, channel, stays, close) {
+async function make(world, input, field, stays, close) {
+  const channel = /** @type {{id: string} | {name: string}} */ (field.read());
   let id = "id" in channel ? channel.id : "";
   if ("name" in channel) {
     try {
       const { body, lsn } = await world.ask("create_channel", { name: channel.name });
       world.store.put("channel", body, lsn);
       id = body.id;
+      // If the task is refused, its channel is there all the same.
+      field.made(id);
     } catch (refused) {
       return /** @type {import("./net/ask.js").Problem} */ (refused);
     }
@@ -129,7 +132,15 @@ function channelField(world, chosen) {
       maxlength: 100,
     });
     const node = h("label.field", h("span.label", newTask.channelName), input);
-    return { node, read: () => ({ name: input.value.trim() || newTask.firstChannel }) };
+    let id = "";
+    return {
+      node,
+      read: () => (id ? { id } : { name: input.value.trim() || newTask.firstChannel }),
+      made(/** @type {string} */ madeId) {
+        id = madeId;
+        input.readOnly = true;
+      },
+    };
   }
   channels.sort((one, other) => one.name.localeCompare(other.name));
   const options = channels.map(({ id, name }) => h("option", { value: id, selected: id === chosen }, name));
@@ -137,6 +148,7 @@ function channelField(world, chosen) {
   return {
     node: h("label.field", h("span.label", newTask.channel), select),
     read: () => ({ id: select.value }),
+    made: (/** @type {string} */ _id) => {},
   };
 }
 

@@ -54,6 +54,7 @@ export function createStore(me) {
 
   /** Something of one's own is seen at the next frame. */
   function soon() {
+    isOwn = true;
     if (!frame) frame = requestAnimationFrame(draw);
   }
 
@@ -66,12 +67,15 @@ export function createStore(me) {
     for (const event of folded) changes.events.push(event);
   }
 
+  let isOwn = false;
   function draw() {
     clearTimeout(timer);
     cancelAnimationFrame(frame);
     [timer, frame] = [undefined, 0];
-    if (isHidden || isPaused) return;
-    fold();
+    // What others do waits while paused; what one has asked for oneself is told.
+    if (isHidden || (isPaused && !isOwn)) return;
+    isOwn = false;
+    if (!isPaused) fold();
     const drawn = changes;
     changes = nothing();
     if (drawn.dirty.size + drawn.lists.size + drawn.events.length === 0) return;
