@@ -24,6 +24,7 @@ impl PublicUrl {
             |segment: &str| !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(in_path);
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
         let is_valid = url.port() != Some(0)
+            && !host.is_empty()
             && !host.ends_with(':')
             && host.chars().all(in_host)
             && (path.is_empty() || path.split('/').all(is_segment));
