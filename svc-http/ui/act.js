@@ -93,13 +93,13 @@ function take(world, { body, lsn, op }) {
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
   for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
+  if (op === "mark_inbox_read") world.markedRead();
 }
 
 /** What an operation changes of lists that no event tells. @type {Record<string, string[]>} */
 const LISTS_OF = {
   follow: ["follows"],
   unfollow: ["follows"],
-  mark_inbox_read: ["inbox", "inbox_all", "dms"],
   leave_dm: ["dms"],
   add_dm_participant: ["dms"],
 };

@@ -17,7 +17,7 @@ import { createLeases } from "./state/leases.js";
 import { createNeeds } from "./state/needs.js";
 import { readNames } from "./state/people.js";
 import { createReads } from "./state/reads.js";
-import { draftsOf } from "./state/seen.js";
+import { draftsOf, readMarksOf } from "./state/seen.js";
 import { createSweep } from "./state/sweep.js";
 import { createWaits } from "./state/waits.js";
 import { ALL, createStore } from "./state/store.js";
@@ -185,6 +185,11 @@ export function createWorld(session, page) {
     return { ...board, progress: threads.progress, close: () => (threads.close(), unwatch(), wish.close()) };
   }
 
+  const readMarks = readMarksOf(me.member_id);
+  /** Reads what read marks change. */
+  const readInbox = () => ["inbox", "inbox_all", "dms"].forEach((name) => reads.again(`list/${name}`));
+  const unwatchMarks = readMarks.watch(readInbox);
+
   const sweep = createSweep({
     store,
     isWanted: reads.isWanted,
@@ -246,6 +251,11 @@ export function createWorld(session, page) {
       liveWatchers.add(watcher);
       return () => liveWatchers.delete(watcher);
     },
+    /** Something was marked read, which other tabs of the member are to know too. */
+    markedRead() {
+      readInbox();
+      readMarks.tell();
+    },
     needs,
     seenNeed: needSeen(),
     tasks: () => (tasks ??= readTasks()),
@@ -256,6 +266,7 @@ export function createWorld(session, page) {
       tasks?.close();
       last?.close();
       needing?.close();
+      unwatchMarks();
       sweep.close();
       outbox.close();
       proof.close();

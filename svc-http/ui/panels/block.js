@@ -7,6 +7,7 @@
 import { ms } from "../pure/clock.js";
 import { differ } from "../pure/differ.js";
 import { number, relative } from "../pure/format.js";
+import { shownText } from "../pure/shown.js";
 import { acting, memory as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, send } from "../act.js";
@@ -151,7 +152,7 @@ export function openBlock(world, id) {
     setChildren(meets, [world.names.member(now.updated_by), say.meets(base.version, now.version)]);
     setText(theirsTitle, say.theirs(now.version));
     const { before, one, after } = differ(now.value, text.value);
-    setChildren(theirs, [before, one ? h("mark", one) : null, after]);
+    setChildren(theirs, [shownText(before), one ? h("mark", shownText(one)) : null, shownText(after)]);
   }
 
   function drawSize() {

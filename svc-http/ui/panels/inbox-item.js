@@ -101,7 +101,8 @@ export function makeItem(world, first, choose) {
   }
 
   updates.set(node, (item, isChosen) => {
-    const now = entity() ?? item;
+    // What is among the unread ones no more, and held here, is read.
+    const now = entity() ?? { ...item, read: true };
     showGate(now);
     showWords(now);
     setAttr(node, "data-read", now.read);

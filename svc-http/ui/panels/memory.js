@@ -2,6 +2,7 @@
 //
 // Leaves out: changing them.
 
+import { shownText } from "../pure/shown.js";
 import { parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
@@ -49,7 +50,7 @@ export function open(place, world) {
         " ",
         h("span.quiet.small", say.version(version), read_only ? `, ${say.readOnly}` : ""),
       ),
-      h("pre", { dir: "auto", tabindex: 0 }, value),
+      h("pre", { dir: "auto", tabindex: 0 }, shownText(value)),
       h("div.row", detach.node),
     );
   }

@@ -42,8 +42,12 @@ export function createMessages(world, { answer } = {}) {
   /** Reads what the messages in sight need besides themselves. @param {string[]} ids */
   function look(ids) {
     const keys = ids.slice(-SHOWN_MOST).flatMap((id) => {
-      const signs = store.get("message", id)?.reactions?.length ? [`reactions/${id}`] : [];
-      return related.has(id) ? [...signs, `related/${id}`] : signs;
+      const known = store.get("message", id);
+      // The first sign of another makes the message stale, and nothing else.
+      const own = known ? [`message/${id}`] : [];
+      if (known?.reactions?.length) own.push(`reactions/${id}`);
+      if (related.has(id)) own.push(`related/${id}`);
+      return own;
     });
     const now = keys.join();
     if (now !== wished) wish.set(keys);

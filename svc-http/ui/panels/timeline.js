@@ -3,7 +3,7 @@
 // Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place;
 // an address of a message leads to it. Leaves out: reading it (state/timeline.js).
 
-import { acting, eventParts, task as say } from "../strings/en.js";
+import { acting, actorOf, eventParts, task as say } from "../strings/en.js";
 import { hrefTo } from "../names.js";
 import { ALL } from "../state/store.js";
 import { openTimeline } from "../state/timeline.js";
@@ -108,7 +108,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
 
   /** @param {HTMLElement} node @param {any} event */
   function updateEvent(node, event) {
-    const actor = event.payload.attribution?.actor_id ?? event.attribution?.actor_id ?? null;
+    const actor = actorOf(event);
     const state = `${store.get("member", actor)?.of} ${store.count("thread")}`;
     if (drawn.get(node) === state) return;
     drawn.set(node, state);

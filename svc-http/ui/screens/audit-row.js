@@ -4,6 +4,7 @@
 
 import { ms } from "../pure/clock.js";
 import { dateTime, when } from "../pure/format.js";
+import { shownText } from "../pure/shown.js";
 import { audit as say } from "../strings/en.js";
 import { openDialog } from "../view/dialog.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
@@ -48,7 +49,7 @@ export function updateAuditRow(world, node, row) {
   setChildren(own.who, whoOf(names, row));
   setText(
     own.what,
-    row.metadata.withheld ? say.withheld : detailOf(row).replaceAll(world.me.workspace_id, "…"),
+    row.metadata.withheld ? say.withheld : shownText(detailOf(row).replaceAll(world.me.workspace_id, "…")),
   );
   const { status } = row.metadata;
   show(own.status, typeof status === "number");
@@ -102,7 +103,7 @@ function openRow({ names }, row) {
         ...(row.grant_id ? [h("dt", say.grant), h("dd.mono", row.grant_id)] : []),
       ),
       h("h3", say.facts),
-      h("pre", { dir: "ltr", tabindex: 0 }, JSON.stringify(row.metadata, null, 2)),
+      h("pre", { dir: "ltr", tabindex: 0 }, shownText(JSON.stringify(row.metadata, null, 2))),
     ],
   });
 }

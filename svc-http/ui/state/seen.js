@@ -88,6 +88,24 @@ export function watchSession(changed) {
 }
 
 /**
+ * Read marks, which no event tells: other tabs of the same member learn that there are new ones, not which.
+ *
+ * @param {string} memberId
+ */
+export function readMarksOf(memberId) {
+  const name = `svc.read.${memberId}`;
+  return {
+    tell: () => store(name, (Number(stored(name)) || 0) + 1),
+    /** Calls back when another tab has told. @param {() => void} changed @returns {() => void} Ends it. */
+    watch(changed) {
+      const heard = (/** @type {StorageEvent} */ { key }) => key === name && changed();
+      window.addEventListener("storage", heard);
+      return () => window.removeEventListener("storage", heard);
+    },
+  };
+}
+
+/**
  * The head of a workspace's log that was proved last.
  *
  * @param {string} workspaceId

@@ -13,7 +13,7 @@ export { maker } from "./maker.js";
 export { names } from "./names.js";
 export { channel, dms, inbox, message } from "./message.js";
 export { approval, now } from "./now.js";
-export { eventParts, eventSentence } from "./events.js";
+export { actorOf, eventParts, eventSentence } from "./events.js";
 export { first } from "./first.js";
 export { loading } from "./loading.js";
 export { help, newTask, palette } from "./palette.js";

@@ -1,8 +1,10 @@
 // What happened, as a sentence each: of an event by its kind, in parts.
 //
-// Promises: a kind that is not here is named by itself. Leaves out: who did it, which stands before.
+// Promises: a kind that is not here is named by itself. Leaves out: the name of who did it, which stands before
+// what is no whole sentence.
 
 import { happened } from "./happened.js";
+import { limits } from "./lanes.js";
 import { plural } from "./plural.js";
 
 /** @typedef {import("../pure/types.js").Part} Part */
@@ -27,7 +29,7 @@ const ENDS = {
 };
 
 /** @param {Payload} budget @returns {Part[]} */
-function limits(budget) {
+function budgetSet(budget) {
   const set = Object.entries(budget).filter(([name, value]) => name.startsWith("max_") && value !== null);
   return set.length
     ? ["set the budget: ", { code: set.map(([name, value]) => `${name.slice(4)} ${value}`).join(", ") }]
@@ -71,7 +73,7 @@ const SAID = {
   ThreadDependencyAdded: ({ depends_on_id }) => ["made it wait for ", { thread: depends_on_id }],
   ThreadDependencyRemoved: ({ depends_on_id }) => ["made it wait no longer for ", { thread: depends_on_id }],
   ThreadReady: () => ["nothing that it waited for is unfinished"],
-  ThreadBudgetSet: limits,
+  ThreadBudgetSet: budgetSet,
   ThreadNotice: ({ notice }) => ["told: ", { code: notice }],
   ThreadSpawnDenied: ({ limit, allowed }) => [`was refused a child: ${limit} allows ${allowed}`],
   ThreadResultSet: ({ result_kind }) => (result_kind ? ["handed in a result, ", { code: result_kind }] : ["handed in a result"]),
@@ -80,7 +82,10 @@ const SAID = {
   ClaimRenewed: ({ expires_at }) => ["renewed the claim until ", { time: Date.parse(expires_at) }],
   ClaimCheckpointed: () => ["left a checkpoint"],
   ClaimExpired: ({ member_id }) => ["the claim of ", who(member_id), " lapsed"],
-  ClaimFailed: ({ exceeded }) => ["the claim failed over its budget: ", { code: exceeded.join(", ") }],
+  ClaimFailed: ({ member_id, exceeded }) => [
+    ...["the claim of ", who(member_id), " failed over its budget: "],
+    exceeded.map((/** @type {string} */ limit) => limits[limit] ?? limit).join(", "),
+  ],
   ClaimUnacknowledged: ({ member_id }) => [who(member_id), " has not acknowledged the claim"],
   DeadLetterRequeued: () => ["requeued the task"],
   UsageReported: ({ tokens, turns }) => [`reported ${tokens ?? 0} tokens and ${turns ?? 0} turns`],
@@ -124,13 +129,30 @@ export function eventParts({ kind, payload }) {
   }
 }
 
+/** What comes of time or of something else, whoever has brought it about: a whole sentence. */
+const WHOLE = new Set(["ClaimExpired", "ClaimFailed", "ClaimUnacknowledged", "ThreadReady"]);
+const WHOLE_ENDS = new Set(["expired", "failed"]);
+
+/**
+ * Who stands before the parts of an event; nobody, where they are a whole sentence.
+ * @param {{kind: string, payload: Payload}} event
+ * @returns {string | null}
+ */
+export function actorOf({ kind, payload }) {
+  const isWhole =
+    WHOLE.has(kind) ||
+    (kind === "ThreadAssignmentChanged" && WHOLE_ENDS.has(payload.reason)) ||
+    (kind === "ApprovalDecided" && !payload.decision);
+  return isWhole ? null : (payload.attribution?.actor_id ?? null);
+}
+
 /**
  * The whole sentence, with who did it; what happens by itself says all by itself.
  * @param {{kind: string, payload: Payload}} event
  * @returns {Part[]}
  */
 export function eventSentence(event) {
-  const actor = event.payload.attribution?.actor_id;
+  const actor = actorOf(event);
   if (actor) return [{ member: actor }, " ", ...eventParts(event)];
   return event.kind in happened ? ["The service ", ...eventParts(event)] : eventParts(event);
 }

@@ -4,6 +4,8 @@
 // refused; foreign words are isolated in their direction. Leaves out: layout, and every decision about what
 // is shown.
 
+import { shownText } from "../pure/shown.js";
+
 /** @typedef {string | number | Node | null | undefined | false} Child */
 /** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Props */
 
@@ -99,13 +101,14 @@ export function setChildren(node, children) {
 }
 
 /**
- * Somebody's words in one line: a title, a name, a label. Their direction is their own.
+ * Somebody's words in one line: a title, a name, a label. Their direction is their own; what is not seen, or
+ * would turn the text around, is shown.
  *
  * @param {string | null | undefined} text
  * @param {string} [classes] Classes, with a dot before each.
  */
 export function words(text, classes = "") {
-  return h(/** @type {"bdi"} */ (`bdi${classes}`), { dir: "auto" }, text ?? "");
+  return h(/** @type {"bdi"} */ (`bdi${classes}`), { dir: "auto" }, shownText(text ?? ""));
 }
 
 /**

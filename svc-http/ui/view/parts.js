@@ -3,6 +3,7 @@
 // Promises: a thing that is not known or may not be seen is words, not a link. Leaves out: what the sentences
 // say.
 
+import { shownText } from "../pure/shown.js";
 import { h } from "./node.js";
 
 /**
@@ -31,7 +32,7 @@ export function nodesOf(parts, names) {
     if ("member" in part) return names.member(part.member);
     if ("channel" in part) return names.channel(part.channel);
     if ("time" in part) return names.time(part.time);
-    if ("code" in part) return h("bdi.mono", part.code);
+    if ("code" in part) return h("bdi.mono", shownText(part.code));
     return names.op(part.op, part.text);
   });
 }
