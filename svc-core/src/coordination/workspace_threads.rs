@@ -27,10 +27,9 @@ pub(in crate::coordination) struct ListWorkspaceThreads {
     state: Option<ThreadState>,
     /// Only threads whose live claim this member holds.
     assignee_id: Option<MemberId>,
-    /// Only threads with a live claim, if true; only those without, if false.
+    /// Whether they have a live claim.
     claimed: Option<bool>,
-    /// Only threads that somebody could claim now, if true; only those that nobody could, if false. It is as
-    /// for a claim of yours, except that of the skills it counts whether an active member has all of them.
+    /// Whether they can be claimed now, by you or by an active member who has the skills.
     claimable: Option<bool>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

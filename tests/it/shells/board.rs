@@ -249,7 +249,7 @@ fn the_programs_print_links_that_sign_in() {
             .env("SVC_PUBLIC_URL", "https://svc.example/team"));
         let outside: Value = serde_json::from_str(&outside.out).unwrap();
         let third = secret_in(outside["link"].as_str().unwrap(), "https://svc.example/team");
-        assert_eq!(outside["secret"], json!(third));
+        assert!(outside.get("secret").is_none(), "the link is in its place: {outside}");
         let rest = Rest { address: listens.trim_start_matches("http://").parse().unwrap() };
         for secret in [&first, &minted, third] {
             let body = json!({"token": secret});
