@@ -35,16 +35,14 @@ async fn answer(mut call: Call<'_>) -> Result<Response> {
         Err(refusal) if takes_page => return Ok(ui::words(&refusal)),
         Err(refusal) => return Err(refusal),
     };
-    if !call.redirects()
-        && let Ok(response) = serve(&call)
-    {
+    let found = if call.redirects() { None } else { Some(serve(&call)) };
+    if let Some(Ok(response)) = found {
         // What is there counts for nothing: one page has more files than many a limit allows requests.
         call.discard().await;
         return Ok(response);
     }
     let admission = call.admit(head).await?;
-    let response = if call.redirects() { go(&call, takes_page) } else { serve(&call) };
-    match response {
+    match found.unwrap_or_else(|| go(&call, takes_page)) {
         Ok(response) => {
             call.discard().await;
             Ok(response)

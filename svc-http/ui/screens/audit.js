@@ -3,19 +3,18 @@
 // Promises: filters stand in the address; it is read page by page as far as one looks, and says how far that
 // is. Leaves out: reading it (state/audit.js), and what a row shows (audit-row.js).
 
-import { hasWords, fold, noFilter, parseTyped, typed } from "../pure/filter.js";
+import { hasWords, noFilter, parseTyped, typed } from "../pure/filter.js";
 import { audit as say, problemParts } from "../strings/en.js";
 import { openAudit } from "../state/audit.js";
+import { NOBODY, idNamed } from "../state/named.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
+import { TYPED, searchField } from "../view/search.js";
 import { createWindow } from "../view/window.js";
 import { makeAuditRow, nameOf, updateAuditRow } from "./audit-row.js";
 
 /** @typedef {import("../world.js").World} World */
 
-const TYPED = 200;
-/** An id that nobody has. */
-const NOBODY = "-";
 
 /**
  * @param {HTMLElement} root
@@ -26,24 +25,9 @@ const NOBODY = "-";
 export function open(root, world, place) {
   const { store } = world;
   let now = read(place.query);
-  const input = h("input", {
-    type: "search",
-    name: "filter",
-    placeholder: say.filterHint,
-    "aria-label": say.filter,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
+  const input = searchField("filter", say.filter, say.filterHint);
   const actions = h("datalist", { id: "audit-actions" });
-  const action = h("input", {
-    type: "search",
-    name: "action",
-    list: "audit-actions",
-    placeholder: say.actionHint,
-    "aria-label": say.action,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
+  const action = searchField("action", say.action, say.actionHint, { list: "audit-actions" });
   const newest = button(say.newest, () => ((hasNewer = false), void audit.newer()));
   const told = h("p.quiet.small");
   const problem = h("p.problem", { hidden: true, role: "alert" });
@@ -74,8 +58,7 @@ export function open(root, world, place) {
 
   /** The member that is meant; names may not have been read yet. */
   function memberOf() {
-    if (now.member === "" || store.get("member", now.member)) return now.member;
-    return store.all("member").find(({ handle }) => fold(handle ?? "") === fold(now.member))?.id ?? NOBODY;
+    return idNamed(store, "member", now.member, ({ handle }) => handle);
   }
 
   function begin() {

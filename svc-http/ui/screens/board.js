@@ -14,6 +14,7 @@ import { cardOf } from "../cards.js";
 import { openMany, openMenu } from "../later.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
+import { TYPED, searchField } from "../view/search.js";
 import { createWindow } from "../view/window.js";
 import { boardKeys } from "./board-keys.js";
 
@@ -24,7 +25,6 @@ import { boardKeys } from "./board-keys.js";
 const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-review": "in_review" };
 
 const TICK = 1_000;
-const TYPED = 200;
 /** More tasks than these are no first run. */
 const FEW = 3;
 const GROUPS = ["", "channel", "member", "repo"];
@@ -45,14 +45,7 @@ export function open(root, world, place) {
   let isFirstAsked = false;
   /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
   let firstRun = null;
-  const input = h("input", {
-    type: "search",
-    name: "filter",
-    placeholder: say.filterHint,
-    "aria-label": say.filter,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
+  const input = searchField("filter", say.filter, say.filterHint);
   const group = h(
     "select",
     { name: "by", "aria-label": say.group },

@@ -3,14 +3,13 @@
 // Promises: all of it stands in the address; a name that nobody has is said, and then nothing fits. Leaves
 // out: what fits (pure/filter.js).
 
-import { fold, parseTyped, typed, noFilter } from "../pure/filter.js";
+import { parseTyped, typed, noFilter } from "../pure/filter.js";
 import { number } from "../pure/format.js";
 import { log as say } from "../strings/en.js";
+import { NOBODY, idNamed } from "../state/named.js";
 import { button, h, setChildren, setText, show } from "../view/node.js";
+import { TYPED, searchField } from "../view/search.js";
 
-const TYPED = 200;
-/** An id that nothing has. */
-const NOBODY = "-";
 
 /**
  * @param {import("../world.js").World} world
@@ -19,14 +18,7 @@ const NOBODY = "-";
  */
 export function openLogFilter(world, params, changed) {
   const { store } = world;
-  const input = h("input", {
-    type: "search",
-    name: "filter",
-    placeholder: say.filterHint,
-    "aria-label": say.filter,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
+  const input = searchField("filter", say.filter, say.filterHint);
   const summary = h("summary");
   const choices = h("div.stack.tight.kinds");
   const kinds = h("details.account.kinds-menu", summary, h("div.menu-body", choices));
@@ -37,18 +29,11 @@ export function openLogFilter(world, params, changed) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let typing;
 
-  /** @param {string} kind @param {string} name @param {(one: any) => string} nameOf */
-  function idOf(kind, name, nameOf) {
-    if (name === "" || store.get(kind, name)) return name;
-    const found = store.all(kind).find((one) => fold(nameOf(one) ?? "") === fold(name));
-    return found?.id ?? NOBODY;
-  }
-
   /** The filter by ids. */
   function resolved() {
     const { text, kinds: chosen, thread } = now;
-    const channel = idOf("channel", now.channel, ({ name }) => name);
-    const member = idOf("member", now.member, ({ handle }) => handle);
+    const channel = idNamed(store, "channel", now.channel, ({ name }) => name);
+    const member = idNamed(store, "member", now.member, ({ handle }) => handle);
     return { text, kinds: chosen, thread, channel, member };
   }
 

@@ -24,11 +24,11 @@ import {
 } from "../people.js";
 import { h, setText, show } from "../view/node.js";
 import { makePerson, updatePerson } from "../view/person.js";
+import { TYPED, searchField } from "../view/search.js";
 import { createWindow } from "../view/window.js";
 
 /** @typedef {import("../world.js").World} World */
 
-const TYPED = 200;
 const { compare } = new Intl.Collator(undefined, { numeric: true });
 
 /**
@@ -43,14 +43,7 @@ export function open(root, world, place) {
   wish.set(PEOPLE_LISTS);
   world.lastEvents();
   let usage = usageByMember(world);
-  const input = h("input", {
-    type: "search",
-    name: "filter",
-    placeholder: say.filterHint,
-    "aria-label": say.filter,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
+  const input = searchField("filter", say.filter, say.filterHint);
   const which = h(
     "select",
     { name: "which", "aria-label": say.which },

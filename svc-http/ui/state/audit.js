@@ -3,6 +3,8 @@
 // Promises: a row is there once; newer ones are read up to those that are known; a read that fails can be
 // tried again. Leaves out: what fits beside the action, which whoever shows it says.
 
+import { readOnce } from "./reading.js";
+
 /**
  * @typedef {{seq: number, at: string, action: string, actor_id: string | null, subject_id: string | null, grant_id:
  * string | null, metadata: Record<string, any>}} AuditRow
@@ -78,18 +80,7 @@ export function openAudit({ ask }, { action, fits }, changed) {
   }
 
   /** @param {() => Promise<void>} read */
-  async function run(read) {
-    if (progress.isReading) return;
-    Object.assign(progress, { isReading: true, problem: null });
-    try {
-      await read();
-    } catch (problem) {
-      progress.problem = problem;
-    } finally {
-      progress.isReading = false;
-      if (!isClosed) changed();
-    }
-  }
+  const run = (read) => readOnce(progress, read, () => !isClosed && changed());
 
   const more = async () => {
     if (!progress.isAtEnd && rows.size < MOST) await run(readOn);

@@ -4,6 +4,7 @@
 // can be tried again. Leaves out: what fits (pure/filter.js), and how an event looks.
 
 import { matchesEvent } from "../pure/filter.js";
+import { readOnce } from "./reading.js";
 
 /** @typedef {import("../pure/types.js").LogEvent} LogEvent */
 /** @typedef {import("../pure/filter.js").EventFilter} EventFilter */
@@ -87,16 +88,8 @@ export function openLog({ ask, store }, filter, changed) {
   const isAtEnd = () => isBegun && progress.low < progress.floor;
 
   async function more() {
-    if (progress.isReading || isAtEnd() || events.size >= MOST) return;
-    Object.assign(progress, { isReading: true, problem: null });
-    try {
-      await read();
-    } catch (problem) {
-      progress.problem = problem;
-    } finally {
-      progress.isReading = false;
-      if (!isClosed) changed();
-    }
+    if (isAtEnd() || events.size >= MOST) return;
+    await readOnce(progress, read, () => !isClosed && changed());
   }
 
   store.events().forEach(add);

@@ -24,6 +24,6 @@ mod texts;
 mod scim;
 pub mod transports;
 mod watching;
-mod ui_board;
 mod ui_unit;
+mod ui_board;
 mod web_push;

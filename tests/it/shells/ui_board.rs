@@ -11,14 +11,14 @@ use svc_core::{Database, Engine};
 use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
 use svc_tests::process::{program, run};
 
-/// The folder with the packages of tests/ui, and the program `node`.
-const PACKAGES: &str = "SVC_TEST_UI";
+use super::ui_unit;
+
 const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
 
 /// The command that runs files of tests, if this run has what they need.
 fn runner(files: &[&str]) -> Option<Command> {
-    let packages = std::env::var_os(PACKAGES).filter(|_| std::env::var_os(CHROMIUM).is_some());
+    let packages = std::env::var_os(ui_unit::PACKAGES).filter(|_| std::env::var_os(CHROMIUM).is_some());
     let Some(packages) = packages.map(PathBuf::from) else {
         skipped("the board in a browser", CHROMIUM);
         return None;

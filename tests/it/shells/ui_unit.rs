@@ -8,7 +8,7 @@ use svc_tests::database::skipped;
 use svc_tests::process::run;
 
 /// The folder with the packages of tests/ui, and the program `node`.
-const PACKAGES: &str = "SVC_TEST_UI";
+pub const PACKAGES: &str = "SVC_TEST_UI";
 
 /// Returns that folder, if this run has it.
 fn packages() -> Option<PathBuf> {
