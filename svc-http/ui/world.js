@@ -15,7 +15,6 @@ import { createBoard } from "./state/board.js";
 import { createLast } from "./state/last.js";
 import { createLeases } from "./state/leases.js";
 import { createNeeds } from "./state/needs.js";
-import { readNames } from "./state/people.js";
 import { createReads } from "./state/reads.js";
 import { draftsOf, readMarksOf } from "./state/seen.js";
 import { createSweep } from "./state/sweep.js";
@@ -88,7 +87,7 @@ export function createWorld(session, page) {
   }
   const may = (/** @type {string} */ operation) => lacks(operation) === null;
   const store = createStore(me);
-  const reads = createReads({ store, ask, may });
+  const reads = createReads({ store, ask, lacks });
 
   /** @param {LiveState} state @param {number} since */
   function setLive(state, since) {
@@ -145,8 +144,7 @@ export function createWorld(session, page) {
     changed: ({ about }) => store.touch([about]),
   });
   store.index(({ events }) => events.length && outbox.seen(events));
-  readNames({ store, reads });
-  store.index(({ lists }) => lists.has(ALL) && readNames({ store, reads }));
+  reads.wish().set(["list/members", "list/channels"]);
 
   /** Has what is named and not known read, as long as there is not too much of it. */
   function wantNamed() {

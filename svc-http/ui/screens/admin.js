@@ -6,6 +6,7 @@
 
 import { admin as say } from "../strings/en.js";
 import { hrefTo } from "../names.js";
+import { progressOf, showProgress } from "../reading.js";
 import { h, link, setAttr, setText, show } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -82,12 +83,21 @@ export function open(root, world, place) {
       if (mine !== turn) return;
       part = openInner(content, world, { query: () => new URL(location.href).searchParams, wish: setWish });
       setWish();
-      show(status, false);
-      part.show();
+      draw();
     } catch (error) {
       console.error(error);
       if (mine === turn) setText(status, say.failed);
     }
+  }
+
+  /** @param {import("../state/store.js").Changes} [changes] */
+  function draw(changes) {
+    if (!part) return;
+    part.show(changes);
+    // What the part as a whole lacks is told above.
+    const isTold = !lacks.hidden;
+    const progress = isTold ? { problem: null, isReading: false } : progressOf(world, part.wants());
+    showProgress(world, status, progress, { reading: say.reading, text: "" });
   }
 
   function setWish() {
@@ -103,11 +113,11 @@ export function open(root, world, place) {
 
   void openPart();
   return {
-    show: (changes) => part?.show(changes),
+    show: draw,
     moved(next) {
       place = next;
       if (asked() !== current) void openPart();
-      else part?.show();
+      else draw();
     },
     close() {
       turn += 1;

@@ -12,6 +12,7 @@ import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
 import { openMany, openMenu } from "../later.js";
+import { showProgress } from "../reading.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
 import { TYPED, searchField } from "../view/search.js";
@@ -188,16 +189,8 @@ export function open(root, world, place) {
   }
 
   function drawTold() {
-    const { isReading, isWhole, problem } = tasks.progress;
-    const text = problem
-      ? say.unread
-      : isReading
-        ? say.reading
-        : isWhole
-          ? ""
-          : say.notAll(store.count("thread"));
-    show(told, text !== "");
-    setText(told, text);
+    const text = tasks.progress.isWhole ? "" : say.notAll(store.count("thread"));
+    showProgress(world, told, tasks.progress, { reading: say.reading, text });
   }
 
   /** @param {Lane} lane @param {boolean} isAsked */

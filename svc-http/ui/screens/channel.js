@@ -10,6 +10,7 @@ import { openMenu } from "../later.js";
 import { hrefTo } from "../names.js";
 import { openConversation } from "../panels/conversation.js";
 import { openParts, wishesOf } from "../panels/of-channel.js";
+import { showProgress } from "../reading.js";
 import { createChannelTasks } from "../state/of-channel.js";
 import { board as boardSay, channel as say } from "../strings/en.js";
 import { toldBeside } from "../told.js";
@@ -176,8 +177,10 @@ export function open(root, world, place) {
     const ids = inside.list(which);
     list.setItems(ids);
     setAttr(body, "data-empty", ids.length === 0);
-    show(status, ids.length === 0);
-    setText(status, inside.progress.isReading ? say.reading : say.noTasks);
+    const text = ids.length ? "" : say.noTasks;
+    const { problem, isReading } = inside.progress;
+    const isWaited = isReading && ids.length === 0;
+    showProgress(world, status, { problem, isReading: isWaited }, { reading: say.reading, text });
   }
 
   /** What is said in the task that is chosen. @param {import("../state/store.js").Changes} [changes] */

@@ -11,9 +11,10 @@ import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { makeHeld, updateHeld } from "../panels/holder.js";
 import { makePause, makeSlot, updateRule } from "../panels/rules.js";
+import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
-import { h, setChildren, setText, show } from "../view/node.js";
+import { h, setChildren, show } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -58,7 +59,9 @@ export function open(root, world, place) {
     make: (pause) => makePause(world, pause),
     update: updateRule,
   });
-  const [noneHeld, noSlots, noPauses] = [noneOf(say.noneHeld), noneOf(say.noSlots), noneOf(say.noPauses)];
+  const [noneHeld, noSlots, noPauses] = [say.noneHeld, "", ""].map((text) =>
+    h("p.quiet", { hidden: true }, text),
+  );
 
   root.classList.add("stack", "conflicts");
   root.append(
@@ -100,13 +103,19 @@ export function open(root, world, place) {
 
   function drawTold() {
     const list = store.get("list", "deferred");
-    const text =
-      !list || tasks.progress.isReading ? say.reading : list.isWhole ? "" : say.atLeast(number(list.count));
-    show(told, text !== "");
-    setText(told, text);
-    show(noneHeld, list !== undefined && !tasks.progress.isReading && held.keys().length === 0);
-    show(noSlots, store.get("list", "slots") !== undefined && slots.keys().length === 0);
-    show(noPauses, store.get("list", "pauses") !== undefined && pauses.keys().length === 0);
+    const waits = progressOf(world, ["list/deferred"]);
+    const problem = waits.problem ?? tasks.progress.problem;
+    const isReading = problem === null && (waits.isReading || tasks.progress.isReading);
+    const text = !list || list.isWhole ? "" : say.atLeast(number(list.count));
+    showProgress(world, told, { problem, isReading }, { reading: say.reading, text });
+    show(noneHeld, problem === null && !isReading && held.keys().length === 0);
+    drawNone(noSlots, "list/slots", slots.keys().length ? "" : say.noSlots);
+    drawNone(noPauses, "list/pauses", pauses.keys().length ? "" : say.noPauses);
+  }
+
+  /** @param {HTMLElement} node @param {string} list @param {string} text */
+  function drawNone(node, list, text) {
+    showProgress(world, node, progressOf(world, [list]), { reading: "", text });
   }
 
   function draw() {
@@ -158,8 +167,6 @@ export function open(root, world, place) {
 
 /** @param {string} id */
 const actionNamed = (id) => /** @type {import("../actions.js").Action} */ (actionOf(id));
-/** @param {string} text */
-const noneOf = (text) => h("p.quiet", { hidden: true }, text);
 
 /**
  * @template T

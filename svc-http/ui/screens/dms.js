@@ -12,12 +12,14 @@ import { hrefTo } from "../names.js";
 import { openConversation } from "../panels/conversation.js";
 import { createLastSaid } from "../state/last-said.js";
 import { board as boardSay, dms as say } from "../strings/en.js";
+import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
 import { h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 
+const LIST = ["list/dms"];
 const SHOWN = 100;
 const LATEST = 120;
 
@@ -75,7 +77,7 @@ export function open(root, world, place) {
     ),
     pane,
   );
-  wish.set(["list/dms", "list/inbox"]);
+  wish.set([...LIST, "list/inbox"]);
 
   /** @param {HTMLElement} node @param {any} dm */
   function showRow(node, dm) {
@@ -140,9 +142,8 @@ export function open(root, world, place) {
     const rows = all();
     said.want(rows);
     list.setItems(rows);
-    const isKnown = store.get("list", "dms") !== undefined;
-    show(status, rows.length === 0);
-    setText(status, isKnown ? say.none : say.reading);
+    const text = rows.length ? "" : say.none;
+    showProgress(world, status, progressOf(world, LIST), { reading: say.reading, text });
     create.update();
     openChosen();
     conversation?.show(changes);

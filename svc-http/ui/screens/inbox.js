@@ -6,10 +6,10 @@
 import { actionOf } from "../actions.js";
 import { send } from "../act.js";
 import { makeItem, updateItem } from "../panels/inbox-item.js";
-import { board as boardSay, inbox as say, inboxReasons, problemParts } from "../strings/en.js";
+import { progressOf, showProgress } from "../reading.js";
+import { board as boardSay, inbox as say, inboxReasons } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
-import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
+import { button, h, setAttr, setText, show } from "../view/node.js";
 import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -157,13 +157,8 @@ export function open(root, world, place) {
 
   /** @param {number} shown */
   function drawStatus(shown) {
-    const standing = world.reads.standing(key());
-    const isKnown = store.get("list", kind()) !== undefined;
-    const text = isKnown ? (shown ? "" : isAll || reason ? say.empty : say.nothing) : say.reading;
-    show(status, text !== "" || standing?.state === "refused");
-    if (standing?.problem && !isKnown)
-      setChildren(status, nodesOf(problemParts(standing.problem), world.names));
-    else setText(status, text);
+    const text = shown ? "" : isAll || reason ? say.empty : say.nothing;
+    showProgress(world, status, progressOf(world, [key()]), { reading: say.reading, text });
   }
 
   const threadId = () => itemOf(list.here() ?? "")?.thread_id ?? null;

@@ -10,12 +10,14 @@ import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { hrefTo } from "../names.js";
 import { openBlock } from "../panels/block.js";
+import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
-import { h, setAttr, setChildren, setText, show, words } from "../view/node.js";
+import { h, setAttr, setChildren, show, words } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 
+const LIST = ["list/memory"];
 const SHOWN = 100;
 
 /**
@@ -89,7 +91,7 @@ export function open(root, world, place) {
   /** @param {string} id */
   function choose(id) {
     chosen = id;
-    wish.set(["list/memory", ...(id ? [`memory_block/${id}`] : [])]);
+    wish.set([...LIST, ...(id ? [`memory_block/${id}`] : [])]);
     if (block?.id === id) return;
     block?.close();
     block = id ? openBlock(world, id) : null;
@@ -107,9 +109,8 @@ export function open(root, world, place) {
     const isGone =
       isRead && chosen !== "" && world.reads.standing(`memory_block/${chosen}`)?.state === "missing";
     const isMissing = isGone || (isRead && chosen !== "" && !store.get("memory_block", chosen));
-    const text = isMissing ? say.missing : isRead ? (rows.length ? "" : say.none) : say.reading;
-    show(told, text !== "");
-    setText(told, text);
+    const text = isMissing ? say.missing : rows.length ? "" : say.none;
+    showProgress(world, told, progressOf(world, LIST), { reading: say.reading, text });
     if (block) show(block.root, !isMissing);
     block?.show();
     create.update();

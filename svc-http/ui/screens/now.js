@@ -5,6 +5,8 @@
 // (pure/rank.js), and what a need shows (panels/need.js).
 
 import { makeNeed, updateNeed } from "../panels/need.js";
+import { progressOf, showProgress } from "../reading.js";
+import { NEEDS } from "../state/needs.js";
 import { board as boardSay, now as say } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
 import { h, setText, show } from "../view/node.js";
@@ -62,9 +64,9 @@ export function open(root, world, place) {
     const all = needs.list();
     list.setItems(all);
     setText(count, all.length ? String(all.length) : "");
-    const text = !needs.isWhole() ? say.reading : all.length ? "" : say.nothing;
-    show(status, text !== "");
-    setText(status, text);
+    const { problem } = progressOf(world, NEEDS);
+    const text = all.length ? "" : say.nothing;
+    showProgress(world, status, { problem, isReading: !needs.isWhole() }, { reading: say.reading, text });
     showFirst();
     aim();
   }

@@ -9,6 +9,7 @@ import { people as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { openMenu } from "../later.js";
+import { progressOf, showProgress } from "../reading.js";
 import { hrefTo } from "../names.js";
 import {
   PEOPLE_LISTS,
@@ -22,12 +23,14 @@ import {
   usageByMember,
   usedText,
 } from "../people.js";
-import { h, setText, show } from "../view/node.js";
+import { h } from "../view/node.js";
 import { makePerson, updatePerson } from "../view/person.js";
 import { TYPED, searchField } from "../view/search.js";
 import { createWindow } from "../view/window.js";
 
 /** @typedef {import("../world.js").World} World */
+
+const MEMBERS = ["list/members"];
 
 const { compare } = new Intl.Collator(undefined, { numeric: true });
 
@@ -127,9 +130,8 @@ export function open(root, world, place) {
     // By name: an order by what changes would never hold still.
     found.sort((one, other) => compare(nameOf(one), nameOf(other)));
     list.setItems(found.map(({ id }) => id));
-    const isKnown = store.count("member") > 0;
-    show(told, found.length === 0);
-    setText(told, isKnown ? say.none : say.reading);
+    const text = found.length ? "" : say.none;
+    showProgress(world, told, progressOf(world, MEMBERS), { reading: say.reading, text });
     create.update();
   }
 
@@ -206,4 +208,4 @@ export function open(root, world, place) {
 
 /** @param {string} key */
 const concerns = (key) =>
-  /^(member|online|busy|usage_sum)\/|^list\/(online|occupancy|usage|last)$|^live\//.test(key);
+  /^(member|online|busy|usage_sum)\/|^list\/(members|online|occupancy|usage|last)$|^live\//.test(key);

@@ -104,6 +104,9 @@ export const LISTINGS = {
     most: 500,
   },
   dms: { op: "list_dms", kind: "dm", most: 500 },
+  /** Nearly every screen names members and channels; one beyond the limit is read when it is named. */
+  members: { op: "list_members", kind: "member", most: 5_000 },
+  channels: { op: "list_channels", kind: "channel", most: 5_000 },
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
   memory: { op: "list_memory_blocks", kind: "memory_block", most: 1_000 },

@@ -10,7 +10,8 @@ import { rankNow } from "../pure/rank.js";
 /** @typedef {import("../pure/rank.js").Need} Need */
 /** @typedef {import("./store.js").Changes} Changes */
 
-const LISTS = ["approvals", "awaited", "dead_letters", "inbox"].map((name) => `list/${name}`);
+/** The lists that have what needs one. */
+export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox"].map((name) => `list/${name}`);
 /** Of so many tasks the budgets, and of as many the reviews, are looked at. */
 const LOOKED_AT = 60;
 const NAMED_MOST = 200;
@@ -30,7 +31,7 @@ const MATTERS =
 export function createNeeds({ store, reads, me, now, arrived }) {
   const lists = reads.wish();
   const looked = reads.wish();
-  lists.set(LISTS);
+  lists.set(NEEDS);
   /**
    * Own tasks that are worked on, and those whose work waits for judgement.
    *
@@ -105,7 +106,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   }
 
   const isWhole = () =>
-    LISTS.every((key) => ["known", "refused", "missing"].includes(reads.standing(key)?.state ?? ""));
+    NEEDS.every((key) => ["known", "refused", "missing"].includes(reads.standing(key)?.state ?? ""));
 
   const unwatch = store.index((changes) => {
     const keys = [...changes.dirty].filter((key) => MATTERS.test(key));

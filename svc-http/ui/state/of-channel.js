@@ -4,6 +4,7 @@
 // out: what a task is.
 
 import { isDone } from "../pure/lanes.js";
+import { readOnce } from "./reading.js";
 
 const MOST = 500;
 
@@ -15,7 +16,8 @@ const MOST = 500;
 export function createChannelTasks({ store, reads }, id, latestOf) {
   /** @type {Set<string>} */
   const ids = new Set();
-  const progress = { isReading: true };
+  /** @type {import("./reading.js").Progress} */
+  const progress = { isReading: false, problem: null };
 
   /** @param {any} thread */
   function note(thread) {
@@ -30,14 +32,11 @@ export function createChannelTasks({ store, reads }, id, latestOf) {
     for (const key of dirty) if (key.startsWith("thread/")) note(store.get("thread", key.slice(7)));
     for (const key of gone) if (key.startsWith("thread/")) ids.delete(key.slice(7));
   });
-  reads
-    .pages("list_threads", { channel_id: id, newest_first: true }, MOST)
-    .then(({ body, lsn }) => store.put("thread", body.items, lsn))
-    .catch(() => {})
-    .finally(() => {
-      progress.isReading = false;
-      store.touch([`channel/${id}`]);
-    });
+  async function read() {
+    const { body, lsn } = await reads.pages("list_threads", { channel_id: id, newest_first: true }, MOST);
+    store.put("thread", body.items, lsn);
+  }
+  void readOnce(progress, read, () => store.touch([`channel/${id}`]));
 
   return {
     progress,

@@ -30,10 +30,10 @@ const STANDINGS_MOST = 5_000;
  * @param {{
  *   store: import("./store.js").Store,
  *   ask: import("../net/ask.js").Ask,
- *   may: (operation: string) => boolean,
- * }} setting
+ *   lacks: (operation: string) => string | null,
+ * }} setting `lacks`: the capability that the session would need for an operation.
  */
-export function createReads({ store, ask, may }) {
+export function createReads({ store, ask, lacks }) {
   /** How many want a key. @type {Map<string, number>} */
   const wanted = new Map();
   /** @type {Map<string, Standing>} */
@@ -79,8 +79,10 @@ export function createReads({ store, ask, may }) {
     if (read !== key) standings.set(read, { ...standing(read), state: "waiting" });
     const reading = read.startsWith("list/") ? LISTINGS[split(read)[1]] : READINGS[split(read)[0]];
     if (!reading || isClosed) return;
-    if (!may(reading.op)) {
-      Object.assign(standing(read), { state: "refused", problem: lacking(reading.op) });
+    const capability = lacks(reading.op);
+    if (capability) {
+      Object.assign(standing(read), { state: "refused", problem: lacking(reading.op, capability) });
+      store.touch([read]);
       return;
     }
     queue.add(read);
@@ -279,9 +281,10 @@ export function createReads({ store, ask, may }) {
   };
 }
 
-/** A read that this session is not allowed is not asked for. @param {string} operation */
-function lacking(operation) {
-  return new Problem({ code: "missing-capability", status: 403, detail: "", operation });
+/** A read that this session is not allowed is not asked for. @param {string} operation @param {string} capability */
+function lacking(operation, capability) {
+  const members = { required_capability: capability };
+  return new Problem({ code: "missing-capability", status: 403, detail: capability, members, operation });
 }
 
 /** @param {string} key @returns {[string, string]} */

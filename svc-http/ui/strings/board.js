@@ -15,7 +15,6 @@ export const board = {
     count > 0 ? plural(count, { one: "# new", other: "# new" }) : "Changed",
   atLeast: (/** @type {string} */ count) => `${count}+`,
   reading: "Reading the tasks…",
-  unread: "The tasks could not be read.",
   notAll: (/** @type {number} */ count) =>
     plural(count, {
       one: "# task is shown; filter to see more.",

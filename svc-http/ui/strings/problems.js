@@ -22,7 +22,8 @@ const SAID = {
   "wrong-state": ({ detail }) => [detail],
   "version-conflict": ({ updated_by }) =>
     updated_by ? [{ member: updated_by }, " has changed it since you read it"] : ["It was changed since you read it"],
-  "missing-capability": ({ detail }) => ["Your session lacks a capability: ", detail],
+  "missing-capability": ({ required_capability, detail }) =>
+    required_capability ? ["Your session lacks ", { code: required_capability }] : [detail],
   "needs-person": () => ["A person has to accept this"],
   "not-found": () => ["It is not there (any more), or you may not see it"],
   "rate-limited": ({ retry_after_secs }) =>

@@ -32,7 +32,40 @@ async function overlapping(world, name) {
   return { held, wanted, lease };
 }
 
+/** Lists, by the screens that show them, and what the service reads for each. */
+const LISTS = {
+  people: "list_members",
+  dms: "list_dms",
+  memory: "list_memory_blocks",
+  conflicts: "list_slots",
+  inbox: "list_inbox",
+  board: "list_workspace_threads",
+  "admin?part=grants": "list_delegation_grants",
+  "": "list_dead_letters",
+};
+
+/** Refuses what a page reads with an operation, as the service refuses it to who lacks a capability. */
+async function refuse(page, world, operation) {
+  const { path } = world.operations.get(operation);
+  const pattern = new RegExp(`${path.replace(/\{\w+\}/g, "[^/]+")}(?:\\?.*)?$`);
+  const body = { type: "/problems/missing-capability", required_capability: "things:read", detail: "it is needed" };
+  await page.route(pattern, (route) =>
+    route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify(body) }),
+  );
+}
+
 export const tests = {
+  "a list that may not be read says what is missing": async ({ world, open }) => {
+    for (const [path, operation] of Object.entries(LISTS)) {
+      const page = await open(world.admin);
+      await refuse(page, world, operation);
+      await page.at(path);
+      await page.says("main [data-problem=missing-capability]", /things:read/);
+      const rest = await page.texts("main p.quiet");
+      assert.ok(!rest.some((text) => /^(Reading|Looking)/.test(text)), `${path}: ${rest}`);
+    }
+  },
+
   "footprint-conflict says who holds which path until when, and waits until it is free": async ({ world, open }) => {
     const { held, wanted, lease } = await overlapping(world, "waiting");
     const page = await open(world.admin);
