@@ -139,7 +139,8 @@ export function createWorld(session, page) {
 
   const outbox = createOutbox({
     ask,
-    lsn: () => store.lsn(),
+    // Nothing that was heard of before is what a write has left.
+    lsn: () => Math.max(store.lsn(), highest),
     memberId: me.member_id,
     changed: ({ about }) => store.touch([about]),
   });

@@ -192,3 +192,16 @@ const MEETS = {
 export function closeNeeds(reasons) {
   return reasons.map((reason) => ({ ...reason, op: MEETS[reason.condition] ?? null }));
 }
+
+/** What is not there any more, and what is not as it was. */
+const OVER = new Set([404, 409]);
+
+/**
+ * Whether a refusal may come of the own write itself: nobody else is named as who was quicker.
+ * @param {{status: number, isUnknown: boolean, members: Record<string, any>}} problem
+ * @param {string} memberId
+ */
+export function mayBeDone({ status, isUnknown, members }, memberId) {
+  const named = [members.holder, members.updated_by].filter(Boolean);
+  return OVER.has(status) && !isUnknown && named.every((id) => id === memberId);
+}

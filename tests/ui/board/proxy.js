@@ -61,7 +61,7 @@ export async function startProxy({ prefix = "", rewritesHost = false } = {}) {
       const headers = { ...answer.headers, "content-length": changed.length };
       delete headers["transfer-encoding"];
       response.writeHead(answer.statusCode, headers).end(request.method === "HEAD" ? undefined : changed);
-    });
+    }, request);
   }
 
   server.on("upgrade", (request, socket, head) => {
@@ -119,6 +119,9 @@ export async function startProxy({ prefix = "", rewritesHost = false } = {}) {
     delay: (pattern, ms) => rule(pattern, (_, answer) => void setTimeout(answer, ms), false),
     /** The next request is carried out, and its answer lost. @param {RegExp} pattern */
     cut: (pattern) => new Promise((done) => rule(pattern, (heard, answer) => (answer(null), done(heard)), true)),
+    /** The same, before its first byte: then a browser sends the request again by itself. @param {RegExp} pattern */
+    drop: (pattern) =>
+      new Promise((done) => rule(pattern, (heard, _, request) => (request.socket.destroy(), done(heard)), true)),
     /**
      * Keeps the next answer back.
      *

@@ -155,7 +155,8 @@ export const tests = {
   "wrong-state: it was closed meanwhile": async ({ world, open }) => {
     const task = await world.task(await world.channel("states"), "Is closed by another");
     const page = await openDeaf(world, open, world.admin, task);
-    await world.admin.call("transition_thread", { thread_id: task.id, action: "close" });
+    const other = await world.person("closer");
+    await other.call("transition_thread", { thread_id: task.id, action: "close" });
     await page.click(act("transition_thread close"));
     await page.click(act("transition_thread close"));
     await page.waitForSelector(problem("wrong-state"));
@@ -222,6 +223,19 @@ export const tests = {
     assert.equal((await cut).status, 200);
     await page.says(claim, /Looking it up|done/);
     await page.says(claim, /Claim: done[^]*event \d+/);
+    assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
+  },
+
+  "what a browser has sent twice has happened, once": async ({ world, open }) => {
+    const task = await world.task(await world.channel("twice"), "Is claimed by a browser that repeats");
+    const page = await openDeaf(world, open, world.admin, task);
+    const dropped = world.proxy.drop(/^POST \/threads\/[^/]+\/claim$/);
+    const answered = page.waitForResponse(/\/claim$/);
+    await page.click(act("claim_thread"));
+    assert.equal((await dropped).status, 200);
+    assert.equal((await answered).status(), 409);
+    await page.says(claim, /Claim: done[^]*event \d+/);
+    assert.ok(!(await page.has(problem("not-claimable"))));
     assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
   },
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { closeNeeds, whyOf, whyRefused } from "../../../svc-http/ui/pure/why.js";
+import { closeNeeds, mayBeDone, whyOf, whyRefused } from "../../../svc-http/ui/pure/why.js";
 import * as strings from "../../../svc-http/ui/strings/en.js";
 
 const root = new URL("../../../", import.meta.url);
@@ -166,6 +166,15 @@ test("every condition of a close has a line and what meets it", () => {
     reasons: [{ condition: "children", detail: "", ids: ["1", "2"] }],
   };
   assert.deepEqual(strings.problemParts({ ...refused, members: { reasons: refused.reasons } }), ["2 child tasks are not closed"]);
+});
+
+test("a refusal that the own write may be the cause of is told from one that names another", () => {
+  const refused = (status, members = {}, isUnknown = false) => mayBeDone({ status, members, isUnknown }, "me");
+  assert.ok(refused(409) && refused(404), "it was done, or is gone");
+  assert.ok(refused(409, { holder: "me" }) && refused(409, { updated_by: "me" }) && refused(409, { holder: null }));
+  assert.ok(!refused(409, { holder: "another" }) && !refused(409, { updated_by: "another" }));
+  assert.ok(!refused(403) && !refused(400) && !refused(429), "nothing was done");
+  assert.ok(!refused(409, {}, true), "that is looked up in another way");
 });
 
 test("what the API enumerates has a name", () => {
