@@ -1,9 +1,10 @@
 // Own writes: sent once, and told as what they are: on their way, done, refused, or unknown.
 //
-// Promises: after a lost answer the log is searched for what the write would have left; it is never sent
-// again unasked. What was refused stays beside its thing until it is dismissed or tried again. Leaves out:
+// Promises: after a lost answer, or a refusal that the write itself may be the cause of, the log is searched
+// for what it would have left; it is never sent again unasked. What was refused stays beside its thing until it is dismissed or tried again. Leaves out:
 // what the writes are (actions.js), and what lies above the store meanwhile.
 
+import { mayBeDone } from "../pure/why.js";
 import { Problem } from "./ask.js";
 
 /** @typedef {import("./ask.js").Ask} Ask */
@@ -96,8 +97,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.isUnknown && left) await lookUp(write, error, left);
-      // What leaves nothing in the log cannot be looked up there, and may be sent again.
-      else set(write, { state: error.isUnknown ? "not-sent" : "refused", problem: error });
+      else await refused(write, error, left);
     }
     return write;
   }
@@ -108,6 +108,21 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     setTimeout(() => {
       if (write.state === "done") dismiss(write.id);
     }, TOLD);
+  }
+
+  /**
+   * A browser sends again by itself what was cut off before it was answered: what has happened the first time
+   * is then refused.
+   *
+   * @param {Write} write
+   * @param {Problem} problem
+   * @param {((event: LogEvent) => boolean) | undefined} left
+   */
+  async function refused(write, problem, left) {
+    const own = left && mayBeDone(problem, memberId) && (await search(write.since, left).catch(() => null));
+    if (own) return done(write, own.lsn, null);
+    // What leaves nothing in the log cannot be looked up there, and may be sent again.
+    set(write, { state: problem.isUnknown ? "not-sent" : "refused", problem });
   }
 
   /**

@@ -271,7 +271,6 @@ export function createReads({ store, ask, lacks }) {
       return null;
     },
     isWanted: (/** @type {string} */ key) => wanted.has(key),
-    may,
     pages,
     close() {
       isClosed = true;

@@ -1,0 +1,48 @@
+// What stands in place of the rows of a list: that it is being read, that it has none, or why it is not read.
+//
+// Promises: a refusal says what is missing, and leaves what is known where it is. Leaves out: reading
+// (state/reads.js).
+
+import { problemParts } from "./strings/en.js";
+import { setAttr, setChildren, setText, show } from "./view/node.js";
+import { nodesOf } from "./view/parts.js";
+
+/** @typedef {import("./world.js").World} World */
+/** @typedef {{problem: import("./net/ask.js").Problem | null, isReading: boolean}} Progress */
+
+/**
+ * Returns how far the reads of some keys (`kind/id`, `list/name`) have come.
+ *
+ * @param {World} world
+ * @param {string[]} keys
+ * @returns {Progress}
+ */
+export function progressOf({ store, reads }, keys) {
+  let isReading = false;
+  for (const key of keys) {
+    const { state, problem = null } = reads.standing(key) ?? {};
+    if (state === "refused") return { problem, isReading: false };
+    const at = key.indexOf("/");
+    isReading ||= state !== "missing" && store.get(key.slice(0, at), key.slice(at + 1)) === undefined;
+  }
+  return { problem: null, isReading };
+}
+
+/**
+ * Says it in a node, which is hidden while there is nothing to say.
+ *
+ * @param {World} world
+ * @param {HTMLElement} node
+ * @param {Progress} progress
+ * @param {{reading: string, text: string}} say `text`: once all is read.
+ */
+export function showProgress(world, node, { problem, isReading }, { reading, text }) {
+  node.classList.toggle("problem", problem !== null);
+  node.classList.toggle("quiet", problem === null);
+  node.classList.toggle("later", problem === null && isReading);
+  const isTold = problem !== null && node.dataset.problem === problem.code;
+  setAttr(node, "data-problem", problem?.code);
+  if (problem && !isTold) setChildren(node, nodesOf(problemParts(problem), world.names));
+  else if (!problem) setText(node, isReading ? reading : text);
+  show(node, node.textContent !== "");
+}
