@@ -8,6 +8,7 @@ import { live as liveWords, pinned, places, proof as proofWords, shell, verified
 import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
 import { createSay } from "./view/say.js";
 import { hrefOf } from "./router.js";
+import { service } from "./net/ask.js";
 import { screens } from "./screens.js";
 import { settings, watchSettings } from "./state/seen.js";
 import { time } from "./pure/format.js";
@@ -176,4 +177,5 @@ function noticeOf(world, state, since) {
   if (trouble) return liveWords.trouble(trouble.code);
   const lacking = world.lacks("subscribe");
   return state === "behind" && lacking ? liveWords.noSubscription(lacking) : "";
+  if (state === "offline" && world.isForeign) return shell.foreign(service);
 }

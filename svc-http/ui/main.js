@@ -20,6 +20,8 @@ import { createWorld } from "./world.js";
 /** @typedef {import("./net/session.js").Ways} Ways */
 
 const TRY_AGAIN = 3_000;
+/** How a socket is closed that is of no session. */
+const NOBODY = "unauthenticated";
 /** @type {Ways} What can be offered without having been told. */
 const BY_TOKEN = { token: true, oidc: false };
 
@@ -32,6 +34,8 @@ let running = null;
 let ended = null;
 /** Whether the session is being looked at because somebody said that it has ended. */
 let isLooking = false;
+/** Whether the socket was refused as one of nobody. */
+let isUnheard = false;
 /** Whether what is on the page is of a log that is no more. */
 let isRewound = false;
 
@@ -117,6 +121,10 @@ function start({ session, lsn }) {
     title: (text) => stageOf(world)?.title(text),
     say: frame.say,
     ended: () => void look(),
+    refused(reason) {
+      isUnheard = reason.startsWith(NOBODY);
+      void look();
+    },
     rewound() {
       isRewound = true;
       void look();
@@ -124,6 +132,9 @@ function start({ session, lsn }) {
   });
   document.body.replaceChildren(frame.root);
   frame.fill(world);
+  world.watchLive(() => {
+    if (world.live().state === "live") world.isForeign = isUnheard = false;
+  });
   // Followed from before anything is read, so that nothing happens in between.
   world.follow(lsn);
   running = { world, stage: openStage(frame, world) };
@@ -151,6 +162,7 @@ async function look() {
     if (running?.world !== world) return;
     if (signedIn && (ended || isRewound || !isSame(signedIn.session, world.me))) resume(signedIn);
     else if (!signedIn && !ended) showEnded(ways);
+    else if (signedIn && isUnheard) tellForeign(world);
   } catch {
     // It cannot be told now; whoever is refused next asks again.
   } finally {
@@ -168,6 +180,12 @@ async function look() {
 function isSame(session, before) {
   const rights = (/** @type {import("./net/session.js").Session} */ one) => [...one.capabilities].sort().join();
   return epochOf(session) === epochOf(before) && rights(session) === rights(before);
+}
+
+/** A proxy has made the page another site's, for all that is not a plain read. @param {import("./world.js").World} world */
+function tellForeign(world) {
+  world.isForeign = true;
+  world.setLive("offline", world.live().since);
 }
 
 /** @param {Ways} ways */

@@ -40,6 +40,7 @@ import { readThreads } from "./state/threads.js";
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
  *   ended: () => void,
+ *   refused: (reason: string) => void,
  *   rewound: () => void,
  * }} Page
  */
@@ -110,7 +111,7 @@ export function createWorld(session, page) {
         events: (events) => store.receive(/** @type {any} */ (events)),
         gap: (lsn) => store.restart(lsn),
         state: (state, since) => setLive(state, since),
-        refused: () => page.ended(),
+        refused: page.refused,
         rewound: () => page.rewound(),
         probe: async () => (await ask("whoami", {}, { head: true })).lsn,
       },
@@ -245,6 +246,8 @@ export function createWorld(session, page) {
     /** Whether nothing can be sent now. */
     isOffline: () => live.state === "offline" || live.state === "ended",
     setLive,
+    /** Whether the service knows the session by every request, and not by the socket. */
+    isForeign: false,
     /** @param {() => void} watcher @returns {() => void} */
     watchLive(watcher) {
       liveWatchers.add(watcher);

@@ -32,6 +32,8 @@ export const operations = table;
  * of this file.
  */
 const BASE = new URL("../../../../", import.meta.url);
+/** The address under which this browser reaches the service. */
+export const service = BASE.href.replace(/\/$/, "");
 
 /** How long an answer is waited for, in milliseconds; the service's own limits are shorter. */
 const PATIENCE = 60_000;

@@ -3,9 +3,10 @@
 // Promises: a link says as whom before it signs anybody in; the token is sent once and then forgotten, and
 // the field is emptied before. Leaves out: what happens once there is a session.
 
-import { addressOf, createAsk } from "../net/ask.js";
+import { addressOf, createAsk, service } from "../net/ask.js";
 import { signIn } from "../net/session.js";
-import { signIn as say } from "../strings/en.js";
+import { returnTo } from "../pure/address.js";
+import { shell, signIn as say } from "../strings/en.js";
 import { button, h, show } from "../view/node.js";
 
 /** @typedef {import("../net/session.js").Session} Session */
@@ -52,8 +53,7 @@ export function openSignIn(root, setting) {
       if (signedIn) setting.signedIn(signedIn);
       else tell(say.cookieRefused);
     } catch (error) {
-      const { status, code } = /** @type {import("../net/ask.js").Problem} */ (error);
-      tell(status === 401 ? say.refused : status === 0 ? say.unreachable : say.unexpected(code));
+      tell(whyNot(/** @type {import("../net/ask.js").Problem} */ (error)));
     } finally {
       isEntering = false;
     }
@@ -114,9 +114,16 @@ export function openSignIn(root, setting) {
 
   function provider() {
     const workspace = new URLSearchParams(location.search).get("workspace") ?? undefined;
-    const input = { workspace_id: workspace, return_to: location.pathname + location.search };
+    const input = { workspace_id: workspace, return_to: returnTo(location.href, service) };
     return h("p", h("a.button", { href: addressOf("begin_oidc_login", input)?.href }, say.withProvider));
   }
+}
+
+/** Why a token has signed nobody in. @param {{status: number, code: string}} problem */
+function whyNot({ status, code }) {
+  if (status === 401) return say.refused;
+  if (status === 403) return shell.foreign(service);
+  return status === 0 ? say.unreachable : say.unexpected(code);
 }
 
 /** Takes what was typed out of a field. @param {HTMLInputElement} input */

@@ -39,6 +39,8 @@ export const shell = {
   loading: "Loading…",
 };
 
+  foreign: (/** @type {string} */ address) =>
+    `The service does not take this page for its own: a proxy on the way has changed Host. Its operator sets SVC_PUBLIC_URL to ${address}.`,
 export const live = {
   live: "Live",
   behind: "Catching up",

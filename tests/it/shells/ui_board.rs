@@ -12,6 +12,8 @@ use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
 use svc_tests::process::{program, run};
 
 use super::ui_unit;
+/// The program that is put before the service.
+const NGINX: &str = "SVC_TEST_NGINX";
 
 const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
@@ -55,6 +57,14 @@ fn on_postgres(files: &[&str]) {
     for file in files {
         let Some(mut node) = runner(&[file]) else { return };
         let database = TestDatabase::on(Engine::Postgres);
+#[test]
+fn behind_nginx_it_is_the_same() {
+    if std::env::var_os(NGINX).is_none() {
+        return skipped("the board behind nginx", NGINX);
+    }
+    on_sqlite(&["nginx", "nginx-unset"]);
+}
+
         let Database::Postgres(address) = database.address() else { unreachable!("asked for Postgres") };
         pass(node.env("SVC_TEST_DATABASE", address.expose_secret()).env("SVC_TEST_SERVERS", "2"));
     }

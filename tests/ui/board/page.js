@@ -47,6 +47,10 @@ export async function newPage(
     const isOurs = !NETWORK.test(message.text());
     (isOurs ? problems : told).push(`console: ${message.text()} ${message.location().url}`);
   });
+  const isElsewhere = (url) => /^(http|ws)/.test(url) && !world.origins.includes(new URL(url).host);
+  const asked = (url) => isElsewhere(url) && problems.push(`asked elsewhere: ${url}`);
+  context.on("request", (request) => asked(request.url()));
+  context.on("page", (page) => page.on("websocket", (socket) => asked(socket.url())));
   context.on("weberror", (error) => problems.push(`exception: ${error.error().stack}`));
   await context.addInitScript(watchPolicy);
   if (before) await context.addInitScript(before, given);

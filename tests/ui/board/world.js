@@ -9,6 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
+import { startNginx } from "./nginx.js";
+import { startProvider } from "./oidc.js";
 import { startProxy } from "./proxy.js";
 
 /** The folder with svc and svc-http. */
@@ -103,19 +105,24 @@ function makeClient(operations, address, workspaceId, token) {
 /**
  * Starts a world.
  *
- * @param {{variables?: Record<string, string>, behind?: {prefix?: string, rewritesHost?: boolean}, publicPath?: string}} how
- * `behind`: what the proxy does to every request; `publicPath`: the service is told its public address, with this path.
+ * @param {{variables?: Record<string, string>, behind?: {prefix?: string, rewritesHost?: boolean}, nginx?: Record<string, string>, directory?: Record<string, Record<string, unknown>>, publicPath?: string}} how
+ * `behind`: what the proxy does to every request; `nginx`: by the paths that an nginx before the proxy strips, what that puts
+ * into Host; `directory`: people of a provider of its own, instead of the mock's; `publicPath`: the service is told its public address, with this path.
  */
-export async function startWorld({ variables = {}, behind = {}, publicPath } = {}) {
+export async function startWorld({ variables = {}, behind = {}, nginx, directory, publicPath } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "svc-board-"));
   const contract = execFileSync(join(PROGRAMS, "svc"), ["contract", "operations", "--json"], { maxBuffer: 1 << 24 });
   const operations = new Map(JSON.parse(contract.toString()).map((row) => [row.name, row]));
   const founded = execFileSync(join(PROGRAMS, "svc"), ["init", "--json", "--data", folder], { env: environment({}) });
   const { workspace, admin, token, agent, agent_token } = JSON.parse(founded.toString());
   const proxy = await startProxy(behind);
-  const told = publicPath === undefined ? {} : { SVC_PUBLIC_URL: `http://127.0.0.1:${proxy.port}${publicPath}` };
+  const before = nginx ? await startNginx(nginx, proxy.port) : null;
+  const origin = `http://127.0.0.1:${before?.port ?? proxy.port}`;
+  const told = publicPath === undefined ? {} : { SVC_PUBLIC_URL: `${origin}${publicPath}` };
+  const provider = directory ? await startProvider(directory) : null;
+  const people = provider?.variables(`${origin}${publicPath ?? ""}`) ?? PEOPLE;
   const servers = Array.from({ length: Number(process.env.SVC_TEST_SERVERS ?? 1) }, () =>
-    makeServer(folder, { ...PEOPLE, ...told, ...variables }),
+    makeServer(folder, { ...people, ...told, ...variables }),
   );
   for (const server of servers) await server.start();
   proxy.to(servers[0].address);
@@ -128,8 +135,10 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
     operations,
     servers,
     proxy,
+    /** What browsers may ask: the service and its identity provider, and no other. */
+    origins: [origin, ...(provider ? [provider.issuer] : [])].map((one) => new URL(one).host),
     /** The board, as a browser gets it. */
-    url: `http://127.0.0.1:${proxy.port}${behind.prefix ?? ""}/ui/`,
+    url: `${origin}${(nginx && Object.keys(nginx)[0]) ?? behind.prefix ?? ""}/ui/`,
     /** The administrator, a person, and an agent of the service's set-up. */
     admin: Object.assign(clientOf(token.secret), { id: admin.id, handle: admin.handle }),
     agent: Object.assign(clientOf(agent_token.secret), { id: agent.id, handle: agent.handle }),
@@ -180,6 +189,8 @@ export async function startWorld({ variables = {}, behind = {}, publicPath } = {
       };
     },
     async close() {
+      await before?.close();
+      await provider?.close();
       await proxy.close();
       for (const server of servers) await server.kill();
       rmSync(folder, { recursive: true, force: true });
