@@ -89,9 +89,11 @@ function readAgain(world, id) {
  * @param {World} world
  * @param {import("./net/outbox.js").Write} write
  */
-function take(world, { body, lsn, op }) {
+function take(world, { about, body, lsn, op }) {
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
+  // The event waits with those of others.
+  if (world.store.isPaused()) world.reads.againOf(about);
   for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
   if (op === "mark_inbox_read") world.markedRead();
 }

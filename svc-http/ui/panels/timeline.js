@@ -146,7 +146,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     root,
     /** @param {import("../state/store.js").Changes} [changes] */
     show(changes) {
-      if (changes) timeline.take(changes.events);
+      if (changes) timeline.take(changes);
       if (changes?.lists.has(ALL)) timeline.again();
       draw();
     },

@@ -17,6 +17,8 @@ const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
 /** What has failed so often is told; less is over before one has read of it. */
 const FAILURES_TOLD = 2;
+/** Refusals of now, not of what was asked for. */
+const PASSING = new Set([401, 429]);
 const PAGE = 500;
 const PAGES_MAX = 20;
 const STANDINGS_MOST = 5_000;
@@ -140,12 +142,7 @@ export function createReads({ store, ask, lacks }) {
     if (problem.status === 404) {
       now.state = "missing";
       store.missing(kind, id, Number.MAX_SAFE_INTEGER);
-    } else if (
-      problem.status >= 400 &&
-      problem.status < 500 &&
-      problem.status !== 429 &&
-      problem.status !== 401
-    ) {
+    } else if (problem.status >= 400 && problem.status < 500 && !PASSING.has(problem.status)) {
       now.state = "refused";
     } else {
       now.state = "waiting";
@@ -235,6 +232,13 @@ export function createReads({ store, ask, lacks }) {
     enqueue(key);
   }
 
+  /** @param {string} key */
+  function unwant(key) {
+    const left = (wanted.get(key) ?? 1) - 1;
+    if (left > 0) wanted.set(key, left);
+    else wanted.delete(key);
+  }
+
   return {
     /**
      * Says what somebody shows now; each call replaces the last.
@@ -252,17 +256,19 @@ export function createReads({ store, ask, lacks }) {
           wanted.set(key, (wanted.get(key) ?? 0) + 1);
           if (isNeeded(key)) enqueue(key);
         }
-        for (const key of keys) {
-          if (now.has(key)) continue;
-          const left = (wanted.get(key) ?? 1) - 1;
-          if (left > 0) wanted.set(key, left);
-          else wanted.delete(key);
-        }
+        for (const key of keys) if (!now.has(key)) unwant(key);
         keys = now;
       };
       return { set, close: () => set([]) };
     },
     again,
+    /** All that is known of a thing is read again, and it itself also if nobody wants it. @param {string} key */
+    againOf(key) {
+      const id = split(key)[1];
+      wanted.set(key, (wanted.get(key) ?? 0) + 1);
+      for (const one of wanted.keys()) if (split(one)[1] === id) again(one);
+      unwant(key);
+    },
     /** How it stands with a key; for one that is refused, why. @param {string} key */
     standing: (key) => standings.get(key),
     /** Why something that is shown cannot be read for now. @returns {Problem | null} */

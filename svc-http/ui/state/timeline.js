@@ -97,11 +97,18 @@ export function openTimeline({ ask, store }, threadId, changed) {
   for (const event of store.events()) addEvent(event);
   void start();
 
+  /** What was said last of what is known. */
+  const last = () => Math.max(0, ...items.keys());
+
   return {
     progress,
-    /** @param {any[]} events */
-    take(events) {
+    /** @param {{events: any[], dirty: Set<string>}} changes A message may be known before its event. */
+    take({ events, dirty }) {
       events.forEach(addEvent);
+      for (const key of dirty) {
+        const message = key.startsWith("message/") ? store.get("message", key.slice(8)) : undefined;
+        if (message?.thread_id === threadId && message.lsn > last()) addMessage(message.id, message.lsn);
+      }
       trim();
     },
     /** All that is known, oldest first. @returns {Item[]} */

@@ -157,6 +157,14 @@ export const tests = {
     await page.keyboard.press("Shift+X");
     await page.says(".chosen", /3 tasks are chosen/);
     await page.click(".chosen .primary");
+    await page.keyboard.press("c");
+    await page.fill("dialog [name=title]", "Is made meanwhile");
+    await page.selectOption("dialog [name=channel_id]", channel);
+    await page.click("dialog form [type=submit]");
+    await page.says("h1", /Is made meanwhile/);
+    await page.goBack();
+    await page.says("[data-lane=ready]", /Is made meanwhile/);
+    assert.ok(!(await page.has(`[data-thread="${task.id}"]`)), "what others do still waits");
     const close = page.locator('dialog [data-of="transition_thread close"]');
     await close.click();
     await close.click();

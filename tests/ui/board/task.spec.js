@@ -37,6 +37,29 @@ export const tests = {
     assert.equal(assignee_id, null);
   },
 
+  "what one says and does oneself is shown while paused, what others say waits": async ({ world, open }) => {
+    const task = await world.task(await world.channel("pauses"), "Is paused over");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.click("h1");
+    await page.keyboard.press("p");
+    await page.live("paused");
+    await world.agent.call("post_message", { thread_id: task.id, body: "Another says" });
+    await page.fill("textarea[name=body]", "I say so myself");
+    await page.keyboard.press("Control+Enter");
+    await page.says(".timeline [data-message]", /I say so myself/);
+    await page.click(act("claim_thread", panel("claim")));
+    await page.says(panel("claim"), /Held by/);
+    await page.click(act("release_claim", panel("claim")));
+    await page.click(act("release_claim", panel("claim")));
+    await page.waitForSelector("[data-why=free]");
+    assert.ok(!(await page.texts(".timeline")).join().includes("Another says"));
+    await page.locator("textarea[name=body]").blur();
+    await page.keyboard.press("p");
+    await page.says(".timeline", /Another says[^]*I say so myself/);
+    assert.equal(await page.locator(".timeline [data-message] >> text=I say so myself").count(), 1);
+  },
+
   "words are there at once, and what others say arrives at the end": async ({ world, open }) => {
     const channel = await world.channel("words");
     const task = await world.task(channel, "Is talked about");
