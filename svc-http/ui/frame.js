@@ -56,7 +56,8 @@ export function createFrame(page) {
   );
   const notice = h("p.told.warn", { hidden: true });
   const alarm = h("p.problem", { hidden: true, role: "alert" });
-  strip.append(alarm, notice);
+  const newer = h("p.told", { hidden: true, role: "status", "data-outdated": "" });
+  strip.append(alarm, notice, newer);
 
   /** @param {Event} event */
   function skip(event) {
@@ -139,6 +140,11 @@ export function createFrame(page) {
     fill,
     showLive,
     showAlarm,
+    /** That there is a newer board, and what one can do. @param {(Node | string)[]} told */
+    showOutdated(told) {
+      if (newer.hidden) newer.append(...told);
+      show(newer, true);
+    },
     /** @param {string} name */
     setWorkspace: (name) => place.replaceChildren(words(name)),
     /** How much needs one, beside the place where it is told. @param {number} count */

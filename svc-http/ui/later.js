@@ -3,8 +3,10 @@
 // Promises: what cannot be loaded is said. Leaves out: screens and parts of a task, which their own lists
 // load.
 
+import { isOutdated, outdated } from "./outdated.js";
 import { shell } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
+import { h } from "./view/node.js";
 
 /**
  * @template {unknown[]} A
@@ -18,7 +20,8 @@ const later =
       return (await load())(...args);
     } catch (error) {
       console.error(error);
-      openDialog({ title: shell.failed, closeLabel: shell.close, body: [], name: "failed" });
+      const body = (await isOutdated()) ? [h("p", ...outdated())] : [];
+      openDialog({ title: shell.failed, closeLabel: shell.close, body, name: "failed" });
     }
   };
 

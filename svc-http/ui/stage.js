@@ -8,6 +8,7 @@ import { beginById } from "./act.js";
 import { actions } from "./actions.js";
 import { openHelp, openPalette } from "./later.js";
 import { Problem } from "./net/ask.js";
+import { isOutdated, outdated } from "./outdated.js";
 import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
 import { acting, places, shell } from "./strings/en.js";
@@ -126,6 +127,21 @@ export function openStage(frame, world) {
       h("p.problem", { role: "alert" }, shell.failed),
       h("div.row", button(shell.tryAgain, again)),
     );
+    void lookForNewer();
+  }
+
+  /** A page that is open over an upgrade goes on with the files that it has. */
+  async function lookForNewer() {
+    if (await isOutdated()) frame.showOutdated(outdated());
+  }
+
+  let wasLive = true;
+  function followLive() {
+    frame.showLive(world);
+    const { state } = world.live();
+    // What was away may have come back as another.
+    if (state === "live" && !wasLive) void lookForNewer();
+    if (state === "live" || state === "offline") wasLive = state === "live";
   }
 
   const unwatch = world.store.watch((changes) => {
@@ -135,7 +151,7 @@ export function openStage(frame, world) {
     frame.showLive(world);
     frame.showAlarm(world);
   });
-  const unwatchLive = world.watchLive(() => frame.showLive(world));
+  const unwatchLive = world.watchLive(followLive);
   const ofWorkspace = { id: world.me.workspace_id };
   function placeKeys() {
     /** @type {import("./view/keys.js").Keys} */

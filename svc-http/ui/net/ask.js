@@ -94,6 +94,17 @@ export function createAsk({ workspace, heard = () => {} }) {
 }
 
 /**
+ * Returns the text of the page as the server has it now; the browser asks whether what it has is still that.
+ *
+ * @returns {Promise<string>}
+ */
+export async function readPage() {
+  const response = await fetch(new URL("ui/", BASE), { cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
+  if (!response.ok) throw new Error(String(response.status));
+  return response.text();
+}
+
+/**
  * Returns the address of what no answer is read of here: the socket, signing in elsewhere.
  *
  * @param {string} operation

@@ -35,6 +35,8 @@ export const shell = {
   withCount: (/** @type {string} */ place, /** @type {number} */ count) => `${place} ${number(count)}`,
   toBoard: "Open the board",
   failed: "This part of the board could not be loaded.",
+  outdated: "The server has a newer board than this page. Drafts are kept when you reload it.",
+  reload: "Reload",
   tryAgain: "Try again",
   loading: "Loading…",
 };

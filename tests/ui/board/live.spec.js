@@ -46,6 +46,40 @@ export const tests = {
     assert.equal(await button.getAttribute("aria-disabled"), null);
   },
 
+  "a server that comes back with another board: a reload is offered, and drafts outlive it": async ({ world, open }) => {
+    const task = await world.task(await world.channel("upgrade"), "Outlives an upgrade");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.fill("textarea[name=body]", "a draft");
+    assert.ok(!(await page.locator("[data-outdated]").isVisible()));
+    world.proxy.down(true);
+    await page.live("offline");
+    const isBack = world.proxy.edit(/^GET \/ui\/$/, (text) => text.replaceAll(/f\/[0-9a-f]+\//g, "f/0123456789ab/"));
+    world.proxy.down(false);
+    await page.says("[data-outdated]", /newer board[^]*Reload/);
+    await page.click("[data-outdated] button");
+    isBack();
+    await page.waitForFunction(() => document.querySelector("[data-outdated]")?.checkVisibility() === false);
+    await page.waitForSelector(`[data-screen=task][data-thread="${task.id}"] [data-why]`);
+    assert.equal(await page.inputValue("textarea[name=body]"), "a draft");
+  },
+
+  "a screen that the server has no more says so, and offers the reload": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    const gone = (route) => route.fulfill({ status: 404, body: "" });
+    await page.route(/\/screens\/memory\.js$/, gone);
+    const isBack = world.proxy.edit(/^GET \/ui\/$/, (text) => text.replaceAll(/f\/[0-9a-f]+\//g, "f/0123456789ab/"));
+    await page.click("[data-place=memory]");
+    await page.says("main", /could not be loaded/);
+    await page.says("[data-outdated]", /newer board/);
+    isBack();
+    await page.unroute(/\/screens\/memory\.js$/);
+    await page.click("[data-outdated] button");
+    await page.waitForSelector("[data-screen=memory]");
+    page.problems.splice(0);
+  },
+
   "what happened while the page was away is there when it is back": async ({ world, open }) => {
     const channel = await world.channel("away");
     const task = await world.task(channel, "Goes on alone");
