@@ -177,11 +177,11 @@ function alarmText({ state, lsn, report }) {
  * @param {number} since
  */
 function noticeOf(world, state, since) {
+  if (state === "offline" && world.isForeign) return shell.foreign(service);
   if (state === "offline") return liveWords.offlineSince(time(since), world.store.lsn());
   if (state === "paused") return liveWords.pausedWith(String(world.store.waiting()));
   const trouble = state === "ended" ? null : world.reads.trouble();
   if (trouble) return liveWords.trouble(trouble.code);
   const lacking = world.lacks("subscribe");
   return state === "behind" && lacking ? liveWords.noSubscription(lacking) : "";
-  if (state === "offline" && world.isForeign) return shell.foreign(service);
 }

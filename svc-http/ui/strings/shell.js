@@ -39,10 +39,10 @@ export const shell = {
   reload: "Reload",
   tryAgain: "Try again",
   loading: "Loading…",
-};
-
   foreign: (/** @type {string} */ address) =>
     `The service does not take this page for its own: a proxy on the way has changed Host. Its operator sets SVC_PUBLIC_URL to ${address}.`,
+};
+
 export const live = {
   live: "Live",
   behind: "Catching up",
