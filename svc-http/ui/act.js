@@ -102,6 +102,7 @@ function take(world, { about, body, lsn, op }) {
 const LISTS_OF = {
   follow: ["follows"],
   unfollow: ["follows"],
+  mark_inbox_read: ["follows"],
   leave_dm: ["dms"],
   add_dm_participant: ["dms"],
 };

@@ -61,6 +61,13 @@ const ofChannels = [
     fill: ({ id }) => ({ target_id: id }),
     leaves: undefined,
   }),
+  setting("mark_channel_read", [], "", {
+    op: "mark_inbox_read",
+    isMain: true,
+    when: ({ id }, { store }) => store.get("follow", id)?.unread > 0,
+    fill: ({ id }) => ({ target_id: id }),
+    leaves: undefined,
+  }),
   setting("archive_channel", [], "ChannelArchived", { confirm: "press" }),
   setting("unarchive_channel", [], "ChannelUnarchived", { when: ({ archived }) => archived }),
   {

@@ -1,5 +1,5 @@
 // Marks read what is read: what of the inbox is about a task that is open, once its message has been in
-// sight.
+// sight, and what is new in a task that one follows, once one is at its end.
 //
 // Promises: only what was in sight for a moment, on a page that somebody looks at; each is marked once.
 // Leaves out: marking by hand, which is an action.
@@ -10,6 +10,8 @@ import { send } from "../act.js";
 /** How long something has to be in sight. */
 const SEEN_AFTER = 1_000;
 const AT_ONCE = 100;
+/** Stands for the end among positions. */
+const END = 0;
 
 /**
  * @param {import("../world.js").World} world
@@ -25,7 +27,9 @@ export function createReadMarks(world, threadId, root) {
   const wish = world.reads.wish();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  wish.set(["list/inbox"]);
+  wish.set(["list/inbox", "list/follows"]);
+  /** How far what one follows was seen. */
+  let seenUpTo = 0;
 
   /** @param {any} item */
   function isInSight({ message_id }) {
@@ -47,11 +51,30 @@ export function createReadMarks(world, threadId, root) {
       : [];
     const now = performance.now();
     const seen = unread.filter((one) => isInSight(one)).map(({ lsn }) => lsn);
+    if (isLooked && isAtEnd()) seen.push(END);
     for (const lsn of inSight.keys()) if (!seen.includes(lsn)) inSight.delete(lsn);
     for (const lsn of seen) if (!inSight.has(lsn)) inSight.set(lsn, now);
     const ready = seen.filter((lsn) => now - (inSight.get(lsn) ?? now) >= SEEN_AFTER).slice(0, AT_ONCE);
-    if (ready.length > 0) void mark(ready);
+    if (ready.includes(END)) void see();
+    else if (ready.length > 0) void mark(ready);
     else if (seen.length > 0) timer = setTimeout(look, SEEN_AFTER);
+  }
+
+  /** Whether something is new to whoever follows, and its end is in sight. */
+  function isAtEnd() {
+    const follow = world.store.get("follow", threadId);
+    if (!follow?.unread || follow.last_lsn <= seenUpTo) return false;
+    const nodes = root.querySelectorAll("[data-message]");
+    const message_id = nodes[nodes.length - 1]?.getAttribute("data-message");
+    return world.store.get("message", message_id)?.lsn >= follow.last_lsn && isInSight({ message_id });
+  }
+
+  /** To follow again counts what was posted until then as seen. */
+  async function see() {
+    seenUpTo = world.store.get("follow", threadId)?.last_lsn ?? 0;
+    await world.ask("follow", { target_id: threadId }).catch(() => {});
+    world.reads.again("list/follows");
+    if (root.isConnected) look();
   }
 
   /** @param {number[]} lsns */

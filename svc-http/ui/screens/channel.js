@@ -11,8 +11,9 @@ import { hrefTo } from "../names.js";
 import { openConversation } from "../panels/conversation.js";
 import { openParts, wishesOf } from "../panels/of-channel.js";
 import { showProgress } from "../reading.js";
+import { shownText } from "../pure/shown.js";
 import { createChannelTasks } from "../state/of-channel.js";
-import { board as boardSay, channel as say } from "../strings/en.js";
+import { board as boardSay, card as cardSay, channel as say } from "../strings/en.js";
 import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
@@ -140,6 +141,7 @@ export function open(root, world, place) {
     setChildren(chips, [
       channel.private ? h("span.chip", say.private) : null,
       channel.archived ? h("span.chip", { "data-tone": "warn" }, say.archived) : null,
+      unreadOf(id) ? h("span.chip", { "data-tone": "accent" }, cardSay.unread(unreadOf(id))) : null,
     ]);
     show(topic, Boolean(channel.topic));
     setText(topic, channel.topic);
@@ -150,18 +152,25 @@ export function open(root, world, place) {
     create.update();
   }
 
+  /** What is new in a channel that one follows. @param {string} one @returns {number} */
+  const unreadOf = (one) => store.get("follow", one)?.unread ?? 0;
+
+  /** @param {any} one */
+  const nameOf = ({ id: one, name }) =>
+    [`#${shownText(name)}`, unreadOf(one) ? cardSay.unread(unreadOf(one)) : ""].filter(Boolean).join(" · ");
+
   let drawnOthers = "";
   function showOthers() {
     const all = store
       .all("channel")
       .filter((one) => one.kind !== "dm" && (!one.archived || one.id === id))
       .sort((one, other) => one.name.localeCompare(other.name));
-    const now = all.map((one) => `${one.id} ${one.name}`).join();
+    const now = all.map((one) => `${one.id} ${nameOf(one)}`).join();
     show(others, all.length > 1);
     if (now === drawnOthers) return;
     drawnOthers = now;
     others.replaceChildren(
-      ...all.map((one) => h("option", { value: one.id, selected: one.id === id }, `#${one.name}`)),
+      ...all.map((one) => h("option", { value: one.id, selected: one.id === id }, nameOf(one))),
     );
   }
 

@@ -166,8 +166,8 @@ export function createBoard(store, me) {
     hasGate: (id) => gates.has(id),
     /** @param {string} id */
     latestOf: (id) => latest.get(id),
-    /** @param {string} id */
-    unreadOf: (id) => unread.get(id) ?? 0,
+    /** Of what is meant for one, or said where one follows. @param {string} id */
+    unreadOf: (id) => Math.max(unread.get(id) ?? 0, store.get("follow", id)?.unread ?? 0),
     /** @param {Changes} [changes] Without: everything. */
     update(changes) {
       const ids = new Set();

@@ -63,6 +63,7 @@ export const actionNames = {
   leave_channel: "Leave the channel",
   follow_channel: "Follow",
   unfollow_channel: "Unfollow",
+  mark_channel_read: "Mark read",
   archive_channel: "Archive the channel",
   unarchive_channel: "Unarchive the channel",
   remove_channel_member: "Remove",

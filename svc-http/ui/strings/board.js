@@ -38,7 +38,9 @@ export const card = {
   review: "Review",
   cancelled: "Cancelled",
   result: "Handed in",
-  unread: (/** @type {number} */ count) => plural(count, { one: "# unread", other: "# unread" }),
+  /** More than a hundred are not counted. */
+  unread: (/** @type {number} */ count) =>
+    count < 100 ? plural(count, { one: "# unread", other: "# unread" }) : "100+ unread",
   waits: (/** @type {number} */ count) =>
     plural(count, { one: "Waits for # task", other: "Waits for # tasks" }),
   said: (/** @type {string} */ name, /** @type {string} */ text) => `${name}: ${text}`,

@@ -27,6 +27,33 @@ export const tests = {
     await page.says("main", /Another topic/);
   },
 
+  "what is new where one follows is counted, until one has read it": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const channel = await world.channel("followed");
+    const task = await world.task(channel, "Is followed");
+    for (const target_id of [channel, task.id]) await admin.call("follow", { target_id });
+    const page = await open(admin);
+    await page.at(`c/${channel}`);
+    const card = `.list-pane [data-thread="${task.id}"]`;
+    const say = (body) => agent.call("post_message", { thread_id: task.id, body });
+    await page.waitForSelector(card);
+    await say("The first news");
+    await page.says(card, /1 unread/);
+    await page.says("header", /1 unread/);
+    await say("The second news");
+    await page.says(card, /2 unread/);
+    await page.click(`[data-of=mark_channel_read]`);
+    await page.waitForFunction(() => !/unread/.test(document.querySelector("[data-screen=channel] header").innerText));
+    await page.locator(`${card} a.title`).click();
+    await page.says(".timeline", /The second news/);
+    await page.waitForFunction((card) => !/unread/.test(document.querySelector(card).innerText), card);
+    const { items } = await admin.call("list_follows");
+    assert.deepEqual(
+      items.map(({ unread }) => unread),
+      [0, 0],
+    );
+  },
+
   "the inbox has who spoke to me, and marking reads marks": async ({ world, open }) => {
     const { admin, agent } = world;
     const task = await world.task(await world.channel("inbox"), "Speaks to people");

@@ -140,6 +140,19 @@ test("what is no more and then is again is not gone; and lists are named once, w
   assert.deepEqual([...merge.applyAnswer(world, "pause", { repo: "b/b" }, 0).lists], []);
 });
 
+test("what others say where one follows has the follows read", () => {
+  const world = merge.newWorld(me);
+  const said = (lsn, thread, author_id) => event(lsn, "MessagePosted", { message_id: `m${lsn}`, author_id }, { thread });
+  const listsOf = (...events) => [...merge.applyEvents(world, events).lists];
+  assert.deepEqual(listsOf(said(1, "t", "someone")), ["inbox"]);
+  merge.applyAnswer(world, "follow", { id: "t", kind: "thread", unread: 0 }, 1);
+  assert.deepEqual(listsOf(said(2, "other", "someone")), ["inbox"]);
+  assert.deepEqual(listsOf(said(3, "t", "someone")), ["inbox", "follows"]);
+  assert.deepEqual(listsOf(said(4, "t", "me")), []);
+  merge.applyAnswer(world, "follow", { id: "c", kind: "channel", unread: 0 }, 4);
+  assert.deepEqual(listsOf(said(5, "other", "someone")), ["inbox", "follows"]);
+});
+
 test("a kind that is unknown makes its thread stale, and one outside of threads nothing", () => {
   const world = known(5);
   merge.applyAnswer(world, "context", { id: "t" }, 5);

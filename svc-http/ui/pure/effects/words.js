@@ -10,9 +10,12 @@ import { lists, patch, stale, staleEach } from "./effect.js";
 
 const BLANK = { body: "", content: [], metadata: {}, reactions: [], pinned: false, unreadable: false };
 
+/** @param {Place} place @param {Record<string, Map<string, Entity>>} kinds */
+const isFollowed = ({ thread, channel }, { follow }) => Boolean(follow?.has(thread) || follow?.has(channel));
+
 /** @type {Record<string, Case>} */
 export const WORDS = {
-  MessagePosted: ({ message_id, author_id }, place, { me }, event) => [
+  MessagePosted: ({ message_id, author_id }, place, { me, kinds }, event) => [
     {
       on: "message",
       id: message_id,
@@ -20,6 +23,7 @@ export const WORDS = {
       stale: !event.message || event.message.withdrawn,
     },
     ...(author_id === me.member_id ? [] : lists("inbox")),
+    ...(author_id !== me.member_id && isFollowed(place, kinds) ? lists("follows") : []),
   ],
   MessageEdited: ({ message_id, edit }, { at }, _, event) => [
     {
