@@ -81,6 +81,14 @@ export function createBoard(store, me) {
     if (!before || before.lsn < message.lsn) latest.set(message.thread_id, id);
   }
 
+  /** What was forgotten is nobody's last word. @param {Changes} changes */
+  function dropLatest({ gone }) {
+    const messages = [...gone].filter((key) => key.startsWith("message/"));
+    if (messages.length === 0) return;
+    const ids = new Set(messages.map((key) => key.slice("message/".length)));
+    for (const [thread, id] of latest) if (ids.has(id)) latest.delete(thread);
+  }
+
   function countUnread() {
     unread = new Map();
     for (const { thread_id, read } of store.all("inbox")) {
@@ -176,6 +184,7 @@ export function createBoard(store, me) {
         const id = threadOf(key);
         if (id) ids.add(id);
       }
+      if (changes) dropLatest(changes);
       if (!changes || ids.size > MANY) return rebuild();
       for (const id of ids) place(id);
     },

@@ -2,7 +2,8 @@
 // day.
 //
 // Promises: of each kind the newest stay, up to a limit, and all that is shown, wanted, or in an open task; a
-// task that is done goes before one that is not. Leaves out: what the log keeps (pure/merge.js).
+// task that is done goes before one that is not, and the last word of a task, which its card shows, after
+// other words. Leaves out: what the log keeps (pure/merge.js).
 
 import { isDone } from "../pure/lanes.js";
 
@@ -24,26 +25,29 @@ export function createSweep({ store, isWanted, isLatest }) {
 
   /** @param {string} kind @param {any} entity */
   function isKept(kind, entity) {
-    if (isWanted(`${kind}/${entity.id}`)) return true;
-    const thread = kind === "thread" ? entity.id : entity.thread_id;
-    return held.has(thread) || (kind === "message" && isLatest(entity));
+    return isWanted(`${kind}/${entity.id}`) || held.has(kind === "thread" ? entity.id : entity.thread_id);
   }
 
-  /** What goes first: what is done, then what changed longest ago. @param {any} one @param {any} other */
-  function compare(one, other) {
-    const done = Number(isDone(other)) - Number(isDone(one));
-    return done || one.of - other.of;
+  /** What goes before all others of its kind. @type {Record<string, (entity: any) => boolean>} */
+  const goesFirst = { thread: isDone, message: (message) => !isLatest(message) };
+
+  /** @param {string} kind */
+  function leaving(kind) {
+    const isFirst = goesFirst[kind] ?? (() => false);
+    const going = store.all(kind).filter((entity) => !isKept(kind, entity));
+    const first = new Set(going.filter(isFirst));
+    // Then what changed longest ago.
+    return going.sort((one, other) => Number(first.has(other)) - Number(first.has(one)) || one.of - other.of);
   }
 
   function sweep() {
     for (const kind of store.kinds()) {
       const over = store.count(kind) - (MOST_OF[kind] ?? MOST);
       if (over <= 0) continue;
-      const going = store.all(kind).filter((entity) => !isKept(kind, entity));
-      going.sort(kind === "thread" ? compare : (one, other) => one.of - other.of);
+      const going = leaving(kind).slice(0, over);
       store.forget(
         kind,
-        going.slice(0, over).map(({ id }) => id),
+        going.map(({ id }) => id),
       );
     }
   }

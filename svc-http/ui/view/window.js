@@ -34,8 +34,8 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   let shown = [];
   /** @type {T[]} */
   let wanted = [];
-  /** @type {Map<string, T>} */
-  let byKey = new Map();
+  /** What is wanted, by its key: made when somebody asks, as few draws do. @type {Map<string, T> | null} */
+  let byKey = null;
   /** @type {Map<string, HTMLElement>} */
   const nodes = new Map();
   let rowHeight = height();
@@ -57,9 +57,11 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   /** @param {T[]} items */
   function setItems(items) {
     wanted = items;
-    byKey = new Map(items.map((item) => [key(item), item]));
+    byKey = null;
     settle();
   }
+
+  const wantedByKey = () => (byKey ??= new Map(wanted.map((item) => [key(item), item])));
 
   function settle() {
     clearTimeout(retry);
@@ -96,7 +98,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     const anchorKey = anchor === undefined ? null : key(anchor);
     shown = wanted;
     const at =
-      anchorKey === null || !byKey.has(anchorKey) ? -1 : shown.findIndex((item) => key(item) === anchorKey);
+      anchorKey === null || !wantedByKey().has(anchorKey) ? -1 : shown.findIndex((item) => key(item) === anchorKey);
     resize();
     if (at >= 0) {
       const target = at * rowHeight + (top % rowHeight);
@@ -144,7 +146,9 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     if (node.style.transform !== top) node.style.transform = top;
     setAttr(node, "aria-setsize", shown.length);
     setAttr(node, "aria-posinset", at + 1);
-    update(/** @type {HTMLElement} */ (node.firstElementChild), byKey.get(id) ?? item, !byKey.has(id));
+    // While the list is held, a row shows what is known of it now.
+    const now = shown === wanted ? item : wantedByKey().get(id);
+    update(/** @type {HTMLElement} */ (node.firstElementChild), now ?? item, now === undefined);
     return id;
   }
 
