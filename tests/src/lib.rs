@@ -5,6 +5,7 @@
 //! `tests/it`.
 
 pub mod bench;
+pub mod browser;
 pub mod client;
 pub mod database;
 pub mod golden;

@@ -3,35 +3,25 @@
 //! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them
 //! run once more on Postgres, where browsers and agents are at two servers.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use secrecy::ExposeSecret;
 use svc_core::{Database, Engine};
+use svc_tests::browser::{CHROMIUM, script};
 use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
-use svc_tests::process::{program, run};
+use svc_tests::process::run;
 
-use super::ui_unit;
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
 /// The program that is put before the service.
 const NGINX: &str = "SVC_TEST_NGINX";
 
-const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
-
 /// The command that runs files of tests, if this run has what they need.
 fn runner(files: &[&str]) -> Option<Command> {
-    let packages = std::env::var_os(ui_unit::PACKAGES).filter(|_| std::env::var_os(CHROMIUM).is_some());
-    let Some(packages) = packages.map(PathBuf::from) else {
+    let node = script("board", &[&["runner.js"], files].concat());
+    if node.is_none() {
         skipped("the board in a browser", CHROMIUM);
-        return None;
-    };
-    let mut node = Command::new(packages.join("node"));
-    node.current_dir(FOLDER)
-        .arg("--disable-warning=MODULE_TYPELESS_PACKAGE_JSON")
-        .args(["--import", "../packages.js", "runner.js"])
-        .args(files)
-        .env("SVC_TEST_PROGRAMS", program("svc-http").parent().unwrap());
-    Some(node)
+    }
+    node
 }
 
 #[track_caller]
@@ -57,14 +47,6 @@ fn on_postgres(files: &[&str]) {
     for file in files {
         let Some(mut node) = runner(&[file]) else { return };
         let database = TestDatabase::on(Engine::Postgres);
-#[test]
-fn behind_nginx_it_is_the_same() {
-    if std::env::var_os(NGINX).is_none() {
-        return skipped("the board behind nginx", NGINX);
-    }
-    on_sqlite(&["nginx", "nginx-unset"]);
-}
-
         let Database::Postgres(address) = database.address() else { unreachable!("asked for Postgres") };
         pass(node.env("SVC_TEST_DATABASE", address.expose_secret()).env("SVC_TEST_SERVERS", "2"));
     }
@@ -73,6 +55,14 @@ fn behind_nginx_it_is_the_same() {
 #[test]
 fn one_signs_in_and_begins() {
     on_sqlite(&["signing-in", "first-run", "prefix", "sent"]);
+}
+
+#[test]
+fn behind_nginx_it_is_the_same() {
+    if std::env::var_os(NGINX).is_none() {
+        return skipped("the board behind nginx", NGINX);
+    }
+    on_sqlite(&["nginx", "nginx-unset"]);
 }
 
 #[test]

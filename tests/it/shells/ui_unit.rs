@@ -4,11 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use svc_tests::browser::PACKAGES;
 use svc_tests::database::skipped;
 use svc_tests::process::run;
-
-/// The folder with the packages of tests/ui, and the program `node`.
-pub const PACKAGES: &str = "SVC_TEST_UI";
 
 /// Returns that folder, if this run has it.
 fn packages() -> Option<PathBuf> {

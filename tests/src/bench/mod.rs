@@ -4,6 +4,7 @@
 //! are those of the machine.
 
 pub mod admission;
+pub mod board;
 pub mod claims;
 pub mod credentials;
 pub mod export;

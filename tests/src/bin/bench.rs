@@ -5,6 +5,7 @@
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
 //! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
 //! connections, or pipes.
+//! `bench board [--pairs N]` needs a browser and Node.js.
 //! `bench memory`, `bench idle` and `bench mcp-waits` print KiB. `bench simulate [--engine ..] [--steps N]
 //! [--seed N] [--json]` takes steps of the simulation of the claim engine.
 
@@ -14,8 +15,8 @@ use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, claims, credentials, export, fanout, footprints, herd, idle, inboxes, mcp, memory, pop, posts,
-    prune, reads, restore, scim, simulate, verify, waits, withdraw,
+    admission, board, claims, credentials, export, fanout, footprints, herd, idle, inboxes, mcp, memory, pop,
+    posts, prune, reads, restore, scim, simulate, verify, waits, withdraw,
 };
 
 /// The allocator of `svc-http`, for both sides.
@@ -26,7 +27,7 @@ const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|with
     delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
-    [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe] \
+    [--json]\n   or: bench board [--pairs N] [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe] \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
@@ -99,6 +100,13 @@ fn main() -> ExitCode {
         "memory" => Some(memory::run(engine)),
         "idle" => Some(idle::run(engine, runtime)),
         "mcp-waits" => Some(waits::run(engine, runtime)),
+        "board" => match board::run(pairs) {
+            Ok(report) => Some(report),
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        },
         _ => None,
     };
     if let Some(report) = printed {

@@ -8,26 +8,14 @@
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
 
+import { launch } from "./browser.js";
 import { newPage } from "./page.js";
 import { startWorld } from "./world.js";
 
 const TIMEOUT = 90_000;
 const pictures = mkdtempSync(join(tmpdir(), "svc-board-failed-"));
-
-/** What a browser does by itself: it would be taken for what a page has asked for. */
-const OFF = [
-  "AutofillServerCommunication",
-  "OptimizationHints",
-  "MediaRouter",
-  "HttpsUpgrades",
-  "HttpsFirstBalancedModeAutoEnable",
-];
-const browser = await chromium.launch({
-  executablePath: process.env.SVC_TEST_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", `--disable-features=${OFF}`],
-});
+const browser = await launch();
 
 /** Runs one test with browsers of its own; what they have reported is a failure, too. */
 async function run(test, world) {
