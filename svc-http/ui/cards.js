@@ -6,7 +6,7 @@
 import { ms, timeLeft } from "./pure/clock.js";
 import { duration, relative } from "./pure/format.js";
 import { isDone, isUnacknowledged } from "./pure/lanes.js";
-import { shownText } from "./pure/shown.js";
+import { plain, shownText } from "./pure/text.js";
 import { whyOf } from "./pure/why.js";
 import { blocks, card as say, lanes, leases, priorityText, problemParts, states } from "./strings/en.js";
 import { nodesOf, plainOf } from "./view/parts.js";
@@ -15,6 +15,8 @@ import { hrefTo } from "./names.js";
 const SECONDS_BELOW = 180_000;
 /** More do not fit; the name of the card and its menu have all. */
 const CHIPS = 2;
+/** So much of what was said last is on a card. */
+const WORDS = 200;
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./view/card.js").Card} Card */
@@ -98,16 +100,39 @@ function heldOf(world, thread) {
 function aboutOf(world, thread, lane) {
   const { store, names } = world;
   if (lane === "blocked") {
-    const why = whyOf(thread, { obstacles: store.get("deferred", thread.id)?.obstacles })[0];
+    const obstacles = store.get("deferred", thread.id)?.obstacles;
+    const why = whyOf(thread, { obstacles, exceeded: exceededOf(world, thread) })[0];
     if (why) return plainOf(nodesOf(blocks[why.code](why), names));
   }
   const said = store.get("message", world.tasks().latestOf(thread.id));
   if (said && !said.withdrawn && said.body) {
-    return say.said(names.memberText(said.author_id), shownText(said.body).slice(0, 200));
+    return say.said(names.memberText(said.author_id), wordsOf(said));
   }
   const made = ms(thread.created_at);
   const channel = names.channel(thread.channel_id).textContent ?? "";
   return made === null ? channel : say.in(channel, relative(made, world.now()));
+}
+
+/** What each message says in one line, which costs more than looking it up. @type {WeakMap<object, string>} */
+const lines = new WeakMap();
+/** @param {any} message */
+function wordsOf(message) {
+  const known = lines.get(message) ?? plain(message.body, WORDS);
+  lines.set(message, known);
+  return known;
+}
+
+/**
+ * The limits of a dead letter stay those over which it failed, also when they were raised.
+ *
+ * @param {World} world
+ * @param {any} thread
+ * @returns {string[] | undefined}
+ */
+export function exceededOf({ store }, { id, dead }) {
+  const letters = dead ? store.all("dead_letter") : [];
+  const letter = letters.find(({ thread_id, settled_at }) => thread_id === id && !settled_at);
+  return letter?.exceeded ?? store.get("budget", id)?.exceeded;
 }
 
 /** @param {any} thread */

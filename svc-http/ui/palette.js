@@ -15,6 +15,7 @@ import { acting, actionNames, palette as say, places } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
 import { h, link } from "./view/node.js";
 import { openPalette as openList } from "./view/palette.js";
+import { verbatim } from "./view/plain.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./view/palette.js").Entry} Entry */
@@ -151,8 +152,7 @@ function showAnswer(title, { body, lsn, op }) {
   const changes = !["read", "wait"].includes(operations[op]?.[4] ?? "");
   const event =
     changes && lsn ? h("p", href ? link(href, {}, acting.receipt(lsn)) : acting.receipt(lsn)) : null;
-  const text = body === null ? say.noAnswer : JSON.stringify(body, null, 2);
-  const answer = h("pre", { dir: "ltr", tabindex: 0, "data-answer": op }, text);
+  const answer = verbatim(body ?? say.noAnswer, { "data-answer": op });
   openDialog({
     title,
     closeLabel: say.close,

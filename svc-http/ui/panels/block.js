@@ -13,6 +13,7 @@ import { actionOf } from "../actions.js";
 import { actionBar, send } from "../act.js";
 import { toldBeside } from "../told.js";
 import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
+import { verbatim } from "../view/plain.js";
 import { openVersions } from "./versions.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -31,6 +32,8 @@ export function openBlock(world, id) {
   const text = h("textarea", { id: field, name: "value", rows: 14, dir: "auto", spellcheck: "false" });
   const label = h("label.label", { for: field }, say.text);
   const size = h("p.quiet.small");
+  // A field shows what is in it as it is.
+  const seen = h("div.stack.tight", { hidden: true });
   const meets = h("p.problem", { hidden: true, role: "alert", "data-problem": "version-conflict" });
   const theirsTitle = h("h3.label");
   const theirs = h("pre.theirs", { dir: "auto", tabindex: 0 });
@@ -49,7 +52,7 @@ export function openBlock(world, id) {
     facts,
     hint,
     meets,
-    h("div.two-texts", other, h("div.stack.tight", label, text, size)),
+    h("div.two-texts", other, h("div.stack.tight", label, text, seen, size)),
     h("div.row", save, back),
     receipts,
     h("div.row", more),
@@ -162,6 +165,15 @@ export function openBlock(world, id) {
     setAttr(size, "data-tone", length > limit ? "bad" : null);
   }
 
+  let drawnSeen = "";
+  function drawSeen() {
+    const isSeen = shownText(text.value) === text.value;
+    show(seen, !isSeen);
+    if (!isSeen && drawnSeen !== text.value)
+      setChildren(seen, [h("p.told.warn.small", say.unseen), verbatim(text.value, { dir: "auto" })]);
+    drawnSeen = text.value;
+  }
+
   function drawSave() {
     const lacks = world.lacks("set_memory_block");
     const isAsking = world.outbox.isAsking("set_memory_block", `memory_block/${id}`);
@@ -187,6 +199,7 @@ export function openBlock(world, id) {
     drawConflict(now);
     setAttr(root, "data-conflict", !meets.hidden);
     drawSize();
+    drawSeen();
     drawSave();
     bar.show(now);
     beside.show(`memory_block/${id}`, now);

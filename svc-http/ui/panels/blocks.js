@@ -2,11 +2,12 @@
 //
 // Promises: a link leads over http or is text; data is text. Leaves out: artifacts' bytes.
 
-import { webAddress } from "../pure/text.js";
+import { shownText, webAddress } from "../pure/text.js";
 import { voteNode } from "./vote.js";
 import { task as say } from "../strings/en.js";
 import { h, words } from "../view/node.js";
 import { marked } from "../view/marked.js";
+import { verbatim } from "../view/plain.js";
 
 /**
  * @param {import("../world.js").World} world
@@ -18,19 +19,15 @@ export function blockNode(world, block) {
     case "text":
       return marked(block.text, { names: world.names.marks, mentions: world.names.mentions });
     case "code":
-      return h("pre", { dir: "ltr", tabindex: 0, "data-language": block.language }, block.text);
+      return verbatim(block.text, { "data-language": block.language });
     case "resource_link":
       return resource(block);
     case "artifact":
-      return h("p.quiet", say.artifact(block.title ?? block.sha.slice(0, 12)));
+      return h("p.quiet", say.artifact(shownText(block.title ?? block.sha.slice(0, 12))));
     case "vote":
       return voteNode(world, block);
     default:
-      return h(
-        "details",
-        h("summary.quiet", say.data),
-        h("pre", { dir: "ltr", tabindex: 0 }, JSON.stringify(block.data ?? block, null, 2)),
-      );
+      return h("details", h("summary.quiet", say.data), verbatim(block.data ?? block));
   }
 }
 
@@ -40,5 +37,5 @@ function resource({ uri, name }) {
   const text = words(name ?? uri);
   return href
     ? h("p", h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, text))
-    : h("p.quiet", text, " ", h("bdi.mono", uri));
+    : h("p.quiet", text, " ", words(uri, ".mono"));
 }

@@ -7,6 +7,7 @@ import { dateTime } from "../pure/format.js";
 import { parts as say } from "../strings/en.js";
 import { actionBar } from "../act.js";
 import { h, setChildren } from "../view/node.js";
+import { verbatim } from "../view/plain.js";
 
 /**
  * @param {HTMLElement} place
@@ -32,10 +33,9 @@ export function open(place, world) {
 
   /** @param {any} checkpoint */
   function wordsOf({ checkpoint, member_id, at }) {
-    const text = typeof checkpoint === "string" ? checkpoint : JSON.stringify(checkpoint, null, 2);
     return [
       h("p.quiet.small", say.forWhom(dateTime(ms(at) ?? 0)), world.names.member(member_id)),
-      h("pre", { dir: "auto", tabindex: 0 }, text),
+      verbatim(checkpoint, { dir: "auto" }),
     ];
   }
 }

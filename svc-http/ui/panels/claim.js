@@ -3,7 +3,7 @@
 // Promises: the lease counts down by the server's clock, and at its end it is asked, not guessed; what is in
 // the way is one sentence with what would free it. Leaves out: the rules (pure/why.js).
 
-import { leaseOf } from "../cards.js";
+import { exceededOf, leaseOf } from "../cards.js";
 import { isDone, isLive, isUnacknowledged } from "../pure/lanes.js";
 import { ms } from "../pure/clock.js";
 import { whyOf } from "../pure/why.js";
@@ -65,13 +65,6 @@ export function open(place, world) {
     world.reads.again(`thread/${thread.id}`);
   }
 
-  /** The limits of a dead letter stay those over which it failed, also when they were raised. @param {any} thread */
-  function exceededOf({ id, dead }) {
-    const letters = dead ? world.store.all("dead_letter") : [];
-    const letter = letters.find(({ thread_id, settled_at }) => thread_id === id && !settled_at);
-    return letter?.exceeded ?? world.store.get("budget", id)?.exceeded;
-  }
-
   /** @param {any} thread */
   function showWhy(thread) {
     const { store } = world;
@@ -79,7 +72,7 @@ export function open(place, world) {
       obstacles: store.get("deferred", thread.id)?.obstacles,
       waits: store.get("dependencies", thread.id)?.items,
       archived: store.get("channel", thread.channel_id)?.archived,
-      exceeded: exceededOf(thread),
+      exceeded: exceededOf(world, thread),
     });
     const isFree = whys.length === 0 && !isLive(thread);
     setAttr(why, "data-why", isLive(thread) ? null : (whys[0]?.code ?? (isFree ? stateOf(thread) : null)));

@@ -4,13 +4,13 @@
 // so. Leaves out: the links of the whole log (proof.js).
 
 import { dateTime } from "../pure/format.js";
-import { shownText } from "../pure/shown.js";
 import { defectOf } from "../pure/verify.js";
 import { defects, event as say, eventSentence, log as words } from "../strings/en.js";
 import { hrefTo } from "../names.js";
 import { openDialog } from "../view/dialog.js";
 import { h, link, setAttr, setText } from "../view/node.js";
 import { marked } from "../view/marked.js";
+import { verbatim } from "../view/plain.js";
 import { nodesOf } from "../view/parts.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -94,7 +94,7 @@ function partsOf(world, event) {
       "details",
       { open: !event.message },
       h("summary", say.payload),
-      h("pre", { dir: "ltr", tabindex: 0, "data-payload": lsn }, shownText(JSON.stringify(payload, null, 2))),
+      verbatim(payload, { "data-payload": lsn }),
     ),
   ];
 }

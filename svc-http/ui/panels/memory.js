@@ -2,11 +2,11 @@
 //
 // Leaves out: changing them.
 
-import { shownText } from "../pure/shown.js";
 import { parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
 import { h, setChildren, words } from "../view/node.js";
+import { verbatim } from "../view/plain.js";
 
 /**
  * @param {HTMLElement} place
@@ -50,7 +50,7 @@ export function open(place, world) {
         " ",
         h("span.quiet.small", say.version(version), read_only ? `, ${say.readOnly}` : ""),
       ),
-      h("pre", { dir: "auto", tabindex: 0 }, shownText(value)),
+      verbatim(value, { dir: "auto" }),
       h("div.row", detach.node),
     );
   }

@@ -4,6 +4,7 @@
 
 import { parts as say } from "../strings/en.js";
 import { h, setChildren, words } from "../view/node.js";
+import { verbatim } from "../view/plain.js";
 
 /**
  * @param {HTMLElement} place
@@ -22,9 +23,7 @@ export function open(place, world) {
       setChildren(place, [
         h("p", say.producedBy, world.names.member(result.produced_by)),
         result.result_kind ? h("p", h("span.chip", words(result.result_kind))) : null,
-        result.purged
-          ? h("p.quiet", say.purged)
-          : h("pre", { dir: "ltr", tabindex: 0 }, JSON.stringify(result.result, null, 2)),
+        result.purged ? h("p.quiet", say.purged) : verbatim(result.result),
       ]);
     },
   };

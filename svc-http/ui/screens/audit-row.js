@@ -8,6 +8,7 @@ import { shownText } from "../pure/shown.js";
 import { audit as say } from "../strings/en.js";
 import { openDialog } from "../view/dialog.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { verbatim } from "../view/plain.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {import("../state/audit.js").AuditRow} AuditRow */
@@ -103,7 +104,7 @@ function openRow({ names }, row) {
         ...(row.grant_id ? [h("dt", say.grant), h("dd.mono", row.grant_id)] : []),
       ),
       h("h3", say.facts),
-      h("pre", { dir: "ltr", tabindex: 0 }, shownText(JSON.stringify(row.metadata, null, 2))),
+      verbatim(row.metadata),
     ],
   });
 }

@@ -11,7 +11,8 @@ import { plural } from "./plural.js";
 const names = new Intl.ListFormat("en", { type: "conjunction" });
 
 /** @param {string[]} exceeded */
-const spent = (exceeded) => (exceeded.length ? names.format(exceeded.map((limit) => limits[limit] ?? limit)) : "a limit");
+const spent = (exceeded) =>
+  exceeded.length ? ` (${names.format(exceeded.map((limit) => limits[limit] ?? limit))})` : "";
 
 /** @param {Why} why @returns {Part[]} */
 function claim({ holder, until, thread, hidden }) {
@@ -43,8 +44,8 @@ export const blocks = {
   dependencies: waits,
   skills: ({ skills = [] }) => [`No active member has all skills that it requires (${names.format(skills)})`],
   "missing-skills": ({ skills = [] }) => [`You lack skills that it requires (${names.format(skills)})`],
-  budget: ({ exceeded = [] }) => [`Nothing is left of its budget (${spent(exceeded)})`],
-  "dead-letter": ({ exceeded = [] }) => [`It failed over its budget (${spent(exceeded)})`],
+  budget: ({ exceeded = [] }) => [`Nothing is left of its budget${spent(exceeded)}`],
+  "dead-letter": ({ exceeded = [] }) => [`It failed over its budget${spent(exceeded)}`],
   claimed: (why) => ["It is held by ", ...claim(why)],
   "handed-in": () => ["Its work is handed in and waits for judgement"],
   done: () => ["It is done"],

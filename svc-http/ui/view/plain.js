@@ -3,8 +3,19 @@
 //
 // Leaves out: Markdown (marked.js).
 
-import { shown } from "../pure/shown.js";
+import { shown, shownText } from "../pure/shown.js";
 import { h } from "./node.js";
+
+/**
+ * Text of many lines as it stands, or a value as JSON.
+ *
+ * @param {unknown} value
+ * @param {Record<string, string | number | null | undefined>} [props] `dir`: that of what is no code is its own, "auto".
+ */
+export function verbatim(value, props = {}) {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return h("pre", { dir: "ltr", tabindex: 0, ...props }, shownText(text));
+}
 
 /**
  * @param {string} text

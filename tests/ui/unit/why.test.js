@@ -74,7 +74,7 @@ test("each obstacle is one sentence", () => {
       "No active member has all skills that it requires (c); require fewer skills, or add a member who has them.",
     ],
     [{ exhausted: true }, { exceeded: ["max_tokens"] }, "Nothing is left of its budget (tokens); raise the limit."],
-    [{ dead: true, exhausted: true }, {}, "It failed over its budget (a limit); look at it, and requeue it."],
+    [{ dead: true, exhausted: true }, {}, "It failed over its budget; look at it, and requeue it."],
     [{ has_result: true }, {}, "Its work is handed in and waits for judgement; close it, or return it to open."],
     [{}, { archived: true }, "Its channel is archived; unarchive the channel."],
   ];
