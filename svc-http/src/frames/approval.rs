@@ -32,7 +32,7 @@ impl Approval {
         if form == Form::Page
             && let Err(refusal) = call.state.hosts.check(call.uri()?, call.headers()?)
         {
-            return Ok(ui::words(&refusal));
+            return Ok(ui::words(&refusal, None));
         }
         let opened = in_usual_steps(self, call).await;
         let mut response = opened.unwrap_or_else(|error| encode::problem(&error));

@@ -32,7 +32,7 @@ async fn answer(mut call: Call<'_>) -> Result<Response> {
     let takes_page = Accepted::of(call.headers()?).names("text", "html");
     let head = match call.head().await {
         Ok(head) => head,
-        Err(refusal) if takes_page => return Ok(ui::words(&refusal)),
+        Err(refusal) if takes_page => return Ok(ui::words(&refusal, None)),
         Err(refusal) => return Err(refusal),
     };
     let found = if call.redirects() { None } else { Some(serve(&call)) };

@@ -15,9 +15,11 @@ use svc_core::{Error, Result};
 
 use super::sessions::session_cookie;
 use super::{Call, Framing};
+use crate::accept::Accepted;
 use crate::encode::{self, Response};
 use crate::oidc::Provider;
 use crate::state::ServerState;
+use crate::ui;
 
 /// The name of the cookie.
 const COOKIE_NAME: &str = "svc_oidc";
@@ -34,7 +36,10 @@ impl Framing for OidcLogin {
 
     /// The provider is asked before anything is written, so that nothing begins that cannot go on.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(begin(call))
+        Box::pin(async {
+            let reader = Reader::of(&call)?;
+            reader.told(begin(call).await)
+        })
     }
 }
 
@@ -48,7 +53,31 @@ impl Framing for OidcCallback {
 
     /// The login is taken first, then the provider is asked, then the session begins.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(finish(call))
+        Box::pin(async {
+            let reader = Reader::of(&call)?;
+            reader.told(finish(call).await)
+        })
+    }
+}
+
+/// Who reads a refusal. At these addresses that is a person: no script has asked.
+struct Reader {
+    /// Where the board is, for who takes a page.
+    board: Option<String>,
+}
+
+impl Reader {
+    fn of(call: &Call<'_>) -> Result<Self> {
+        let takes_page = Accepted::of(call.headers()?).names("text", "html");
+        let board = call.state.location(call.uri()?.path(), "/ui/");
+        Ok(Self { board: takes_page.then_some(board) })
+    }
+
+    fn told(&self, outcome: Result<Response>) -> Result<Response> {
+        match (&self.board, outcome) {
+            (Some(board), Err(refusal)) => Ok(ui::words(&refusal, Some(board))),
+            (_, outcome) => outcome,
+        }
     }
 }
 

@@ -159,9 +159,11 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
 }
 
 /// Returns the response with a page that says in words what is wrong, and has no script.
-pub(crate) fn words(error: &Error) -> Response {
+///
+/// It links to the board at the address `board`, where that would be of use.
+pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
     let mut response = encode::problem(error);
-    *response.body_mut() = Bytes::from(shell::words(error)).into();
+    *response.body_mut() = Bytes::from(shell::words(error, board)).into();
     response.headers_mut().insert(CONTENT_TYPE, HTML);
     protect(response.headers_mut());
     response

@@ -15,13 +15,15 @@ pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
     template.replace("{up}", &"../".repeat(depth)).replace("{digest}", digest)
 }
 
-/// Returns a page that says what is wrong, and what to do.
-pub(super) fn words(error: &Error) -> String {
+/// Returns a page that says what is wrong, what to do, and perhaps leads to the board.
+pub(super) fn words(error: &Error, board: Option<&str>) -> String {
     let (title, detail) = (escaped(error.code().title()), escaped(error.detail()));
+    let link = board.map(|at| format!("<p><a href=\"{}\">Open the board</a></p>\n", escaped(at)));
+    let link = link.unwrap_or_default();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
-         <p>{detail}</p>\n</main>\n</body>\n</html>\n"
+         <p>{detail}</p>\n{link}</main>\n</body>\n</html>\n"
     )
 }
 
@@ -58,7 +60,12 @@ mod tests {
 
     #[test]
     fn words_are_no_markup() {
-        let page = words(&Error::new(Code::Forbidden, "<b>&</b>"));
+        let error = Error::new(Code::Forbidden, "<b>&</b>");
+        let page = words(&error, None);
         assert!(page.contains("&lt;b&gt;&amp;&lt;/b&gt;") && !page.contains("<b>"), "{page}");
+        assert!(
+            !page.contains("<a ") && words(&error, Some("/a\"b")).contains("href=\"/a&quot;b\""),
+            "{page}"
+        );
     }
 }

@@ -14,6 +14,11 @@ use super::{
     session,
 };
 
+/// A world with the mock, where nobody joins.
+fn mock_for_members() -> Setup {
+    Setup { http: mock(), ..Setup::default() }
+}
+
 #[test]
 fn the_cookies_are_as_a_browser_needs_them() {
     for secure in [false, true] {
@@ -164,6 +169,33 @@ fn a_browser_is_sent_nowhere_but_to_the_board() {
             .refused(404, "not-found");
         get(world, &format!("{LOGIN}?workspace_id={}", world.id("workspace")), None)
             .refused(400, "malformed-request");
+    });
+}
+
+#[test]
+fn a_person_reads_what_is_refused_on_a_page_that_leads_to_the_board() {
+    on_both(mock_for_members, |world| {
+        let page = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+        let open = |target: &str, cookie: Option<&str>| {
+            let cookie = cookie.map(|cookie| ("cookie", cookie));
+            let headers: Vec<_> = page.into_iter().chain(cookie).collect();
+            world.rest().send(None, "GET", target, &headers, None)
+        };
+        let begun = begin(world, "&sub=1");
+        for (target, cookie, status, says) in [
+            (&*begun.sent_to, Some(&*begun.cookie), 403, "you are no member of the workspace"),
+            (&*begun.sent_to, Some(&*begun.cookie), 401, "begin again"),
+            (LOGIN, None, 400, "`sub`"),
+        ] {
+            let answer = open(target, cookie);
+            let body = answer.body.as_str().unwrap_or_default();
+            assert_eq!(answer.status, status, "{body}");
+            assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{body}");
+            assert!(body.contains(says) && body.contains("href=\"../../ui/\""), "{body}");
+            assert!(
+                answer.headers["content-security-policy"].to_str().unwrap().contains("default-src 'none'")
+            );
+        }
     });
 }
 
