@@ -62,8 +62,9 @@ export function createNames({ store, want }) {
   function channel(id) {
     const known = store.get("channel", id);
     if (!known) want(`channel/${id}`);
-    const text = known ? words(say.channel(known.name)) : say.channelUnknown(shortId(id));
-    const href = known ? hrefTo("channel", { id }) : null;
+    const isTalk = known?.kind === "dm";
+    const text = known ? words(isTalk ? known.name : say.channel(known.name)) : say.channelUnknown(shortId(id));
+    const href = !known ? null : isTalk ? hrefTo("dms", {}, `?c=${id}`) : hrefTo("channel", { id });
     return href ? link(href, {}, text) : h("span", text);
   }
 

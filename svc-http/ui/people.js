@@ -74,7 +74,10 @@ export function usageByMember({ store }) {
 
 /** @param {Used | undefined} used */
 export const usedText = (used) =>
-  used ? say.used(compact(used.tokens), money(used.usd_micros)) : say.unused;
+  used ? [say.tokensUsed(compact(used.tokens)), ...paid(used.usd_micros)].join(", ") : say.unused;
+
+/** What nobody has put a price on costs nothing that is known. @param {number} micros */
+export const paid = (micros) => (micros > 0 ? [money(micros)] : []);
 
 /** What else there is to say of a member, in a word. @param {any} member */
 export function standingOf(member) {

@@ -4,6 +4,7 @@
 // action.
 
 import { BUDGET_LOW } from "../pure/rank.js";
+import { paid } from "../people.js";
 import { compact, duration, money, number } from "../pure/format.js";
 import { limits, parts as say } from "../strings/en.js";
 import { actionBar } from "../act.js";
@@ -99,7 +100,7 @@ function usageRows(world, reports) {
       world.names.member(member_id),
       model ? h("span.quiet", " ", words(model)) : "",
       ": ",
-      [say.tokens(compact(tokens)), say.turns(number(turns)), money(usd_micros), say.reports(count)].join(
+      [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(count)].join(
         ", ",
       ),
     ),

@@ -97,7 +97,8 @@ export function makeItem(world, first, choose) {
     // What an approval asks stands in it.
     const said = item.preview && !gate ? plain(item.preview, PREVIEW) : "";
     const preview = said ? [": ", words(said)] : [];
-    setChildren(text, item.actor_id ? [world.names.member(item.actor_id), ...preview] : preview.slice(1));
+    const actor = item.actor_id && !gate ? [world.names.member(item.actor_id), ...preview] : preview.slice(1);
+    setChildren(text, actor);
   }
 
   updates.set(node, (item, isChosen) => {

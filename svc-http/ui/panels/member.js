@@ -4,9 +4,9 @@
 
 import { leaseOf } from "../cards.js";
 import { hrefTo } from "../names.js";
-import { presenceOf, timeOf } from "../people.js";
+import { paid, presenceOf, timeOf } from "../people.js";
 import { ms } from "../pure/clock.js";
-import { compact, dateTime, money, number, relative } from "../pure/format.js";
+import { compact, dateTime, number, relative } from "../pure/format.js";
 import { isLive } from "../pure/lanes.js";
 import { eventParts, member as say, people } from "../strings/en.js";
 import { plainWords } from "../view/plain.js";
@@ -192,7 +192,7 @@ function usage(world, id) {
 
 /** @param {any} sum */
 const usageText = ({ tokens, turns, usd_micros, reports }) =>
-  [say.tokens(compact(tokens)), say.turns(number(turns)), money(usd_micros), say.reports(reports)].join(", ");
+  [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(reports)].join(", ");
 
 /** @param {World} world @returns {MemberPart} */
 function skills(world) {

@@ -50,8 +50,8 @@ export function open(place, world) {
       status
         ? h(
             "span.chip",
-            { "data-tone": isMet ? "ok" : "warn" },
-            say.approvals(status.approvals, status.required),
+            { "data-tone": status.required === 0 ? null : isMet ? "ok" : "warn" },
+            status.required === 0 ? say.noneRequired : say.approvals(status.approvals, status.required),
           )
         : null,
       land?.required || land?.verdict ? landOf(land) : null,

@@ -68,7 +68,7 @@ export const adminParts = {
   noHandle: "none",
   id: "Id",
   joined: "Joined",
-  tokens: "Its tokens",
+  tokens: "See them",
   presence: "Who is there",
   former: "Also the deactivated",
   whose: "Whose",

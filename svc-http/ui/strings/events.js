@@ -3,6 +3,7 @@
 // Promises: a kind that is not here is named by itself. Leaves out: the name of who did it, which stands before
 // what is no whole sentence.
 
+import { duration, money } from "../pure/format.js";
 import { happened } from "./happened.js";
 import { limits } from "./lanes.js";
 import { plural } from "./plural.js";
@@ -28,11 +29,23 @@ const ENDS = {
   deactivated: ({ previous_assignee_id }) => ["ended the claim of ", who(previous_assignee_id), ", who was deactivated"],
 };
 
+/** @param {number} count @param {string} what */
+const some = (count, what) => plural(count, { one: `# ${what}`, other: `# ${what}s` });
+
+/** @type {Record<string, (value: number) => string>} */
+const LIMITS = {
+  max_tokens: (value) => some(value, "token"),
+  max_usd_micros: money,
+  max_turns: (value) => some(value, "turn"),
+  max_wall_secs: (value) => duration(value * 1_000),
+  max_attempts: (value) => some(value, "attempt"),
+};
+
 /** @param {Payload} budget @returns {Part[]} */
 function budgetSet(budget) {
   const set = Object.entries(budget).filter(([name, value]) => name.startsWith("max_") && value !== null);
   return set.length
-    ? ["set the budget: ", { code: set.map(([name, value]) => `${name.slice(4)} ${value}`).join(", ") }]
+    ? [`set the budget: ${set.map(([name, value]) => LIMITS[name]?.(value) ?? `${name} ${value}`).join(", ")}`]
     : ["removed the budget"];
 }
 
@@ -88,7 +101,7 @@ const SAID = {
   ],
   ClaimUnacknowledged: ({ member_id }) => [who(member_id), " has not acknowledged the claim"],
   DeadLetterRequeued: () => ["requeued the task"],
-  UsageReported: ({ tokens, turns }) => [`reported ${tokens ?? 0} tokens and ${turns ?? 0} turns`],
+  UsageReported: ({ tokens, turns }) => [`reported ${some(tokens ?? 0, "token")} and ${some(turns ?? 0, "turn")}`],
   ReviewRequirementSet: ({ approvals }) => [plural(approvals, { one: "required # approval", other: "required # approvals" })],
   ReviewerAdded: ({ member_id }) => ["asked ", who(member_id), " for a review"],
   ReviewerRemoved: ({ member_id }) => ["asked ", who(member_id), " for no review any more"],

@@ -34,7 +34,7 @@ export const needs = {
   finding: "A critical finding is open",
   unacknowledged: "The holder has not said that it works",
   budget: "Little is left of its budget",
-  mention: "Somebody speaks to you",
+  mention: "It is new in your inbox",
 };
 
 /** What one does about a need. @type {Record<import("../pure/rank.js").NeedKind, string>} */

@@ -30,7 +30,7 @@ export const people = {
   deactivated: "Deactivated",
   claims: (/** @type {number} */ count) => plural(count, { one: "# claim", other: "# claims" }),
   noClaims: "No claims",
-  used: (/** @type {string} */ tokens, /** @type {string} */ money) => `${tokens} tokens, ${money}`,
+  tokensUsed: (/** @type {string} */ count) => `${count} tokens`,
   unused: "No usage",
   noSkills: "No skills",
   last: (/** @type {string} */ when) => `Last event ${when}`,
@@ -76,6 +76,6 @@ export const member = {
   frozenBy: "Frozen by ",
   reason: "Reason",
   noReason: "none was given",
-  tokensLink: "Its tokens",
+  tokensLink: "Tokens",
   you: "you",
 };

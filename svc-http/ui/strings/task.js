@@ -65,6 +65,7 @@ export const parts = {
   purged: "Its words were purged.",
   noResult: "There is no result.",
   approvals: (/** @type {number} */ has, /** @type {number} */ needs) => `${has} of ${needs} approvals`,
+  noneRequired: "No approval is required",
   votes: (/** @type {number} */ count) => plural(count, { one: "# vote", other: "# votes" }),
   voteClosed: "The vote is closed.",
   noReviews: "There are no reviews.",
