@@ -152,7 +152,11 @@ export function openStage(frame, world) {
     frame.showAlarm(world);
   });
   const unwatchLive = world.watchLive(followLive);
-  const ofWorkspace = { id: world.me.workspace_id };
+  /** What is begun from a task begins in its channel. */
+  function ofWorkspace() {
+    const thread = current?.id === "task" ? world.store.get("thread", shownPlace?.params.id) : undefined;
+    return { id: world.me.workspace_id, channelId: thread?.channel_id };
+  }
   function placeKeys() {
     /** @type {import("./view/keys.js").Keys} */
     const all = {
@@ -163,7 +167,7 @@ export function openStage(frame, world) {
     };
     for (const action of actions) {
       if (action.key && action.on === "workspace")
-        all[action.key] = () => beginById(world, action.id, ofWorkspace);
+        all[action.key] = () => beginById(world, action.id, ofWorkspace());
     }
     for (const { key, path } of screens) if (key) all[`g ${key}`] = () => router.go(hrefOf(path));
     return all;

@@ -27,6 +27,7 @@ export function openBlock(world, id) {
   const place = `memory/${id}`;
   const field = `block-${(count += 1)}`;
   const title = h("h2");
+  const purpose = h("p.quiet", { hidden: true });
   const facts = h("p.row.quiet.small");
   const hint = h("p.quiet.small", { hidden: true }, say.readOnlyHint);
   const text = h("textarea", { id: field, name: "value", rows: 14, dir: "auto", spellcheck: "false" });
@@ -49,6 +50,7 @@ export function openBlock(world, id) {
     "section.stack.block",
     { "data-block": id },
     h("div.row", title),
+    purpose,
     facts,
     hint,
     meets,
@@ -131,6 +133,8 @@ export function openBlock(world, id) {
   function drawFacts(now) {
     const at = ms(now.updated_at);
     setChildren(title, [words(now.label)]);
+    show(purpose, Boolean(now.description));
+    setChildren(purpose, [words(now.description)]);
     setChildren(facts, [
       h("span.chip", { "data-tone": "accent" }, say.version(now.version)),
       now.read_only ? h("span.chip", say.readOnly) : null,

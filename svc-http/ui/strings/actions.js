@@ -31,7 +31,7 @@ export const actionNames = {
   create_child_thread: "Add a child task",
   create_thread: "New task",
   create_memory_block: "New memory block",
-  set_memory_block: "Change the block",
+  set_memory_block: "Change label and limit",
   delete_memory_block: "Delete the block",
   set_slot_capacity: "Set the capacity",
   new_slot: "Set a slot's capacity",
