@@ -67,36 +67,61 @@ const TYPED = {
   lane: "lane",
 };
 
+/** A word, or what stands in quotes, with what is before them; a quote within them is doubled. */
+const WORD = /(?:(\w+:)|(@))?"((?:[^"]|"")*)"(?!\S)|\S+/g;
+
 /**
- * Reads what was typed: `in:general @ada repo:acme/core skill:rust p>5`, and words.
+ * Reads what was typed: `in:general in:"my team" @ada repo:acme/core skill:rust p>5`, and words.
  * @param {string} text
  * @returns {Filter}
  */
 export function parseTyped(text) {
   const filter = noFilter();
   const words = [];
-  for (const word of text.split(/\s+/).filter(Boolean)) {
-    const named = /^(\w+):(.+)$/.exec(word);
-    const priority = /^p>(-?\d{1,3})$/.exec(word);
-    const field = named ? TYPED[named[1].toLowerCase()] : undefined;
-    if (field && named) filter[field] = named[2];
-    else if (priority) filter.priority = String(Number(priority[1]) + 1);
-    else if (/^@./.test(word)) filter.member = word.slice(1);
-    else words.push(word);
+  for (const [word, name = "", at, quoted] of text.matchAll(WORD)) {
+    const value = quoted?.replaceAll('""', '"');
+    const meant = value === undefined ? meaning(word) : at ? memberIs(value) : named(name, value);
+    if (meant) Object.assign(filter, meant);
+    else words.push(value ?? word);
   }
   return { ...filter, text: words.join(" ") };
 }
+
+/** @param {string} value @returns {Partial<Filter>} */
+const memberIs = (value) => ({ member: value });
+
+/** @param {string} name with its colon @param {string} value @returns {Partial<Filter> | null} */
+function named(name, value) {
+  const key = name.slice(0, -1).toLowerCase();
+  return Object.hasOwn(TYPED, key) ? { [TYPED[key]]: value } : null;
+}
+
+/** What a word is besides a word. @param {string} word @returns {Partial<Filter> | null} */
+function meaning(word) {
+  const [, name, value] = /^(\w+:)(.+)$/.exec(word) ?? [];
+  const priority = /^p>(-?\d{1,3})$/.exec(word);
+  if (priority) return { priority: String(Number(priority[1]) + 1) };
+  if (/^@./.test(word)) return memberIs(word.slice(1));
+  return name ? named(name, value) : null;
+}
+
+/** What has a space would be several words. @param {string} value */
+const whole = (value) => (/\s|^"/.test(value) ? quote(value) : value);
+/** A word that would be read as something else. @param {string} word */
+const plain = (word) => (meaning(word) || word.startsWith('"') ? quote(word) : word);
+/** @param {string} value */
+const quote = (value) => `"${value.replaceAll('"', '""')}"`;
 
 /**
  * @param {Filter} filter
  * @returns {string} what one would type for it
  */
 export function typed(filter) {
-  const named = Object.entries(TYPED).filter(([name]) => name !== "by");
-  const parts = named.filter(([, field]) => filter[field]).map(([name, field]) => `${name}:${filter[field]}`);
-  if (filter.member) parts.push(`@${filter.member}`);
+  const fields = Object.entries(TYPED).filter(([name]) => name !== "by");
+  const parts = fields.filter(([, field]) => filter[field]).map(([name, field]) => `${name}:${whole(filter[field])}`);
+  if (filter.member) parts.push(`@${whole(filter.member)}`);
   if (filter.priority) parts.push(`p>${Number(filter.priority) - 1}`);
-  return [...parts, filter.text].filter(Boolean).join(" ");
+  return [...parts, ...filter.text.split(/\s+/).map(plain)].filter(Boolean).join(" ");
 }
 
 /**

@@ -112,3 +112,20 @@ test("texts are compared without case and accents", () => {
   assert.equal(fold("ÉCOLE Ångström ﬁ"), "ecole angstrom fi");
   assert.ok(hasWords("one two", "TWO  one") && hasWords("x", "") && !hasWords("one", "two"));
 });
+
+test("what is typed for a filter is read as that filter, whatever is in it", () => {
+  const word = fc.string({ unit: "grapheme", minLength: 1 }).filter((text) => /^\S+$/.test(text));
+  const any = fc.record({
+    ...Object.fromEntries(["channel", "member", "repo", "skill", "state", "lane"].map((name) => [name, fc.string()])),
+    text: fc.array(fc.oneof(word, fc.constantFrom("in:x", "p>3", "@ada", '"in:x"', '"', "constructor:x"))),
+    priority: fc.oneof(fc.constant(""), fc.integer({ min: -99, max: 999 }).map(String)),
+  });
+  fc.assert(
+    fc.property(any, ({ text, ...fields }) => {
+      const filter = { ...noFilter(), ...fields, text: text.join(" ") };
+      assert.deepEqual(parseTyped(typed(filter)), filter);
+    }),
+  );
+  assert.equal(typed({ ...noFilter(), channel: "my team", text: "find" }), 'in:"my team" find');
+  assert.equal(parseTyped('in:"my tea').channel, '"my', "what is not closed yet is a word");
+});
