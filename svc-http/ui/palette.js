@@ -5,6 +5,7 @@
 // and its event are shown. Leaves out: how the list looks (view/palette.js).
 
 import { fold } from "./pure/filter.js";
+import { narrowed } from "./pure/narrow.js";
 import { actionsOn } from "./actions.js";
 import { begin } from "./act.js";
 import { openForm } from "./later.js";
@@ -41,17 +42,10 @@ export function openPalette(world) {
     placeholder: say.placeholder,
     none: say.none,
     closeLabel: say.close,
-    find: (text) =>
-      [...narrowed(fixed, text), ...channels(world, text), ...tasks(world, text)].slice(0, MOST),
-  });
-}
-
-/** @param {Entry[]} entries @param {string} text */
-function narrowed(entries, text) {
-  const wanted = fold(text).split(/\s+/).filter(Boolean);
-  return entries.filter(({ label, note, op = "" }) => {
-    const has = fold(`${label} ${note} ${op.replaceAll("_", " ")} ${op}`);
-    return wanted.every((word) => has.includes(word));
+    find(text) {
+      const { named, about } = narrowed(fixed, text);
+      return [...named, ...channels(world, text), ...tasks(world, text), ...about].slice(0, MOST);
+    },
   });
 }
 
@@ -59,8 +53,10 @@ function narrowed(entries, text) {
 function placesOf(world) {
   return screens
     .filter(({ path }) => !path.includes("{"))
-    .map(({ id, path }) => ({
-      label: say.go(places[/** @type {"board"} */ (id)] ?? id),
+    .map(({ id, path }) => ({ id, path, name: places[/** @type {"board"} */ (id)] ?? id }))
+    .map(({ id, path, name }) => ({
+      label: say.go(name),
+      name,
       note: say.place,
       take: () => world.go(hrefTo(id) ?? path),
     }));

@@ -6,7 +6,7 @@
 import { openDialog } from "./dialog.js";
 import { h, setAttr, show, words } from "./node.js";
 
-/** @typedef {{label: string, note: string, take: () => void, lacks?: string | null, op?: string}} Entry */
+/** @typedef {{label: string, note: string, take: () => void, lacks?: string | null, op?: string, name?: string}} Entry */
 
 /**
  * @param {{
