@@ -39,6 +39,7 @@ export function begin(world, action, entity, more = {}) {
     values: { ...action.now?.(entity, world), ...more },
     isDanger: action.confirm === "form",
     asksToken: action.asksToken,
+    draft: `${action.id}/${entity.id}`,
     send: async (input, token) => (await send(world, action, entity, input, { token })).problem,
   });
 }

@@ -1,14 +1,15 @@
 // A form for any operation, made of its schema, in a dialog.
 //
 // Promises: the schemas are read once, when a form is first opened; what is refused is said in the dialog,
-// where what was typed stays. Leaves out: how fields look (view/form.js).
+// where what was typed stays; while it is sent, and while nothing can be, it says so. Leaves out: how fields
+// look (view/form.js), and what was typed before (kept-form.js).
 
 import { fold } from "./pure/filter.js";
 import { plain } from "./pure/text.js";
-import { form as say, problemParts } from "./strings/en.js";
-import { createForm } from "./view/form.js";
+import { createKeptForm } from "./kept-form.js";
+import { acting, form as say, problemParts } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setChildren } from "./view/node.js";
+import { button, h, setChildren, setText, show } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 import { operations } from "./net/ask.js";
 
@@ -113,15 +114,25 @@ export function refsOf({ store }) {
  *   isDanger?: boolean,
  *   about?: boolean,
  *   asksToken?: boolean,
+ *   draft?: string,
  *   send: (input: Record<string, unknown>, token?: string) => Promise<Problem | null>,
  * }} what `about`: what the operation does is told above the fields; `asksToken`: it is done with a token that is
- * typed for it; `send` returns what was refused.
+ * typed for it; `draft`: of what it is the form, so that what is typed stays with that; `send` returns what was
+ * refused.
  */
 export async function openForm(world, what) {
-  const { title, op, only, values, isDanger = false, about = false, asksToken = false, send } = what;
+  const { title, op, only, values, isDanger = false, about = false, asksToken = false, draft = op, send } = what;
   const problem = h("div.problem", { hidden: true, role: "alert" });
   const place = h("div.stack", h("p.quiet.later", say.loading));
-  const dialog = openDialog({ title, closeLabel: say.cancel, body: [place, problem], name: op });
+  const status = h("p.told", { hidden: true, role: "status" });
+  const dialog = openDialog({
+    title,
+    closeLabel: say.cancel,
+    body: [place, status, problem],
+    name: op,
+    onClose: () => stop(),
+  });
+  let stop = () => {};
 
   /** @param {Problem} refused */
   function tell(refused) {
@@ -132,7 +143,8 @@ export async function openForm(world, what) {
 
   try {
     const schema = await schemaOf(world, op);
-    const fields = createForm({ schema, only: only ?? ownFields(schema), values, refs: refsOf(world) });
+    const made = { schema, only: only ?? ownFields(schema), values, refs: refsOf(world) };
+    const fields = createKeptForm(world, `form/${draft}`, made);
     const submit = h(
       "button",
       { type: "submit", class: isDanger ? "danger" : "primary", "data-action": op },
@@ -151,23 +163,60 @@ export async function openForm(world, what) {
     });
     place.replaceChildren(node);
     fields.focus();
+    const sending = tellSending(world, { title, op, submit, status });
+    stop = sending.stop;
 
     async function submitted() {
       const input = fields.read();
-      if (!input) return;
+      if (!input || submit.disabled) return;
       const typed = token?.take();
       if (typed === "") return token?.focus();
       problem.hidden = true;
-      submit.disabled = true;
-      const refused = await send(input, typed);
-      submit.disabled = false;
-      if (refused) tell(refused);
-      else dialog.close();
+      const refused = await sending.during(() => send(input, typed));
+      if (refused) return tell(refused);
+      fields.drop();
+      dialog.close();
     }
   } catch (refused) {
     place.replaceChildren();
     tell(/** @type {Problem} */ (refused));
   }
+}
+
+/**
+ * Says in a form how it stands with what it sends, and that nothing can be sent.
+ *
+ * @param {World} world
+ * @param {{title: string, op: string, submit: HTMLButtonElement, status: HTMLElement}} of
+ */
+export function tellSending(world, { title, op, submit, status }) {
+  let isSending = false;
+  const draw = () => {
+    const write = isSending ? world.outbox.all().findLast((one) => one.op === op) : undefined;
+    const isOffline = world.isOffline();
+    const words =
+      write?.state === "unknown" ? acting.unknown(title) : isSending ? acting.asking : acting.offline;
+    submit.disabled = isSending || isOffline;
+    show(status, isSending || isOffline);
+    setText(status, isSending || isOffline ? words : "");
+  };
+  const unwatch = world.store.watch(draw);
+  draw();
+  return {
+    stop: unwatch,
+    /** @template T @param {() => Promise<T>} send */
+    async during(send) {
+      isSending = true;
+      const sent = send();
+      draw();
+      try {
+        return await sent;
+      } finally {
+        isSending = false;
+        draw();
+      }
+    },
+  };
 }
 
 /** A token that is sent once, and is out of its field before. */

@@ -64,6 +64,7 @@ export function openMany(world, ids, done) {
       op: action.op,
       only: action.fields,
       isDanger: action.confirm === "form",
+      draft: `many/${action.id}`,
       send: async (input) => (await run(action, input), null),
     });
   }

@@ -6,11 +6,11 @@
 import { whyRefused } from "./pure/why.js";
 import { actionOf } from "./actions.js";
 import { send } from "./act.js";
-import { refsOf, schemaOf } from "./forms.js";
+import { refsOf, schemaOf, tellSending } from "./forms.js";
+import { createKeptForm } from "./kept-form.js";
 import { hrefTo } from "./names.js";
 import { actionNames, blocks, form as say, newTask, problemParts } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { createForm } from "./view/form.js";
 import { button, h, setChildren, show } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
@@ -28,24 +28,29 @@ const FIRST = ["title", "body"];
 export async function openNewTask(world, { channelId, stays = false } = {}) {
   const place = h("div.stack", h("p.quiet.later", say.loading));
   const problem = h("div.problem", { hidden: true, role: "alert" });
+  const status = h("p.told", { hidden: true, role: "status" });
+  let stop = () => {};
   const title = actionNames.create_thread ?? "";
   const dialog = openDialog({
     title,
     closeLabel: say.cancel,
-    body: [place, problem],
+    body: [place, status, problem],
     name: "create_thread",
     isWide: true,
+    onClose: () => stop(),
   });
   try {
     const schema = await schemaOf(world, "create_thread");
     const refs = refsOf(world);
-    const first = createForm({ schema, only: FIRST, refs });
-    const rest = createForm({ schema, only: FIELDS.filter((name) => !FIRST.includes(name)), refs });
+    const others = FIELDS.filter((name) => !FIRST.includes(name));
+    const first = createKeptForm(world, "form/create_thread", { schema, only: FIRST, refs });
+    const rest = createKeptForm(world, "form/create_thread/more", { schema, only: others, refs });
     const channel = channelField(world, channelId);
     const meets = h("div.stack.tight", { "aria-live": "polite" });
     const submit = h("button.primary", { type: "submit", "data-action": "create_thread" }, say.send);
     const more = h(
       "details.panel",
+      { open: rest.isKept },
       h("summary", h("h2", newTask.more)),
       h("div.panel-body.stack", rest.node, meets),
     );
@@ -59,6 +64,8 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
     );
     place.replaceChildren(node);
     first.focus();
+    const sending = tellSending(world, { title, op: "create_thread", submit, status });
+    stop = sending.stop;
     watchFootprint(world, rest, meets, node);
     node.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -67,10 +74,13 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
 
     async function submitted() {
       const [one, other] = [first.read(), rest.read()];
-      if (!one || !other) return;
-      submit.disabled = true;
-      const refused = await make(world, { ...one, ...other }, channel, stays, dialog.close);
-      submit.disabled = false;
+      if (!one || !other || submit.disabled) return;
+      const made = () => {
+        for (const form of [first, rest]) form.drop();
+        dialog.close();
+      };
+      show(problem, false);
+      const refused = await sending.during(() => make(world, { ...one, ...other }, channel, stays, made));
       if (refused) tell(refused);
     }
   } catch (refused) {
@@ -156,7 +166,7 @@ function channelField(world, chosen) {
  * Tells what the footprint would meet, as it is typed.
  *
  * @param {World} world
- * @param {ReturnType<typeof createForm>} form
+ * @param {ReturnType<typeof createKeptForm>} form
  * @param {HTMLElement} place
  * @param {HTMLElement} typed
  */

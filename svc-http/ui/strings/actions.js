@@ -166,6 +166,8 @@ export const form = {
   unknownMember: "There is no such member.",
   unknownThing: "There is nothing of that name.",
   lines: "One a line",
+  kept: "What you had typed and not sent is here again.",
+  anew: "Begin anew",
   token: "Your token",
   tokenHint: "It is done with this token instead of the session. It is sent once and kept nowhere.",
   /** @type {Record<string, string>} */

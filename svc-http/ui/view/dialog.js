@@ -1,7 +1,7 @@
 // A dialog over the page: modal, with a heading, closed by Escape, by its button, or by what opened it.
 //
 // Promises: the focus is kept inside and goes back to where it was; one that must not be closed by Escape is
-// not. Leaves out: what is in it.
+// not, and one in which something is filled in is not closed by a press beside it. Leaves out: what is in it.
 
 import { button, h, words } from "./node.js";
 import { rememberFocus } from "./focus.js";
@@ -42,7 +42,9 @@ export function openDialog({ title, closeLabel, body, isWide = false, name, onCl
     restore();
     onClose?.();
   });
-  node.addEventListener("pointerdown", (event) => event.target === node && closeLabel && close());
+  node.addEventListener("pointerdown", (event) => {
+    if (event.target === node && closeLabel && !content.querySelector("form")) close();
+  });
   document.body.append(node);
   node.showModal();
 

@@ -7,7 +7,10 @@ import { form as say } from "../strings/en.js";
 import { h } from "./node.js";
 
 /** @typedef {any} Schema */
-/** @typedef {{node: HTMLElement, read: () => unknown, focus: () => void}} Field `read` throws a `Wrong`. */
+/**
+ * @typedef {{node: HTMLElement, read: (isQuiet?: boolean) => unknown, focus: () => void}} Field `read` throws a
+ * `Wrong`; one that is quiet says nothing at its fields, and leaves out of what has parts those that are wrong.
+ */
 
 /** What is wrong with a field, in words. */
 export class Wrong extends Error {}
@@ -71,7 +74,8 @@ export function numeric({ type, minimum, maximum }, isRequired, value) {
 /** @param {boolean} isRequired @param {any} value */
 export function moment(isRequired, value) {
   const node = h("input", { type: "datetime-local", required: isRequired });
-  if (value) node.value = String(value).slice(0, 16);
+  const at = value ? new Date(value) : null;
+  if (at) node.value = new Date(Number(at) - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
   return simple(node, () => (node.value ? new Date(node.value).toISOString() : undefined));
 }
 
@@ -89,7 +93,7 @@ export function json(isRequired, value) {
   });
 }
 
-/** @param {string[] | undefined} value */
+/** @param {string[] | null | undefined} value */
 export function lines(value) {
   const node = h("textarea", { rows: 3, placeholder: say.lines, dir: "auto" });
   node.value = (value ?? []).join("\n");
@@ -101,10 +105,10 @@ export function lines(value) {
   return simple(node, () => (read().length || value?.length ? read() : undefined));
 }
 
-/** @param {string[]} values @param {string[] | undefined} value @returns {Field} */
-export function checks(values, value = []) {
+/** @param {string[]} values @param {string[] | null | undefined} value @returns {Field} */
+export function checks(values, value) {
   const boxes = values.map((one) =>
-    h("input", { type: "checkbox", value: one, checked: value.includes(one) }),
+    h("input", { type: "checkbox", value: one, checked: Boolean(value?.includes(one)) }),
   );
   return {
     node: h("div.row", ...boxes.map((box) => h("label.row.tight", box, h("span", box.value)))),

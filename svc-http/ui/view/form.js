@@ -38,6 +38,11 @@ export function createForm({ schema, only, values = {}, refs, isInline = false }
      * @param {string} name
      */
     peek: (name) => fields.find((field) => field.name === name)?.peek(),
+    /** What all fields have now, as far as it can be read. @returns {Record<string, unknown>} */
+    peekAll() {
+      const read = fields.map(({ name, peek }) => [name, peek()]);
+      return Object.fromEntries(read.filter(([, value]) => value !== undefined));
+    },
     /** @returns {Record<string, unknown> | null} Null: something is wrong, and said at its field. */
     read() {
       /** @type {Record<string, unknown>} */
@@ -92,13 +97,7 @@ function labelled(name, schema, isRequired, value, refs) {
     name,
     node,
     focus: field.focus,
-    peek() {
-      try {
-        return field.read();
-      } catch {
-        return undefined;
-      }
-    },
+    peek: () => quiet(field),
     read() {
       try {
         const read = field.read();
@@ -114,6 +113,15 @@ function labelled(name, schema, isRequired, value, refs) {
       }
     },
   };
+}
+
+/** What a field has, if it can be read. @param {Field} field */
+function quiet(field) {
+  try {
+    return field.read(true);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What is typed into, if a field is one thing. @param {Field} field */
@@ -196,8 +204,9 @@ function list(name, item, value, refs) {
   return {
     node: h("div.stack.tight", rows, h("div.row", add)),
     focus: () => add.focus(),
-    read() {
-      const read = [...fields.values()].map((field) => field.read()).filter((one) => one !== undefined);
+    read(isQuiet) {
+      const all = [...fields.values()].map((field) => (isQuiet ? quiet(field) : field.read()));
+      const read = all.filter((one) => one !== undefined);
       return read.length || value ? read : undefined;
     },
   };
@@ -231,8 +240,8 @@ function group(schema, value, refs, isInline = false) {
   return {
     node: h("div.group", inner.node),
     focus: inner.focus,
-    read() {
-      const read = inner.read();
+    read(isQuiet) {
+      const read = isQuiet ? inner.peekAll() : inner.read();
       if (read === null) throw new Wrong("");
       return Object.keys(read).length ? read : undefined;
     },
