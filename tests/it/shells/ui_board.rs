@@ -126,6 +126,11 @@ fn it_fits_a_phone() {
 }
 
 #[test]
+fn it_looks_as_in_the_pictures() {
+    on_sqlite(&["pictures"]);
+}
+
+#[test]
 fn it_speaks_other_languages() {
     on_sqlite(&["languages"]);
 }
