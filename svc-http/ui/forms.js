@@ -143,6 +143,7 @@ export async function openForm(world, what) {
 
   try {
     const schema = await schemaOf(world, op);
+    if (!dialog.node.isConnected) return;
     const made = { schema, only: only ?? ownFields(schema), values, refs: refsOf(world) };
     const fields = createKeptForm(world, `form/${draft}`, made);
     const submit = h(

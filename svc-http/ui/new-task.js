@@ -41,6 +41,7 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
   });
   try {
     const schema = await schemaOf(world, "create_thread");
+    if (!dialog.node.isConnected) return;
     const refs = refsOf(world);
     const others = FIELDS.filter((name) => !FIRST.includes(name));
     const first = createKeptForm(world, "form/create_thread", { schema, only: FIRST, refs });

@@ -11,7 +11,7 @@ import { actionBar, actionButton } from "../act.js";
 import { hrefTo } from "../names.js";
 import { answers, inboxReasons, limits, needs, now as say, parts as partsSay } from "../strings/en.js";
 import { askMember, toldBeside } from "../told.js";
-import { button, h, link, setAttr, setChildren, setText, words } from "../view/node.js";
+import { button, h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
 import { openGate } from "./gate.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -69,6 +69,8 @@ export function makeNeed(world, first) {
 
   /** @param {Need} need */
   function showAge({ since }) {
+    show(age, since !== null);
+    if (since === null) return;
     setText(age, relative(since, world.now()));
     setAttr(age, "datetime", new Date(since).toISOString());
     setAttr(age, "title", dateTime(since));

@@ -15,7 +15,7 @@ import { ms } from "./clock.js";
  * @property {NeedKind} kind
  * @property {string} id what it is about
  * @property {string | null} thread_id
- * @property {number} since in ms
+ * @property {number | null} since in ms; null if it is not known
  * @property {string} op the operation that answers it
  * @property {{reason?: string, message_id?: string | null, share?: number, review_id?: string}} more
  */
@@ -28,6 +28,7 @@ import { ms } from "./clock.js";
  * @property {Iterable<any>} letters
  * @property {Iterable<Alarm>} alarms
  * @property {Iterable<string>} awaited ids of threads whose review is awaited of me
+ * @property {(kind: NeedKind, id: string) => number | null} caused when it came to be, as far as events have told it
  * @property {Iterable<any>} reviews
  * @property {Iterable<any>} budgets
  * @property {Iterable<any>} inbox
@@ -56,7 +57,13 @@ export function rankNow(known) {
     ...budgets(known),
     ...mentions(known),
   ];
-  return needs.sort((one, other) => RANK[one.kind] - RANK[other.kind] || one.since - other.since || compare(one.key, other.key));
+  return needs.sort((one, other) => RANK[one.kind] - RANK[other.kind] || older(one, other) || compare(one.key, other.key));
+}
+
+/** Of what nobody knows the age stands last. @param {Need} one @param {Need} other */
+function older({ since: one }, { since: other }) {
+  if (one === null || other === null) return Number(one === null) - Number(other === null);
+  return one - other;
 }
 
 /** @param {string} one @param {string} other */
@@ -76,7 +83,7 @@ const need = (kind, id, thread_id, since, op, more = {}) => ({
   kind,
   id,
   thread_id,
-  since: since ?? 0,
+  since,
   op,
   more,
 });
@@ -114,11 +121,11 @@ function dead({ letters, threads, me }) {
 }
 
 /** @param {Known} known */
-function reviews({ awaited, threads }) {
+function reviews({ awaited, threads, caused }) {
   const found = [];
   for (const id of awaited) {
     const thread = threads.get(id);
-    if (thread && !isDone(thread)) found.push(need("review", id, id, ms(thread.created_at), "submit_review"));
+    if (thread && !isDone(thread)) found.push(need("review", id, id, caused("review", id), "submit_review"));
   }
   return found;
 }
@@ -138,13 +145,13 @@ function findings({ reviews: all, threads, me }) {
 }
 
 /** @param {Known} known */
-function budgets({ budgets: all, threads, me, now }) {
+function budgets({ budgets: all, threads, me, caused }) {
   const found = [];
   for (const budget of all) {
     const thread = threads.get(budget.thread_id);
     const share = budgetShare(budget);
     if (!thread || isDone(thread) || thread.dead || !isMine(thread, me) || share === null || share < BUDGET_LOW) continue;
-    found.push(need("budget", thread.id, thread.id, ms(thread.created_at) ?? now, "set_thread_budget", { share }));
+    found.push(need("budget", thread.id, thread.id, caused("budget", thread.id), "update_thread_budget", { share }));
   }
   return found;
 }

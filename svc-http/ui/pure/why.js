@@ -13,7 +13,6 @@ import { isDone, isLive } from "./lanes.js";
  * @typedef {object} Why
  * @property {WhyCode} code
  * @property {UnblockCode} unblock what would free it
- * @property {string} [op] the operation that does so
  * @property {string} [item] the path, branch, lane or slot that it is about
  * @property {string | null} [holder]
  * @property {number | null} [until] in ms
@@ -49,11 +48,11 @@ export function whyOf(thread, { obstacles = [], waits = [], archived = false, ex
   if (isDone(thread) || isLive(thread) || thread.state === "in_review") return [];
   /** @type {Why[]} */
   const whys = [];
-  if (thread.dead) whys.push({ code: "dead-letter", unblock: "requeue", op: "requeue_dead_letter", exceeded });
-  else if (thread.exhausted) whys.push({ code: "budget", unblock: "raise", op: "set_thread_budget", exceeded });
-  if (archived) whys.push({ code: "archived", unblock: "unarchive", op: "unarchive_channel" });
+  if (thread.dead) whys.push({ code: "dead-letter", unblock: "requeue", exceeded });
+  else if (thread.exhausted) whys.push({ code: "budget", unblock: "raise", exceeded });
+  if (archived) whys.push({ code: "archived", unblock: "unarchive" });
   if (thread.blocked > 0) whys.push(dependencies(thread, waits));
-  if (thread.has_result) whys.push({ code: "handed-in", unblock: "close", op: "transition_thread" });
+  if (thread.has_result) whys.push({ code: "handed-in", unblock: "close" });
   for (const obstacle of obstacles) whys.push(...whyOfConflict(obstacle, thread));
   return inOrder(whys);
 }
@@ -80,17 +79,17 @@ function whyOfConflict({ reason, item, holder, lease_expires_at, thread_id }, th
     case "overlap":
       return [{ code: "overlap", unblock: "ends", ...claim }];
     case "slot-full":
-      return [{ code: "slot-full", unblock: "slot", op: "set_slot_capacity", ...claim, hidden: false }];
+      return [{ code: "slot-full", unblock: "slot", ...claim, hidden: false }];
     case "repo-paused":
-      return [{ code: "repo-paused", unblock: "resume", op: "resume_repo", repo: thread.footprint?.repo ?? undefined }];
+      return [{ code: "repo-paused", unblock: "resume", repo: thread.footprint?.repo ?? undefined }];
     case "dependencies":
       return [{ code: "dependencies", unblock: "finish", threads: [], count: thread.blocked ?? 1, hidden: true }];
     case "skills":
-      return [{ code: "skills", unblock: "skill", op: "set_required_skills", skills: thread.required_skills ?? [] }];
+      return [{ code: "skills", unblock: "skill", skills: thread.required_skills ?? [] }];
     case "budget":
-      return [{ code: "budget", unblock: "raise", op: "set_thread_budget", exceeded: [] }];
+      return [{ code: "budget", unblock: "raise", exceeded: [] }];
     case "dead-letter":
-      return [{ code: "dead-letter", unblock: "requeue", op: "requeue_dead_letter", exceeded: [] }];
+      return [{ code: "dead-letter", unblock: "requeue", exceeded: [] }];
     default:
       return [{ code: "refused", unblock: "nothing", detail: reason }];
   }
@@ -130,9 +129,9 @@ export function whyRefused(told) {
     case "footprint-conflict":
       return inOrder((refusal.conflicts ?? []).flatMap((/** @type {Conflict} */ conflict) => whyOfConflict(conflict, {})));
     case "budget-exhausted":
-      return [{ code: "budget", unblock: "raise", op: "set_thread_budget", exceeded: refusal.exceeded ?? [] }];
+      return [{ code: "budget", unblock: "raise", exceeded: refusal.exceeded ?? [] }];
     case "member-frozen":
-      return [{ code: "frozen", unblock: "unfreeze", op: "unfreeze_member" }];
+      return [{ code: "frozen", unblock: "unfreeze" }];
     case "missing-capability":
     case "forbidden":
       return [{ code: "capability", unblock: "token", detail: refusal.detail }];
@@ -150,23 +149,23 @@ export function whyRefused(told) {
 function notClaimable({ reason, holder, lease_expires_at, state, blocked, missing_skills, detail }) {
   switch (reason) {
     case "claimed":
-      return { code: "claimed", unblock: "ends", op: "hand_off_claim", holder, until: ms(lease_expires_at) };
+      return { code: "claimed", unblock: "ends", holder, until: ms(lease_expires_at) };
     case "state":
       return state === "in_review"
-        ? { code: "handed-in", unblock: "close", op: "transition_thread" }
-        : { code: "done", unblock: "reopen", op: "transition_thread" };
+        ? { code: "handed-in", unblock: "close" }
+        : { code: "done", unblock: "reopen" };
     case "has-result":
-      return { code: "handed-in", unblock: "close", op: "transition_thread" };
+      return { code: "handed-in", unblock: "close" };
     case "dead-letter":
-      return { code: "dead-letter", unblock: "requeue", op: "requeue_dead_letter", exceeded: [] };
+      return { code: "dead-letter", unblock: "requeue", exceeded: [] };
     case "blocked":
       return { code: "dependencies", unblock: "finish", threads: [], count: blocked ?? 1, hidden: true };
     case "missing-skills":
-      return { code: "missing-skills", unblock: "skill", op: "set_required_skills", skills: missing_skills ?? [] };
+      return { code: "missing-skills", unblock: "skill", skills: missing_skills ?? [] };
     case "frozen":
-      return { code: "frozen", unblock: "unfreeze", op: "unfreeze_member" };
+      return { code: "frozen", unblock: "unfreeze" };
     case "channel-archived":
-      return { code: "archived", unblock: "unarchive", op: "unarchive_channel" };
+      return { code: "archived", unblock: "unarchive" };
     case "dm":
       return { code: "dm", unblock: "nothing" };
     default:

@@ -140,6 +140,7 @@ export function open(root, world, place) {
 
   /** As long as not all is read, the service says how many there are. @param {Lane} lane @param {number} known */
   function countOf(lane, known) {
+    if (lane === "needs-you" && world.needs().isCut()) return say.atLeast(number(known));
     const isMore = tasks.progress.isReading || !tasks.progress.isWhole;
     if (!isMore || !isEmpty(filter)) return number(known);
     const told = store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0;

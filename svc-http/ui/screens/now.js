@@ -4,6 +4,7 @@
 // Promises: nothing moves under whoever is at it; `.` goes to the next from anywhere. Leaves out: the order
 // (pure/rank.js), and what a need shows (panels/need.js).
 
+import { number } from "../pure/format.js";
 import { makeNeed, updateNeed } from "../panels/need.js";
 import { progressOf, showProgress } from "../reading.js";
 import { NEEDS } from "../state/needs.js";
@@ -63,9 +64,10 @@ export function open(root, world, place) {
   function draw() {
     const all = needs.list();
     list.setItems(all);
-    setText(count, all.length ? String(all.length) : "");
+    const isCut = needs.isCut();
+    setText(count, all.length ? (isCut ? boardSay.atLeast(number(all.length)) : number(all.length)) : "");
     const { problem } = progressOf(world, NEEDS);
-    const text = all.length ? "" : say.nothing;
+    const text = isCut ? say.cut : all.length ? "" : say.nothing;
     showProgress(world, status, { problem, isReading: !needs.isWhole() }, { reading: say.reading, text });
     showFirst();
     aim();

@@ -71,9 +71,13 @@ export const VIA = {
   relation: ({ to_id }) => `related/${to_id}`,
 };
 
+/** A member is told the first reviews that are awaited of them, and no more. */
+const REVIEWS_TOLD = 20;
+
 /**
  * @typedef {{op: string, input?: Record<string, unknown>, kind: string, id?: (row: any) => string, most:
- * number, rowsOf?: (body: any) => any[]}} Listing
+ * number, rowsOf?: (body: any) => any[], told?: number}} Listing `told`: of so many there may be more, which
+ * nobody tells.
  */
 
 /**
@@ -91,6 +95,7 @@ export const LISTINGS = {
     rowsOf: ({ reviews }) => reviews,
     id: ({ id }) => id,
     most: 500,
+    told: REVIEWS_TOLD,
   },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },

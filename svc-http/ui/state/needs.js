@@ -4,6 +4,7 @@
 // reviews of tasks that are one's own as soon as the tasks are known, the own ones first and not more than a
 // few; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
 
+import { createCauses } from "../pure/cause.js";
 import { isDone, isHandedIn, isLive, isMine } from "../pure/lanes.js";
 import { rankNow } from "../pure/rank.js";
 
@@ -39,6 +40,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
    */
   const own = { budget: new Set(), reviews: new Set() };
   let isOwnChanged = false;
+  const causes = createCauses(me.member_id);
   /** @type {Need[]} */
   let ranked = [];
   /** @type {Set<string> | null} Null until all lists were read. */
@@ -89,6 +91,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       letters: all("dead_letter"),
       alarms: all("alarm"),
       awaited: all("awaited").map(({ id }) => id),
+      caused: causes.of,
       reviews: all("review"),
       budgets: all("budget"),
       inbox: all("inbox"),
@@ -105,11 +108,13 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     }
   }
 
+  const isNeed = (/** @type {string} */ key) => ranked.some((need) => need.key === key);
   const isWhole = () =>
     NEEDS.every((key) => ["known", "refused", "missing"].includes(reads.standing(key)?.state ?? ""));
 
   const unwatch = store.index((changes) => {
     const keys = [...changes.dirty].filter((key) => MATTERS.test(key));
+    for (const event of changes.events) causes.note(/** @type {any} */ (event), isNeed);
     for (const key of keys) if (key.startsWith("thread/")) note(key.slice(7));
     if (changes.dirty.has("list/inbox")) alarmsOfInbox(store);
     if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
@@ -124,6 +129,8 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     list: () => ranked,
     /** Whether all that is read from the start was read. */
     isWhole,
+    /** Whether more reviews may be awaited than are told. */
+    isCut: () => store.get("list", "awaited")?.isWhole === false,
     close: () => (unwatch(), lists.close(), looked.close()),
   };
 }

@@ -167,7 +167,7 @@ export function createReads({ store, ask, lacks }) {
 
   /** @param {string} name */
   async function readList(name) {
-    const { op, input, kind, id, most, rowsOf } = /** @type {import("./entities.js").Listing} */ (
+    const { op, input, kind, id, most, rowsOf, told = Infinity } = /** @type {import("./entities.js").Listing} */ (
       LISTINGS[name]
     );
     const { body, lsn } = await pages(op, input ?? {}, most, rowsOf);
@@ -176,7 +176,7 @@ export function createReads({ store, ask, lacks }) {
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
     if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn);
-    store.put("list", { id: name, isWhole: body.isWhole, count: rows.length }, lsn);
+    store.put("list", { id: name, isWhole: body.isWhole && rows.length < told, count: rows.length }, lsn);
   }
 
   /**

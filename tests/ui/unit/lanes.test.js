@@ -144,6 +144,7 @@ test("what needs me is ranked, and within a rank the older stands first", () => 
       { id: "old", thread_id: "t3", holder: "a", failed_at: at(1), settled_at: at(2) },
     ],
     awaited: ["t4", "unknown"],
+    caused: () => Date.parse(at(3)),
     reviews: [
       { id: "r", thread_id: "t5", submitted_at: at(2), findings: [critical, { ...critical, id: "m", severity: "minor" }] },
       { id: "r2", thread_id: "t5", submitted_at: at(1), findings: [{ ...critical, id: "done", resolution: "fixed" }] },

@@ -31,14 +31,16 @@ const gate = (id, fields = {}) => ({
   expires_at: null,
   ...fields,
 });
-const rank = (known) =>
+const ranked = (known) =>
   rankNow({
     me,
     now: NOW,
     threads: new Map(["t1", "t2", "t3"].map((id) => [id, thread(id)])),
     ...{ gates: [], letters: [], alarms: [], awaited: [], reviews: [], budgets: [], inbox: [] },
+    caused: () => null,
     ...known,
-  }).map(({ key, op }) => `${key} ${op}`);
+  });
+const rank = (known) => ranked(known).map(({ key, op }) => `${key} ${op}`);
 
 test("approvals stand first, then what failed, reviews, budgets and words, and of each the older", () => {
   const ranked = rank({
@@ -75,9 +77,25 @@ test("approvals stand first, then what failed, reviews, budgets and words, and o
     "dead/l requeue_dead_letter",
     "finding/f1 resolve_finding",
     "review/t2 submit_review",
-    "budget/t1 set_thread_budget",
+    "budget/t1 update_thread_budget",
     "mention/9 mark_inbox_read",
   ]);
+});
+
+test("of an age that nobody knows nothing is said, and what has one stands before it", () => {
+  const caused = (kind, id) => ({ "review/t3": NOW - 1_000, "budget/t2": NOW - 2_000 })[`${kind}/${id}`] ?? null;
+  const budgets = ["t1", "t2"].map((thread_id) => ({ thread_id, max_tokens: 10, used: { tokens: 9 } }));
+  const known = { awaited: ["t1", "t2", "t3"], budgets, caused };
+  assert.deepEqual(
+    ranked(known).map(({ key, since }) => [key, since]),
+    [
+      ["review/t3", NOW - 1_000],
+      ["review/t1", null],
+      ["review/t2", null],
+      ["budget/t2", NOW - 2_000],
+      ["budget/t1", null],
+    ],
+  );
 });
 
 test("an approval is mine to answer only if I may, did not ask, and it is open", () => {
