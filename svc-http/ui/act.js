@@ -4,16 +4,15 @@
 // armed by the first press and sent by the second, or asks for a reason; what is optimistic is taken back
 // alone. Leaves out: which actions there are (actions.js).
 
-import { actionOf, actionsOn } from "./actions.js";
+import { actionOf, actionsOn, isTwice } from "./actions.js";
 import { openForm } from "./later.js";
 import { showSecret } from "./secret.js";
 import { acting as say, actionNames } from "./strings/en.js";
 import { button, setAttr, setText } from "./view/node.js";
+import { createTwice } from "./view/twice.js";
 
 /** @typedef {import("./actions.js").Action} Action */
 /** @typedef {import("./world.js").World} World */
-
-const ARMED = 5_000;
 
 /** @param {Action} action @param {any} entity */
 export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
@@ -119,8 +118,7 @@ const LISTS_OF = {
  */
 export function actionButton(world, action, entity, look = {}) {
   const label = look.label ?? actionNames[action.id] ?? action.id;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let armed;
+  const twice = createTwice(isTwice(action), (isArmed) => showArmed(node, label, isArmed));
   const node = button(label, press, {
     "data-action": action.op,
     "data-of": action.id,
@@ -129,45 +127,57 @@ export function actionButton(world, action, entity, look = {}) {
 
   function press() {
     const now = entity();
-    if (!now) return;
-    if (action.confirm === "press" && armed === undefined) return arm();
-    disarm();
+    if (!now || !twice.press()) return;
     if (world.outbox.isAsking(action.id, aboutOf(action, now))) return;
     if (look.begin) void look.begin(now);
     else begin(world, action, now);
   }
 
-  function arm() {
-    setText(node, say.armed(label));
-    node.classList.add("armed");
-    armed = setTimeout(disarm, ARMED);
-  }
-
-  function disarm() {
-    clearTimeout(armed);
-    armed = undefined;
-    setText(node, label);
-    node.classList.remove("armed");
-  }
-
   function update() {
     const now = entity();
-    const why = look.begin ? offlineNow(world) : whyNot(world, action, now);
     const isAsking = now !== undefined && world.outbox.isAsking(action.id, aboutOf(action, now));
-    setAttr(node, "aria-disabled", why || isAsking ? "true" : null);
-    setAttr(node, "title", why);
-    setAttr(node, "aria-description", why);
-    if (armed === undefined) setText(node, isAsking ? say.asking : label);
+    const why = look.begin ? offlineNow(world) : whyNot(world, action.op);
+    disable(node, why ?? (isAsking ? say.asking : null));
+    if (!twice.isArmed()) setText(node, isAsking ? say.asking : label);
   }
   update();
   return { node, update };
 }
 
-/** @param {World} world @param {Action} action @param {any} _entity @returns {string | null} */
-function whyNot(world, action, _entity) {
-  const lacks = world.lacks(action.op);
-  if (lacks) return say.lacks(lacks);
-  return offlineNow(world);
+/**
+ * Shows that a press has armed something, and has done nothing yet.
+ *
+ * @param {HTMLElement} node
+ * @param {string} label
+ * @param {boolean} isArmed
+ */
+export function showArmed(node, label, isArmed) {
+  setText(node, isArmed ? say.armed(label) : label);
+  node.classList.toggle("armed", isArmed);
+}
+
+/**
+ * A control that cannot be used stays reachable, and says why.
+ *
+ * @param {HTMLElement} node
+ * @param {string | null} why
+ */
+export function disable(node, why) {
+  setAttr(node, "aria-disabled", why === null ? null : "true");
+  setAttr(node, "title", why);
+  setAttr(node, "aria-description", why);
+}
+
+/**
+ * Why an operation cannot be used now, or null.
+ *
+ * @param {World} world
+ * @param {string} op
+ * @returns {string | null}
+ */
+export function whyNot(world, op) {
+  const lacks = world.lacks(op);
+  return lacks ? say.lacks(lacks) : offlineNow(world);
 }
 
 /** @param {World} world */
@@ -203,8 +213,26 @@ export function actionBar(world, on, place, isWanted = ({ isMain }) => Boolean(i
   };
 }
 
-/** @param {World} world @param {string} id @param {any} entity */
+/** What a key has armed last. @type {WeakMap<World, {key: string, twice: ReturnType<typeof createTwice>}>} */
+const keyed = new WeakMap();
+
+/**
+ * Begins an action by its key: as its button would, where there need not be one, and says why it cannot.
+ *
+ * @param {World} world
+ * @param {string} id
+ * @param {any} entity
+ */
 export function beginById(world, id, entity) {
   const action = actionOf(id);
-  if (action && !whyNot(world, action, entity) && action.when(entity, world)) begin(world, action, entity);
+  if (!action || !entity) return;
+  const name = actionNames[id] ?? id;
+  const why = whyNot(world, action.op) ?? (action.when(entity, world) ? null : say.notNow);
+  if (why) return world.tell(say.cannot(name, why));
+  const key = `${id} ${entity.id}`;
+  const show = (/** @type {boolean} */ isArmed) => isArmed && world.tell(say.armed(name));
+  const last = keyed.get(world);
+  const { twice } = last?.key === key ? last : { twice: createTwice(isTwice(action), show) };
+  keyed.set(world, { key, twice });
+  if (twice.press()) begin(world, action, entity);
 }

@@ -63,6 +63,9 @@ export const actions = [
   ...admin,
 ];
 
+/** Whether an action counts only at the second press, wherever it is pressed. @param {Action} action */
+export const isTwice = ({ confirm }) => confirm === "press";
+
 /** @param {string} id */
 export const actionOf = (id) => actions.find((action) => action.id === id);
 

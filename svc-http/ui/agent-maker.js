@@ -3,11 +3,12 @@
 //
 // Leaves out: every later token, which is minted for a member.
 
-import { problemParts, maker as say } from "./strings/en.js";
+import { disable, whyNot } from "./act.js";
+import { acting, problemParts, maker as say } from "./strings/en.js";
 import { copied } from "./panels/copied.js";
 import { configured } from "./secret.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setAttr, setChildren, setText, show } from "./view/node.js";
+import { button, h, setChildren, setText, show } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -32,10 +33,12 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
     void create();
   });
 
+  let isAsking = false;
   async function create() {
     const handle = input.value.trim();
     if (!handle || submit.getAttribute("aria-disabled") === "true") return;
-    setAttr(submit, "aria-disabled", "true");
+    isAsking = true;
+    update();
     const write = await world.outbox.send({
       action: "create_agent",
       op: "create_agent",
@@ -43,6 +46,7 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
       input: { handle },
       left: ({ kind, payload }) => kind === "MemberCreated" && payload.handle === handle.toLowerCase(),
     });
+    isAsking = false;
     update();
     show(problem, write.problem !== null);
     if (write.problem) return setChildren(problem, nodesOf(problemParts(write.problem), world.names));
@@ -56,10 +60,7 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
   }
 
   function update() {
-    const lacks = world.lacks("create_agent");
-    setAttr(submit, "aria-disabled", lacks || world.isOffline() ? "true" : null);
-    setAttr(submit, "title", lacks);
-    setAttr(submit, "aria-description", lacks);
+    disable(submit, whyNot(world, "create_agent") ?? (isAsking ? acting.asking : null));
     setText(submit, say.create);
   }
   update();
@@ -83,7 +84,9 @@ export function openAgentMaker(world) {
     title: say.title,
     body: [maker.node, h("div.row", close)],
     name: "create_agent",
+    onClose: () => unwatch(),
   });
+  const unwatch = world.store.watch(maker.update);
   maker.focus();
 
   function made() {

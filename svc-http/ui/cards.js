@@ -24,12 +24,12 @@ const WORDS = 200;
 /**
  * @param {World} world
  * @param {any} thread
- * @param {{lane: import("./pure/lanes.js").Lane | null, group?: string, isChosen?: boolean, leftFor?: string | null}} how
- * `group`: what the lane is grouped by; `leftFor`: the lane where it is now, or "" for none, while it is held in
+ * @param {{lane: import("./pure/lanes.js").Lane | null, group?: string, isChosen?: boolean, isOpen?: boolean, leftFor?: string | null}} how
+ * `group`: what the lane is grouped by; `isOpen`: it is what is shown beside the list; `leftFor`: the lane where it is now, or "" for none, while it is held in
  * another.
  * @returns {Card}
  */
-export function cardOf(world, thread, { lane, group = "", isChosen = false, leftFor = null }) {
+export function cardOf(world, thread, { lane, group = "", isChosen = false, isOpen = false, leftFor = null }) {
   const left = leaseOf(world, thread);
   const chips = chipsOf(world, thread, leftFor);
   const holder = thread.assignee_id ? world.names.memberText(thread.assignee_id) : say.nobody;
@@ -37,13 +37,14 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, left
   const refused = refusedOf(world, thread);
   const about = refused ?? aboutOf(world, thread, lane);
   const rank = thread.priority === 0 ? null : { text: priorityText(thread.priority) };
-  const marks = [group ? { text: group, tone: "accent" } : null, held, ...chips, rank];
+  const mark = isChosen ? { text: say.chosen, tone: "accent" } : null;
+  const marks = [mark, group ? { text: group, tone: "accent" } : null, held, ...chips, rank];
   const state = lane ? lanes[lane] : (states[thread.state] ?? "");
   const title = shownText(thread.title);
   return {
     id: thread.id,
     href: hrefTo("task", { id: thread.id }),
-    name: [title, state, rank?.text, holder, held?.text, left?.text, about, ...chips.map(({ text }) => text)]
+    name: [title, mark?.text, state, rank?.text, holder, held?.text, left?.text, about, ...chips.map(({ text }) => text)]
       .filter(Boolean)
       .join(", "),
     title,
@@ -53,6 +54,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, left
     touches: touchesOf(thread),
     chips: marks.filter((chip) => chip !== null).slice(0, CHIPS),
     isChosen,
+    isOpen,
     isLeaving: leftFor !== null,
   };
 }

@@ -15,6 +15,9 @@ import { time } from "./pure/format.js";
 
 /** @typedef {ReturnType<typeof createFrame>} Frame */
 
+/** How long is told what a key could not do. */
+const TOLD = 5_000;
+
 /** Places that stand with the account. */
 const OF_ACCOUNT = /** @type {const} */ (["settings", "admin"]);
 
@@ -57,7 +60,8 @@ export function createFrame(page) {
   const notice = h("p.told.warn", { hidden: true });
   const alarm = h("p.problem", { hidden: true, role: "alert" });
   const newer = h("p.told", { hidden: true, role: "status", "data-outdated": "" });
-  strip.append(alarm, notice, newer);
+  const told = h("p.told", { hidden: true, role: "status", "data-told": "" });
+  strip.append(alarm, notice, newer, told);
 
   /** @param {Event} event */
   function skip(event) {
@@ -104,6 +108,16 @@ export function createFrame(page) {
     setText(notice, told);
   }
 
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let telling;
+  /** Why a key does nothing, or what it has armed, for a while. @param {string} sentence */
+  function tell(sentence) {
+    clearTimeout(telling);
+    show(told, true);
+    setText(told, sentence);
+    telling = setTimeout(() => show(told, false), TOLD);
+  }
+
   let alarmed = "";
   /**
    * What was found of the log concerns everybody, wherever one is.
@@ -137,6 +151,7 @@ export function createFrame(page) {
     main,
     strip,
     say: createSay(region),
+    tell,
     fill,
     showLive,
     showAlarm,
@@ -165,10 +180,13 @@ export function createFrame(page) {
   };
 }
 
-/** @param {NonNullable<ReturnType<import("./proof.js").Proof["alarm"]>>} alarm */
+/** What is not told of a log that is broken. */
+const NOTHING = { checked: 0, withheld: 0, upTo: 0, head: 0 };
+
+/** @param {import("./proof.js").Alarm} alarm */
 function alarmText({ state, lsn, report }) {
   if (state === "rewritten") return pinned[report.pinned](lsn);
-  return verified.broken({ ...report, upTo: lsn, head: report.head.lsn });
+  return verified.broken({ ...NOTHING, broken: report.broken });
 }
 
 /**

@@ -120,6 +120,7 @@ function start({ session, lsn }) {
     back: () => stageOf(world)?.back(),
     title: (text) => stageOf(world)?.title(text),
     say: frame.say,
+    tell: frame.tell,
     ended: () => void look(),
     refused(reason) {
       isUnheard = reason.startsWith(NOBODY);

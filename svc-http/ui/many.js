@@ -3,12 +3,13 @@
 // Promises: a form is asked once for all; each is sent by itself, so that the refusal of one keeps no other
 // back, and stands on its own task. Leaves out: which tasks.
 
-import { actionsOn } from "./actions.js";
-import { send } from "./act.js";
+import { actionsOn, isTwice } from "./actions.js";
+import { disable, send, showArmed, whyNot } from "./act.js";
 import { openForm } from "./later.js";
 import { acting as say, actionNames, shell } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setAttr, setText } from "./view/node.js";
+import { button, h, setText } from "./view/node.js";
+import { createTwice } from "./view/twice.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./actions.js").Action} Action */
@@ -17,8 +18,9 @@ import { button, h, setAttr, setText } from "./view/node.js";
  * @param {World} world
  * @param {string[]} ids
  * @param {() => void} done
+ * @param {string} [first] The action that is wanted, which has the focus if all of them offer it.
  */
-export function openMany(world, ids, done) {
+export function openMany(world, ids, done, first) {
   const threads = () => ids.flatMap((id) => world.store.get("thread", id) ?? []);
   const list = h("div.stack.tight.menu-list", ...offered(world, threads()).map((action) => choice(action)));
   const told = h("p.told", { hidden: true, role: "status" });
@@ -27,31 +29,35 @@ export function openMany(world, ids, done) {
     closeLabel: shell.close,
     body: [list, told],
     name: "many",
-    onClose: done,
+    onClose: () => (unwatch(), done()),
   });
+  let isRunning = false;
+  /** Whether they can be used changes with the connection. */
+  const unwatch = world.store.watch(() => {
+    if (isRunning) return;
+    for (const node of list.children)
+      if (node instanceof HTMLElement) disable(node, whyNot(world, node.dataset.action ?? ""));
+  });
+
+  const wanted = list.querySelector(first ? `[data-of="${CSS.escape(first)}"]` : "button");
+  if (wanted instanceof HTMLElement) wanted.focus();
+  else if (first) tell(say.cannot(actionNames[first] ?? first, say.notNow));
+
+  /** @param {string} sentence */
+  function tell(sentence) {
+    told.hidden = false;
+    setText(told, sentence);
+  }
 
   /** @param {Action} action */
   function choice(action) {
     const name = actionNames[action.id] ?? action.id;
-    const lacks = world.lacks(action.op);
-    let isArmed = false;
-    const node = button(
-      name,
-      () => {
-        if (action.confirm && !action.fields?.length && !isArmed) {
-          isArmed = true;
-          node.classList.add("armed");
-          return setText(node, say.armed(name));
-        }
-        void start(action, name);
-      },
-      {
-        "data-action": action.op,
-        "data-of": action.id,
-        "aria-disabled": lacks ? "true" : null,
-        title: lacks && say.lacks(lacks),
-      },
-    );
+    const twice = createTwice(isTwice(action), (isArmed) => showArmed(node, name, isArmed));
+    const node = button(name, () => void (twice.press() && start(action, name)), {
+      "data-action": action.op,
+      "data-of": action.id,
+    });
+    disable(node, whyNot(world, action.op));
     return node;
   }
 
@@ -71,14 +77,14 @@ export function openMany(world, ids, done) {
 
   /** @param {Action} action @param {Record<string, unknown>} input */
   async function run(action, input) {
-    for (const node of list.children) setAttr(node, "aria-disabled", "true");
+    isRunning = true;
+    for (const node of list.children) if (node instanceof HTMLElement) disable(node, say.asking);
     let [sent, refused] = [0, 0];
     for (const thread of threads()) {
       const write = await send(world, action, thread, input);
       if (write.problem) refused += 1;
       sent += 1;
-      told.hidden = false;
-      setText(told, say.progress(sent, ids.length, refused));
+      tell(say.progress(sent, ids.length, refused));
     }
     if (refused === 0) dialog.close();
   }

@@ -1,12 +1,12 @@
 // The palette: places, what can be done with the task at hand, tasks by their titles, and every operation as
 // a form.
 //
-// Promises: what the session may not do is there too, and says what it lacks; after an operation its answer
-// and its event are shown. Leaves out: how the list looks (view/palette.js).
+// Promises: what the session may not do is there too, and says what it lacks; what cannot be undone takes a
+// second press; after an operation its answer is shown, and the event that it has left. Leaves out: how the list looks (view/palette.js).
 
 import { fold } from "./pure/filter.js";
 import { narrowed } from "./pure/narrow.js";
-import { actionsOn } from "./actions.js";
+import { actionsOn, isTwice } from "./actions.js";
 import { begin } from "./act.js";
 import { openForm } from "./later.js";
 import { hrefTo } from "./names.js";
@@ -14,7 +14,7 @@ import { operations } from "./net/ask.js";
 import { screens } from "./screens.js";
 import { acting, actionNames, palette as say, places } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { h, link } from "./view/node.js";
+import { h, link, setAttr, setChildren, show } from "./view/node.js";
 import { openPalette as openList } from "./view/palette.js";
 import { verbatim } from "./view/plain.js";
 
@@ -36,7 +36,7 @@ const FRAMES = new Set([
 
 /** @param {World} world */
 export function openPalette(world) {
-  const fixed = [...placesOf(world), ...actionsHere(world), ...operationsOf(world)];
+  const fixed = [...withChosen(), ...placesOf(world), ...actionsHere(world), ...operationsOf(world)];
   openList({
     title: say.title,
     placeholder: say.placeholder,
@@ -47,6 +47,14 @@ export function openPalette(world) {
       return [...named, ...channels(world, text), ...tasks(world, text), ...about].slice(0, MOST);
     },
   });
+}
+
+/** What can be done with all that are chosen comes first. @returns {Entry[]} */
+function withChosen() {
+  const many = document.querySelector("main [data-many]");
+  if (!(many instanceof HTMLElement) || !many.checkVisibility()) return [];
+  const note = many.previousElementSibling?.textContent ?? "";
+  return [{ label: acting.choose, note, take: () => many.click() }];
 }
 
 /** @param {World} world @returns {Entry[]} */
@@ -75,6 +83,7 @@ function actionsHere(world) {
   ];
   return offered.map(({ action, entity }) => ({
     label: actionNames[action.id] ?? action.id,
+    armed: isTwice(action) ? acting.armed(actionNames[action.id] ?? action.id) : null,
     note: action.on === "thread" ? world.names.threadText(entity.id) : say.action,
     lacks: lacking(world, action.op),
     take: () => begin(world, action, entity),
@@ -134,7 +143,7 @@ function openOperation(world, op) {
     async send(input) {
       const write = await world.outbox.send({ action: op, op, about: `operation/${op}`, input });
       if (write.problem) return write.problem;
-      showAnswer(title, write);
+      showAnswer(world, title, write);
       // It may be a secret, which is shown and not kept.
       write.body = null;
       return null;
@@ -142,18 +151,27 @@ function openOperation(world, op) {
   });
 }
 
-/** @param {string} title @param {import("./net/outbox.js").Write} write */
-function showAnswer(title, { body, lsn, op }) {
-  const href = hrefTo("log", {}, `#${lsn}`);
+/** @param {World} world @param {string} title @param {import("./net/outbox.js").Write} write */
+function showAnswer(world, title, write) {
+  const { body, op } = write;
   const changes = !["read", "wait"].includes(operations[op]?.[4] ?? "");
-  const event =
-    changes && lsn ? h("p", href ? link(href, {}, acting.receipt(lsn)) : acting.receipt(lsn)) : null;
+  const receipt = h("p", { hidden: true });
   const answer = verbatim(body ?? say.noAnswer, { "data-answer": op });
-  openDialog({
-    title,
-    closeLabel: say.close,
-    body: event ? [event, answer] : [answer],
-    isWide: true,
-    name: "answer",
-  });
+  openDialog({ title, closeLabel: say.close, body: [receipt, answer], isWide: true, name: "answer" });
+  if (changes) void showReceipt(world, receipt, write);
+}
+
+/**
+ * What an operation has left is looked up: its answer says where the log stood, and not what is its own.
+ *
+ * @param {World} world
+ * @param {HTMLElement} place
+ * @param {import("./net/outbox.js").Write} write
+ */
+async function showReceipt(world, place, write) {
+  const lsn = (await world.outbox.leftBy(write))?.lsn ?? null;
+  const href = lsn && hrefTo("log", {}, `#${lsn}`);
+  setAttr(place, "data-receipt", lsn ?? "none");
+  if (lsn) setChildren(place, [href ? link(href, {}, acting.receipt(lsn)) : acting.receipt(lsn)]);
+  show(place, lsn !== null);
 }

@@ -1,12 +1,12 @@
 // What the browser itself has proved of the log: a worker recomputes it beside the page, and what it found
-// stays known as long as the session does.
+// stays known.
 //
-// Promises: a log that was found broken, rewritten or rolled back stays so until a later run finds it whole;
-// the head that was proved is remembered, and history that is not what was proved is never remembered
+// Promises: a log that was found broken, rewritten or rolled back stays so until a later run that sees as much
+// of it finds it whole, also in other tabs and at later visits; the head that was proved is remembered, and history that is not what was proved is never remembered
 // unasked. Leaves out: the rules (pure/verify.js), reading (worker/verify.js), and how it looks.
 
 import { ownScript } from "./net/script.js";
-import { pinOf } from "./state/seen.js";
+import { alarmOf, pinOf } from "./state/seen.js";
 
 /** @typedef {import("./pure/verify.js").Report} Report */
 /** @typedef {import("./pure/verify.js").Pin} Pin */
@@ -25,6 +25,10 @@ import { pinOf } from "./state/seen.js";
  * @typedef {{report: Report, pin: Pin | null, proved: Pin | null, at: number}} Found What the last run that came to
  * an end has found; `pin` is what was remembered before it, `proved` what could be remembered now.
  */
+/**
+ * @typedef {{state: "broken" | "rewritten", lsn: number, report: Pick<Report, "broken" | "pinned">}} Alarm
+ * @typedef {Alarm & {isWhole: boolean}} Kept `isWhole`: the session that found it may read the whole log.
+ */
 
 /** @type {Run} */
 const NONE = { state: "none", checked: 0, withheld: 0, upTo: 0, head: 0, problem: null };
@@ -40,6 +44,12 @@ const TRUSTED = new Set(["new", "same", "pruned"]);
  */
 export function createProof({ workspaceId, isWhole, changed }) {
   const pins = pinOf(workspaceId);
+  const kept = alarmOf(workspaceId);
+  let remembered = kept.get();
+  const unwatch = kept.watch(() => {
+    remembered = kept.get();
+    changed();
+  });
   /** @type {Worker | null} */
   let worker = null;
   let run = NONE;
@@ -69,8 +79,21 @@ export function createProof({ workspaceId, isWhole, changed }) {
     if (report) {
       found = { report, pin, proved, at: Date.now() };
       if (proved && TRUSTED.has(report.pinned)) pins.set(proved);
+      keep(alarmIn(found));
     }
     end(now);
+  }
+
+  /**
+   * Whoever sees less of the log cannot say that it is whole again.
+   *
+   * @param {Alarm | null} alarm
+   */
+  function keep(alarm) {
+    if (alarm) remembered = { ...alarm, isWhole: isWhole() };
+    else if (isWhole() || !remembered?.isWhole) remembered = null;
+    else return;
+    kept.set(remembered);
   }
 
   /** @param {Run} now */
@@ -94,25 +117,29 @@ export function createProof({ workspaceId, isWhole, changed }) {
       if (!found?.proved) return;
       pins.set(found.proved);
       found = { ...found, pin: found.proved, report: { ...found.report, pinned: "same" } };
+      keep(alarmIn(found));
       changed();
     },
     /**
      * What has to be seen everywhere: where the log is broken, or what became of the history that was proved.
      *
-     * @returns {{state: "broken" | "rewritten", lsn: number, report: Report, pin: Pin | null} | null}
+     * @returns {Alarm | null}
      */
-    alarm() {
-      if (!found) return null;
-      const { report, pin } = found;
-      if (report.broken) return { state: "broken", lsn: report.broken.lsn, report, pin };
-      const isOther = report.pinned === "rewritten" || report.pinned === "rolled-back";
-      return isOther && pin ? { state: "rewritten", lsn: pin.lsn, report, pin } : null;
-    },
+    alarm: () => (found && alarmIn(found)) ?? remembered,
     close() {
+      unwatch();
       worker?.terminate();
       worker = null;
     },
   };
+}
+
+/** @param {Found} found @returns {Alarm | null} */
+function alarmIn({ report: { broken, pinned }, pin }) {
+  const report = { broken, pinned };
+  if (broken) return { state: "broken", lsn: broken.lsn, report };
+  const isOther = pinned === "rewritten" || pinned === "rolled-back";
+  return isOther && pin ? { state: "rewritten", lsn: pin.lsn, report } : null;
 }
 
 /** The worker's file was not to be had. */

@@ -89,9 +89,9 @@ export function createRouter(open) {
     open(address, "link");
   }
 
-  /** Keeps how far the page is scrolled and which task has the focus, for when one comes back. */
+  /** Keeps how far the page is scrolled and which row has the focus, for when one comes back. */
   function remember() {
-    const focused = document.activeElement?.closest("main [data-thread]")?.getAttribute("data-thread");
+    const focused = rowOf(document.activeElement);
     history.replaceState({ ...history.state, scrolled: window.scrollY, focused }, "");
   }
 
@@ -119,6 +119,23 @@ export function createRouter(open) {
     scrolled: () => Number(history.state?.scrolled ?? 0),
     close: () => abort.abort(),
   };
+}
+
+/** What names the rows of lists: that of a list that holds still, and what it is about in one that is long. */
+const ROWS = [
+  ["main .held-rows > [data-key]", "data-key"],
+  ["main .rows [data-thread]", "data-thread"],
+  ["main .rows [data-member]", "data-member"],
+  ["main .rows [data-event]", "data-event"],
+];
+
+/** @param {Element | null} node */
+function rowOf(node) {
+  for (const [row = "", name = ""] of ROWS) {
+    const found = node?.closest(row)?.getAttribute(name);
+    if (found) return found;
+  }
+  return null;
 }
 
 /** @param {HTMLAnchorElement} anchor @param {MouseEvent} event */

@@ -4,10 +4,10 @@
 /** @typedef {import("./state/store.js").Changes} Changes */
 /**
  * A screen that is open. `show` draws what has changed, or with nothing all of it; `moved` is called when the
- * address has changed within the screen.
+ * address has changed within the screen; `focusOn` puts the focus on a row of its list, and says whether it is there.
  *
  * @typedef {{show: (changes?: Changes) => void, close: () => void, moved?: (place: import("./router.js").Place) => void,
- *   focusOn?: (id: string) => void}} Open
+ *   focusOn?: (id: string) => boolean}} Open
  */
 /** @typedef {(root: HTMLElement, world: World, place: import("./router.js").Place) => Open} OpenScreen */
 /**

@@ -15,6 +15,9 @@ import { acting, places, shell } from "./strings/en.js";
 import { focusHeading } from "./view/focus.js";
 import { button, h } from "./view/node.js";
 
+/** So many draws after coming back the row that one left is looked for. */
+const DRAWS = 20;
+
 /**
  * @param {import("./frame.js").Frame} frame
  * @param {import("./world.js").World} world
@@ -71,6 +74,7 @@ export function openStage(frame, world) {
   }
 
   function leave() {
+    left.key = "";
     open?.close();
     open = null;
     current = null;
@@ -87,9 +91,35 @@ export function openStage(frame, world) {
   /** @param {"first" | "link" | "back"} how */
   function arrive(how) {
     window.scrollTo(0, how === "back" ? router.scrolled() : 0);
-    const focused = how === "back" ? router.focused() : null;
-    if (focused) open?.focusOn?.(focused);
+    if (how === "back") comeBack(router.focused());
     if (how === "link" && !frame.main.contains(document.activeElement)) focusHeading(document);
+  }
+
+  /** What had the focus before, as long as it is not there and nobody has gone elsewhere. */
+  let left = { key: "", draws: 0 };
+  /**
+   * One comes back to the row that one left; its list may have to be read first.
+   *
+   * @param {string | null} key
+   */
+  function comeBack(key) {
+    left = { key: key ?? "", draws: DRAWS };
+    if (!lookForLeft() && !frame.main.contains(document.activeElement)) focusHeading(document);
+  }
+
+  function lookForLeft() {
+    const isThere = left.key !== "" && open?.focusOn?.(left.key) === true;
+    if (isThere) left.key = "";
+    return isThere;
+  }
+
+  /** At the first draws after coming back. */
+  function goOnLooking() {
+    const isWaiting = document.activeElement === document.body || document.activeElement?.matches("main h1");
+    if (left.key === "") return;
+    left.draws -= 1;
+    if (!isWaiting || left.draws === 0) left.key = "";
+    else lookForLeft();
   }
 
   function missing() {
@@ -146,6 +176,7 @@ export function openStage(frame, world) {
 
   const unwatch = world.store.watch((changes) => {
     open?.show(changes);
+    goOnLooking();
     nameWorkspace();
     frame.showNeeds(world.needs().list().length);
     frame.showLive(world);

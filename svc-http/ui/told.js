@@ -17,25 +17,37 @@ import { nodesOf } from "./view/parts.js";
 /**
  * @param {World} world
  * @param {HTMLElement} place
+ * @param {{most?: number, isNamed?: boolean}} [how] `most`: no more than the last so many; `isNamed`: of which task
+ * each is, where it does not stand beside it.
  */
-export function toldBeside(world, place) {
+export function toldBeside(world, place, { most = Infinity, isNamed = false } = {}) {
   place.classList.add("stack", "tight", "told-beside");
   return {
     /**
      * @param {string | ((about: string) => boolean)} about A thing, or what says of one whether it is meant.
-     * @param {any} entity
+     * @param {any} [entity] Without one each is about its own task.
      */
     show(about, entity) {
       const isMeant = typeof about === "string" ? (/** @type {string} */ one) => one === about : about;
       const writes = world.outbox.all().filter(({ about: one, state }) => isMeant(one) && state !== "asking");
-      keyed(place, writes, {
+      keyed(place, writes.slice(-most), {
         key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
-        make: (write) => make(world, write, entity),
+        make(write) {
+          const node = make(world, write, entity ?? threadOf(world, write));
+          if (isNamed) node.prepend(world.names.thread(threadId(write)), " · ");
+          return node;
+        },
         update: (node, write) => rename(world, node, write),
       });
     },
   };
 }
+
+/** @param {Write} write */
+const threadId = ({ about }) => about.slice("thread/".length);
+
+/** @param {World} world @param {Write} write */
+const threadOf = (world, write) => world.store.get("thread", threadId(write)) ?? { id: threadId(write) };
 
 /** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
 const worded = new WeakMap();

@@ -39,6 +39,7 @@ import { readThreads } from "./state/threads.js";
  *   back: () => void,
  *   title: (text: string) => void,
  *   say: (sentence: string) => void,
+ *   tell: (sentence: string) => void,
  *   ended: () => void,
  *   refused: (reason: string) => void,
  *   rewound: () => void,
@@ -229,6 +230,7 @@ export function createWorld(session, page) {
     /** Names the screen by what it shows. */
     title: page.title,
     say: page.say,
+    tell: page.tell,
     follow,
     wake,
     /** Goes on with a new session of the same member. @param {Session} session */

@@ -149,15 +149,42 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
 
   /** @param {number} after @param {(event: LogEvent) => boolean} left @returns {Promise<LogEvent | null>} */
   async function search(after, left) {
+    for await (const events of pages(after)) {
+      const found = events.find((event) => isOwn(event) && left(event));
+      if (found) return found;
+    }
+    return null;
+  }
+
+  /** The log after an event, a page at a time. @param {number} after */
+  async function* pages(after) {
     let afterId = after;
     for (let page = 0; page < 20; page += 1) {
       const { body } = await ask("list_events", { after_id: afterId, limit: 500 });
-      const found = body.items.find((/** @type {LogEvent} */ event) => isOwn(event) && left(event));
-      if (found) return found;
-      if (!body.next_cursor) return null;
+      yield /** @type {LogEvent[]} */ (body.items);
+      if (!body.next_cursor) return;
       afterId = body.after_id;
     }
-    return null;
+  }
+
+  /**
+   * The last event of one's own that came about while a write was under way: what it has left, where nobody can
+   * say of an event whether it is what it would leave.
+   *
+   * @param {Pick<Write, "since" | "lsn">} write
+   * @returns {Promise<LogEvent | null>} Null if it has left none, or if the log cannot be read.
+   */
+  async function leftBy({ since, lsn: end }) {
+    let last = null;
+    try {
+      for await (const events of pages(since)) {
+        last = events.findLast((event) => event.lsn <= end && isOwn(event)) ?? last;
+        if ((events.at(-1)?.lsn ?? end) >= end) break;
+      }
+      return last;
+    } catch {
+      return null;
+    }
   }
 
   /** @param {LogEvent} event */
@@ -176,6 +203,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   return {
     send,
     dismiss,
+    leftBy,
     /** Sends a write again that has not happened. @param {string} id */
     again(id) {
       const write = writes.get(id);

@@ -10,7 +10,7 @@ import { number, relative } from "../pure/format.js";
 import { shownText } from "../pure/shown.js";
 import { acting, memory as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
-import { actionBar, send } from "../act.js";
+import { actionBar, disable, send, whyNot } from "../act.js";
 import { toldBeside } from "../told.js";
 import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
 import { verbatim } from "../view/plain.js";
@@ -179,12 +179,9 @@ export function openBlock(world, id) {
   }
 
   function drawSave() {
-    const lacks = world.lacks("set_memory_block");
     const isAsking = world.outbox.isAsking("set_memory_block", `memory_block/${id}`);
-    const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
-    setAttr(save, "aria-disabled", why || isAsking || !isDirty() ? "true" : null);
-    setAttr(save, "title", why);
-    setAttr(save, "aria-description", why);
+    const now = isAsking ? acting.asking : isDirty() ? null : say.unchanged;
+    disable(save, whyNot(world, "set_memory_block") ?? now);
     if (isAsking) setText(save, acting.asking);
     show(back, isDirty());
   }

@@ -7,7 +7,7 @@
 import { list as listOf } from "../pure/format.js";
 import { mentionAt, plain } from "../pure/text.js";
 import { actionOf } from "../actions.js";
-import { send } from "../act.js";
+import { disable, send, whyNot } from "../act.js";
 import { acting, composer as say, message } from "../strings/en.js";
 import { toldBeside } from "../told.js";
 import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
@@ -149,10 +149,7 @@ export function openComposer(world, threadId) {
     show(now) {
       thread = now;
       audience.look();
-      const lacks = world.lacks("post_message");
-      const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
-      setAttr(submit, "aria-disabled", why ? "true" : null);
-      setAttr(submit, "title", why);
+      disable(submit, whyNot(world, "post_message"));
       setText(submit, world.outbox.isAsking("post_message", about) ? acting.asking : say.send);
       beside.show(about, thread);
     },

@@ -8,7 +8,7 @@ import { dateTime, relative, time } from "../pure/format.js";
 import { plain } from "../pure/text.js";
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";
-import { actionBar, send } from "../act.js";
+import { actionBar, disable, send, whyNot } from "../act.js";
 import { hrefTo } from "../names.js";
 import { openEdits, openMenu } from "../later.js";
 import { message as say, task } from "../strings/en.js";
@@ -71,6 +71,7 @@ export function createMessages(world, { answer } = {}) {
     if (!message) return;
     const state = [
       message,
+      world.isOffline(),
       store.get("member", message.author_id),
       store.get("reactions", id),
       ...(relations.get(id) ?? []),
@@ -192,9 +193,11 @@ export function createMessages(world, { answer } = {}) {
         "aria-pressed": isMine ? "true" : "false",
         "data-action": isMine ? "remove_reaction" : "add_reaction",
         "data-of": `sign ${emoji}`,
-        title: who.map((/** @type {string} */ one) => world.names.memberText(one)).join(", ") || null,
-        "aria-disabled": world.may("add_reaction") && !world.isOffline() ? null : "true",
       });
+      const why = whyNot(world, isMine ? "remove_reaction" : "add_reaction");
+      disable(press, why);
+      const names = who.map((/** @type {string} */ one) => world.names.memberText(one)).join(", ");
+      if (!why) setAttr(press, "title", names || null);
       press.append(words(emoji), ` ${count}`);
       return press;
     });

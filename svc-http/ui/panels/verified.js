@@ -4,6 +4,7 @@
 // Promises: counts and the first broken event are in the attributes as well as in words; history that is not
 // what was proved is accepted by a press alone. Leaves out: proving (proof.js).
 
+import { disable, whyNot } from "../act.js";
 import { pinned, problemParts, proof as say, verified as found } from "../strings/en.js";
 import { hrefTo } from "../names.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
@@ -69,7 +70,7 @@ export function openVerified(world) {
     const text =
       alarm?.state === "rewritten"
         ? pinned[alarm.report.pinned](alarm.lsn)
-        : found[run.state]({ ...run, broken });
+        : found[broken && run.state !== "failed" ? "broken" : run.state]({ ...run, broken });
     if (drawn === text) return;
     drawn = text;
     const isGood = run.state === "whole" || run.state === "part";
@@ -137,12 +138,7 @@ const STATES = {
 function serverWord(world) {
   const word = h("p", { "data-server": "none" });
   const problem = h("p.problem", { hidden: true });
-  const lacks = world.lacks("verify_event_chain");
-  const ask = button(say.ask, () => void read(), {
-    "data-action": "verify_event_chain",
-    "aria-disabled": lacks ? "true" : null,
-    title: lacks ? say.partly(lacks) : null,
-  });
+  const ask = button(say.ask, () => void read(), { "data-action": "verify_event_chain" });
   const node = h(
     "div.stack.tight.panel-body",
     h("h2", say.server),
@@ -153,7 +149,7 @@ function serverWord(world) {
   );
 
   async function read() {
-    setAttr(ask, "aria-disabled", "true");
+    disable(ask, say.asking);
     setAttr(word, "data-server", "asking");
     setText(word, say.asking);
     show(problem, false);
@@ -164,7 +160,7 @@ function serverWord(world) {
     } catch (error) {
       refused(/** @type {import("../net/ask.js").Problem} */ (error));
     } finally {
-      setAttr(ask, "aria-disabled", null);
+      look();
     }
   }
 
@@ -186,12 +182,11 @@ function serverWord(world) {
     setChildren(problem, nodesOf(problemParts(refusal), world.names));
   }
 
-  return {
-    node,
-    /** What is asked again changes with the connection. */
-    show: () =>
-      lacks === null &&
-      word.dataset.server !== "asking" &&
-      setAttr(ask, "aria-disabled", world.isOffline() ? "true" : null),
-  };
+  /** Whether it can be asked changes with the connection. */
+  function look() {
+    if (word.dataset.server !== "asking") disable(ask, whyNot(world, "verify_event_chain"));
+  }
+  look();
+
+  return { node, show: look };
 }

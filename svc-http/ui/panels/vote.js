@@ -5,7 +5,7 @@
 
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";
-import { actionBar, send } from "../act.js";
+import { actionBar, disable, send, whyNot } from "../act.js";
 import { parts as say } from "../strings/en.js";
 import { toldBeside } from "../told.js";
 import { button, h, setAttr, setChildren, setText, words } from "../view/node.js";
@@ -62,10 +62,10 @@ export function voteNode(world, { vote_id, options }) {
     const vote = world.store.get("vote", vote_id);
     if (!vote?.options?.length) return;
     const mine = own(vote);
-    const lacks = world.lacks("cast_vote");
+    const why = vote.closed_at ? say.voteClosed : whyNot(world, "cast_vote");
     for (const [at, press] of choices.entries()) {
       setAttr(press, "aria-pressed", mine.includes(at) ? "true" : "false");
-      setAttr(press, "aria-disabled", vote.closed_at || lacks || world.isOffline() ? "true" : null);
+      disable(press, why);
       setText(/** @type {HTMLElement} */ (counts[at]), say.votes(vote.options[at]?.votes ?? 0));
     }
     const end = ms(vote.closes_at);

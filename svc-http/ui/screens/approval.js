@@ -8,6 +8,7 @@ import { openGate } from "../panels/gate.js";
 import { approval as say, problemParts } from "../strings/en.js";
 import { h, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
+import { pressKeys } from "./press.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -29,6 +30,7 @@ export function open(root, world, place) {
   root.classList.add("stack", "narrow");
   root.append(h("h1", say.title), status, facts, body);
   wish.set([key]);
+  const unbind = world.keys.bind(pressKeys(world, () => root));
 
   function showEnded() {
     const standing = world.reads.standing(key);
@@ -74,6 +76,6 @@ export function open(root, world, place) {
       show(status, isOver);
       if (isOver) setText(status, say.over);
     },
-    close: () => wish.close(),
+    close: () => (unbind(), wish.close()),
   };
 }

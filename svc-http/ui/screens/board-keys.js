@@ -17,10 +17,11 @@ import { openPeek } from "../later.js";
  *   world: import("../world.js").World,
  *   chosen: Set<string>,
  *   redraw: () => void,
- * }} board
+ *   many: (action?: string) => void,
+ * }} board `many`: what is to be done with all that are chosen.
  * @returns {import("../view/keys.js").Keys}
  */
-export function boardKeys({ root, columns, input, world, chosen, redraw }) {
+export function boardKeys({ root, columns, input, world, chosen, redraw, many }) {
   /** Where the focus is: which lane, which row. */
   function here() {
     const card = document.activeElement?.closest("[data-thread]");
@@ -94,11 +95,14 @@ export function boardKeys({ root, columns, input, world, chosen, redraw }) {
     return true;
   }
 
-  /** The keys of actions, on the card with the focus. */
+  /** The keys of actions, on all that are chosen, or else on the card with the focus. */
   function actionKeys() {
     const keyed = actions.filter(({ on, key }) => on === "thread" && key);
     return Object.fromEntries(
-      keyed.map(({ key, id }) => [key, () => onFocused((thread) => beginById(world, id, thread))]),
+      keyed.map(({ key, id }) => [
+        key,
+        () => (chosen.size > 0 ? many(id) : onFocused((thread) => beginById(world, id, thread))),
+      ]),
     );
   }
 

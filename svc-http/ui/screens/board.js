@@ -13,10 +13,11 @@ import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
 import { openMany, openMenu } from "../later.js";
 import { showProgress } from "../reading.js";
+import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
 import { TYPED, searchField } from "../view/search.js";
-import { createWindow } from "../view/window.js";
+import { createWindow, focusRow } from "../view/window.js";
 import { boardKeys } from "./board-keys.js";
 
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
@@ -26,6 +27,8 @@ import { boardKeys } from "./board-keys.js";
 const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-review": "in_review" };
 
 const TICK = 1_000;
+/** So many of the last own actions are told. */
+const RECEIPTS = 3;
 /** More tasks than these are no first run. */
 const FEW = 3;
 const GROUPS = ["", "channel", "member", "repo"];
@@ -58,9 +61,11 @@ export function open(root, world, place) {
     "div.row.chosen",
     { hidden: true, role: "region", "aria-label": acting.choose },
     chosenText,
-    button(acting.choose, () => openMany(world, [...chosen], clearChosen), { class: "primary" }),
+    button(acting.choose, () => many(), { class: "primary", "data-many": "" }),
     button(acting.clear, () => clearChosen()),
   );
+  const receipts = h("div.receipts");
+  const beside = toldBeside(world, receipts, { most: RECEIPTS, isNamed: true });
   const create = actionButton(
     world,
     /** @type {import("../actions.js").Action} */ (actionOf("create_thread")),
@@ -80,7 +85,8 @@ export function open(root, world, place) {
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
   const firstPlace = h("div.first-place", { hidden: true });
-  root.append(head, firstPlace, picker, h("div.lanes", ...columns.map(({ node }) => node)), chosenBar);
+  // What is done with those that are chosen comes before all that could be chosen, for who goes by Tab.
+  root.append(head, firstPlace, picker, chosenBar, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -162,6 +168,7 @@ export function open(root, world, place) {
     wish.set(tasks.progress.isReading ? ["list/counts", ...inSight] : inSight);
     drawTold();
     drawChosen();
+    beside.show((about) => about.startsWith("thread/"));
     drawFirst();
     create.update();
   }
@@ -182,6 +189,11 @@ export function open(root, world, place) {
   function drawChosen() {
     show(chosenBar, chosen.size > 0);
     setText(chosenText, acting.many(chosen.size));
+  }
+
+  /** @param {string} [action] */
+  function many(action) {
+    void openMany(world, [...chosen], clearChosen, action);
   }
 
   function clearChosen() {
@@ -235,7 +247,7 @@ export function open(root, world, place) {
   }, TICK);
   const density = new MutationObserver(() => columns.forEach(({ list }) => list.measure()));
   density.observe(document.documentElement, { attributeFilter: ["data-density"] });
-  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes }));
+  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes, many }));
 
   pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
   applyFilter();
@@ -243,12 +255,7 @@ export function open(root, world, place) {
   return {
     show: drawLanes,
     /** One comes back to the card that one left. @param {string} id */
-    focusOn(id) {
-      for (const { list } of columns) {
-        const at = list.indexOf(id);
-        if (at >= 0) list.reveal(at)?.querySelector("a")?.focus({ preventScroll: true });
-      }
-    },
+    focusOn: (id) => columns.some(({ list }) => focusRow(list, id)),
     moved({ query }) {
       filter = fromQuery(query);
       applyFilter();

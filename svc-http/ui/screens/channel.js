@@ -112,7 +112,7 @@ export function open(root, world, place) {
   function drawCard(node, one) {
     const thread = store.get("thread", one);
     if (!thread) return;
-    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isChosen: one === chosen });
+    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen });
     updateCard(node, { ...card, href: hrefTo("channel", { id }, queryOf(one, which)) });
   }
 

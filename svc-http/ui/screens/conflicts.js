@@ -152,6 +152,7 @@ export function open(root, world, place) {
 
   return {
     show: draw,
+    focusOn: (key) => [held, slots, pauses].some((list) => list.focus(key)),
     moved({ query }) {
       repo = query.get("repo") ?? "";
       draw();

@@ -4,12 +4,12 @@
 // answered where they stand. Leaves out: what a row shows (panels/inbox-item.js).
 
 import { actionOf } from "../actions.js";
-import { send } from "../act.js";
+import { disable, send, whyNot } from "../act.js";
 import { makeItem, updateItem } from "../panels/inbox-item.js";
 import { progressOf, showProgress } from "../reading.js";
 import { board as boardSay, inbox as say, inboxReasons } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
-import { button, h, setAttr, setText, show } from "../view/node.js";
+import { button, h, setText, show } from "../view/node.js";
 import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -145,11 +145,9 @@ export function open(root, world, place) {
     list.setItems(items);
     const unread = store.all("inbox").filter(({ read: isRead }) => !isRead).length;
     setText(count, unread ? say.count(unread, store.get("list", "inbox")?.isWhole !== false) : "");
-    setAttr(
-      markAll,
-      "aria-disabled",
-      unread === 0 || world.isOffline() || !world.may("mark_inbox_read") ? "true" : null,
-    );
+    const why = whyNot(world, "mark_inbox_read");
+    disable(markAll, unread === 0 ? say.nothing : why);
+    disable(markChosen, why);
     drawStatus(items.length);
     show(many, chosen.size > 0);
     setText(told, say.chosen(chosen.size));
@@ -177,6 +175,7 @@ export function open(root, world, place) {
       if (isAll && changes?.lists.has("inbox")) world.reads.again("list/inbox_all");
       draw();
     },
+    focusOn: list.focus,
     moved({ query }) {
       which.select.value = query.get("show") ?? "";
       reasons.select.value = query.get("reason") ?? "";

@@ -5,6 +5,7 @@
 
 import { actions } from "../actions.js";
 import { openPeek } from "../later.js";
+import { press, pressKeys } from "./press.js";
 
 /**
  * @param {import("../world.js").World} world
@@ -13,18 +14,9 @@ import { openPeek } from "../later.js";
  * @returns {import("../view/keys.js").Keys}
  */
 export function listKeys(world, list, threadId) {
-  const keyed = actions.filter(({ key, on }) => key && on !== "workspace");
+  const onThreads = actions.filter(({ key, on }) => key && on === "thread");
   const next = () => void list.along(1);
   const last = () => void list.along(-1);
-
-  /** @param {string} id */
-  function press(id) {
-    const found = list.row()?.querySelector(`[data-of="${CSS.escape(id)}"]`);
-    if (!(found instanceof HTMLElement) || found.closest("[hidden]")) return false;
-    found.focus();
-    found.click();
-    return true;
-  }
 
   /** @param {(id: string) => void} act */
   function onThread(act) {
@@ -44,7 +36,8 @@ export function listKeys(world, list, threadId) {
   }
 
   return {
-    ...Object.fromEntries(keyed.map(({ key, id }) => [key, () => press(id)])),
+    ...Object.fromEntries(onThreads.map(({ key, id }) => [key, () => press(world, list.row(), id)])),
+    ...pressKeys(world, list.row),
     j: next,
     k: last,
     ArrowDown: () => list.here() !== null && list.along(1),

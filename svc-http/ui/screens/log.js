@@ -10,7 +10,7 @@ import { openVerified } from "../panels/verified.js";
 import { openLog } from "../state/log.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
-import { createWindow } from "../view/window.js";
+import { createWindow, focusRow } from "../view/window.js";
 import { openLogFilter } from "./log-filter.js";
 import { makeRow, updateRow } from "./log-row.js";
 
@@ -154,6 +154,7 @@ export function open(root, world, place) {
       drawList();
       verified.show();
     },
+    focusOn: (lsn) => focusRow(list, lsn),
     moved({ query, fragment }) {
       if (filter.set(query)) filtered();
       openAt(fragment);

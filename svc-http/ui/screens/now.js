@@ -98,6 +98,7 @@ export function open(root, world, place) {
 
   return {
     show: draw,
+    focusOn: list.focus,
     moved({ fragment }) {
       isAimed = fragment === "next";
       aim();

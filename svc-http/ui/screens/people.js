@@ -26,7 +26,7 @@ import {
 import { h } from "../view/node.js";
 import { makePerson, updatePerson } from "../view/person.js";
 import { TYPED, searchField } from "../view/search.js";
-import { createWindow } from "../view/window.js";
+import { createWindow, focusRow } from "../view/window.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -192,6 +192,7 @@ export function open(root, world, place) {
       if (!changes || [...changes.dirty].some(concerns)) drawAll();
       else if (changes.events.length > 0) list.redraw();
     },
+    focusOn: (id) => focusRow(list, id),
     moved({ query }) {
       take(query);
       drawAll();

@@ -15,6 +15,7 @@ import { shownText } from "../pure/shown.js";
 import { plainWords } from "../view/plain.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
+import { pressKeys } from "./press.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -167,6 +168,7 @@ export function open(root, world, place) {
   const concerns = ({ dirty }) => dirty.has(key) || [...dirty].some((one) => /^(member|channel)\//.test(one));
 
   const unbind = world.keys.bind({
+    ...pressKeys(world, () => root),
     ...Object.fromEntries(
       actions
         .filter((action) => action.on === "thread" && action.key)

@@ -121,6 +121,28 @@ export function pinOf(workspaceId) {
 }
 
 /**
+ * What was found of a workspace's log that everybody has to see: where it is broken, or what became of the
+ * history that was proved.
+ *
+ * @param {string} workspaceId
+ */
+export function alarmOf(workspaceId) {
+  const name = `svc.alarm.${workspaceId}`;
+  return {
+    /** @returns {import("../proof.js").Kept | null} */
+    get: () => stored(name),
+    /** @param {import("../proof.js").Kept | null} alarm */
+    set: (alarm) => store(name, alarm),
+    /** Calls back when another tab has found something. @param {() => void} changed @returns {() => void} Ends it. */
+    watch(changed) {
+      const heard = (/** @type {StorageEvent} */ { key }) => key === name && changed();
+      window.addEventListener("storage", heard);
+      return () => window.removeEventListener("storage", heard);
+    },
+  };
+}
+
+/**
  * Whether the steps of the first run were hidden in a workspace.
  *
  * @param {string} workspaceId

@@ -139,6 +139,8 @@ export const acting = {
   dismiss: "Dismiss",
   lacks: (/** @type {string} */ capability) => `Needs ${capability}, which this session does not have.`,
   offline: "Not while offline.",
+  notNow: "It is not offered here now.",
+  cannot: (/** @type {string} */ action, /** @type {string} */ why) => `${action}: ${why}`,
   waiting: "You are told here when it is free.",
   free: (/** @type {string} */ title) => `${title} can be claimed now.`,
   actionsOf: (/** @type {string} */ title) => `Actions: ${title}`,

@@ -32,6 +32,7 @@ export const card = {
   moved: (/** @type {string} */ lane) => `Now in ${lane}`,
   gone: "Not here any more",
   refused: "Refused",
+  chosen: "Chosen",
   dead: "Failed",
   exhausted: "Budget used up",
   approval: "Approval",

@@ -20,6 +20,7 @@ export const memory = {
   text: "Text",
   size: (/** @type {string} */ size, /** @type {string} */ limit) => `${size} of ${limit} characters`,
   unseen: "It has characters that are not seen, or that turn the text around:",
+  unchanged: "Nothing is changed.",
   tooLong: "It is longer than the block may be.",
   save: "Save",
   saveOver: (/** @type {number} */ version) => `Save mine over version ${version}`,

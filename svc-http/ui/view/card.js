@@ -20,6 +20,7 @@ import { button, h, setAttr, setText, show, words } from "./node.js";
  *   touches: string,
  *   chips: Chip[],
  *   isChosen: boolean,
+ *   isOpen: boolean,
  *   isLeaving: boolean,
  * }} Card
  */
@@ -86,6 +87,7 @@ export function updateCard(card, next) {
   }
   setAttr(card, "data-thread", next.id);
   setAttr(card, "data-chosen", next.isChosen);
+  setAttr(parts.title, "aria-current", next.isOpen ? "true" : null);
   setAttr(card, "data-leaving", next.isLeaving);
   setAttr(parts.title, "href", next.href);
   setAttr(parts.title, "aria-label", next.name);

@@ -1,7 +1,7 @@
 // Keys: single letters, sequences such as `g b`, and combinations with Ctrl or Cmd.
 //
 // Promises: the innermost place that knows a key gets it; while somebody types, only combinations and Escape
-// count; single letters can be switched off (WCAG 2.1.4), and then a sequence is off too. Leaves out: what
+// count; what Space presses is pressed by it; single letters can be switched off (WCAG 2.1.4), and then a sequence is off too. Leaves out: what
 // keys do, and their names for people.
 
 /**
@@ -31,6 +31,7 @@ export function createKeys(document, hasLetters) {
     const isPlain = !name.startsWith("Mod+");
     const isLetter = isPlain && name.length === 1;
     if (isPlain && name !== "Escape" && isTyping(event.target)) return;
+    if (name === "Space" && isPressed(event.target)) return;
     if (isLetter && !hasLetters()) return;
     // A key that is held would send what its first press has armed.
     if (event.repeat && isLetter && !MOVES.has(name)) return;
@@ -83,6 +84,11 @@ function nameOf(event) {
   if (key.length === 1) return event.shiftKey && /[a-z]/i.test(key) ? `Shift+${key.toLowerCase()}` : key;
   return event.shiftKey ? `Shift+${key}` : key;
 }
+
+/** Whether Space presses what has the focus. @param {EventTarget | null} target */
+const isPressed = (target) =>
+  target instanceof HTMLElement &&
+  target.matches("button, summary, [role=button], input[type=checkbox], input[type=radio]");
 
 /** @param {EventTarget | null} target */
 function isTyping(target) {

@@ -1,12 +1,16 @@
 // A list that is narrowed by typing, in a dialog: the first that fits is chosen, Enter takes it.
 //
-// Promises: it goes by arrows and Enter, and by pointer; a screen reader is told what is chosen. Leaves out:
-// what is in the list.
+// Promises: it goes by arrows and Enter, and by pointer; a screen reader is told what is chosen, and what takes
+// a second press. Leaves out: what is in the list.
 
 import { openDialog } from "./dialog.js";
-import { h, setAttr, show, words } from "./node.js";
+import { h, setAttr, setText, show, words } from "./node.js";
+import { createTwice } from "./twice.js";
 
-/** @typedef {{label: string, note: string, take: () => void, lacks?: string | null, op?: string, name?: string}} Entry */
+/**
+ * @typedef {{label: string, note: string, take: () => void, lacks?: string | null, op?: string, name?: string, armed?: string | null}} Entry
+ * `armed`: what it is called between the two presses that it takes, if it takes two.
+ */
 
 /**
  * @param {{
@@ -31,14 +35,18 @@ export function openPalette({ title, placeholder, none, closeLabel, find }) {
   });
   const list = h("ul.palette", { id: "palette-list", role: "listbox", "aria-label": title });
   const empty = h("p.quiet", { hidden: true }, none);
+  const told = h("p.heard", { role: "status" });
+  /** The second press of each row that takes two. @type {WeakMap<Element, ReturnType<typeof createTwice>>} */
+  const twices = new WeakMap();
   /** @type {Entry[]} */
   let found = [];
   let at = 0;
-  const dialog = openDialog({ title, closeLabel, body: [input, list, empty], name: "palette" });
+  const dialog = openDialog({ title, closeLabel, body: [input, list, empty, told], name: "palette" });
 
   function look() {
     found = find(input.value.trim());
     at = 0;
+    for (const row of list.children) twices.get(row)?.disarm();
     show(empty, found.length === 0);
     list.replaceChildren(...found.map(row));
     mark();
@@ -46,15 +54,22 @@ export function openPalette({ title, placeholder, none, closeLabel, find }) {
 
   /** @param {Entry} entry @param {number} index */
   function row(entry, index) {
-    const { label, note, lacks, op } = entry;
+    const { label, note, lacks, op, armed = null } = entry;
     const props = {
       role: "option",
       id: `palette-${index}`,
       "data-action": op,
       "aria-disabled": lacks ? "true" : null,
     };
-    const node = h("li", props, words(label, ".grow"), h("span.quiet.small", lacks ?? note));
-    node.addEventListener("click", () => take(entry));
+    const name = words(label, ".grow");
+    const node = h("li", props, name, h("span.quiet.small", lacks ?? note));
+    const showArmed = (/** @type {boolean} */ isArmed) => {
+      setText(name, isArmed ? armed : label);
+      setText(told, isArmed ? armed : "");
+      node.classList.toggle("armed", isArmed);
+    };
+    twices.set(node, createTwice(armed !== null, showArmed));
+    node.addEventListener("click", () => take(index));
     return node;
   }
 
@@ -65,9 +80,11 @@ export function openPalette({ title, placeholder, none, closeLabel, find }) {
     list.children[at]?.scrollIntoView({ block: "nearest" });
   }
 
-  /** @param {Entry | undefined} entry */
-  function take(entry) {
-    if (!entry || entry.lacks) return;
+  /** @param {number} index */
+  function take(index) {
+    const entry = found[index];
+    const row = list.children[index];
+    if (!entry || entry.lacks || !row || !twices.get(row)?.press()) return;
     dialog.close();
     entry.take();
   }
@@ -76,7 +93,7 @@ export function openPalette({ title, placeholder, none, closeLabel, find }) {
   input.addEventListener("keydown", (event) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step && found.length) at = (at + step + found.length) % found.length;
-    else if (event.key === "Enter") take(found[at]);
+    else if (event.key === "Enter") take(event.repeat ? -1 : at);
     else return;
     event.preventDefault();
     mark();

@@ -220,3 +220,18 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     },
   };
 }
+
+/**
+ * Puts the focus on the link of a row.
+ *
+ * @param {{indexOf: (id: string) => number, reveal: (at: number) => Element | null}} list
+ * @param {string} id
+ * @returns {boolean} Whether the row is there.
+ */
+export function focusRow(list, id) {
+  const at = list.indexOf(id);
+  const found = at < 0 ? null : list.reveal(at)?.querySelector("a[href]");
+  if (!(found instanceof HTMLElement)) return false;
+  found.focus({ preventScroll: true });
+  return true;
+}
