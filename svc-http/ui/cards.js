@@ -69,7 +69,7 @@ export function leaseOf(world, thread) {
   const until = ms(thread.assignment_expires_at);
   if (until === null || !thread.assignee_id || isDone(thread)) return null;
   const now = world.now();
-  const { state, share, ms: left } = timeLeft(until, now, world.leaseOf(thread, until - now));
+  const { state, share, ms: left } = timeLeft(until, now, world.leaseOf(thread));
   return { text: leases[state](duration(rounded(left))), state, share };
 }
 

@@ -215,7 +215,7 @@ export function createWorld(session, page) {
     reads,
     outbox,
     sweep,
-    leaseOf: createLeases(),
+    leaseOf: createLeases(store),
     proof,
     waits: createWaits(store, ({ title }) => page.say(acting.free(title))),
     lacks,

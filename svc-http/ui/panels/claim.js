@@ -6,7 +6,7 @@
 import { exceededOf, leaseOf } from "../cards.js";
 import { isDone, isLive, isUnacknowledged } from "../pure/lanes.js";
 import { ms } from "../pure/clock.js";
-import { whyOf } from "../pure/why.js";
+import { isFreeForSure, whyOf } from "../pure/why.js";
 import { andMore, parts as say, sentence, states } from "../strings/en.js";
 import { actionBar } from "../act.js";
 import { toldBeside } from "../told.js";
@@ -52,7 +52,9 @@ export function open(place, world) {
     setAttr(left, "data-left", lease?.state);
     const end = ms(thread.assignment_expires_at);
     setChildren(until, end === null ? [] : ["(", ...nodesOf([{ time: end }], world.names), ")"]);
-    setAttr(bar, "value", (lease?.share ?? 1).toFixed(2));
+    const share = lease?.share ?? null;
+    show(bar, share !== null);
+    setAttr(bar, "value", share?.toFixed(2));
     setAttr(bar, "data-tone", lease?.state === "plenty" ? null : lease?.state === "amber" ? "warn" : "bad");
     if (lease?.state === "due") ask(thread);
   }
@@ -88,7 +90,8 @@ export function open(place, world) {
   /** @param {any} thread */
   function freeText(thread) {
     if (isDone(thread)) return say.done((thread.cancelled ? states.cancelled : states[thread.state]) ?? "");
-    return thread.state === "in_review" ? say.inReview : say.free;
+    if (thread.state === "in_review") return say.inReview;
+    return isFreeForSure(thread, world.store.get("list", "deferred")?.isWhole !== false) ? say.free : say.freeAsKnown;
   }
 
   let drawn = "";

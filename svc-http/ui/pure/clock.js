@@ -69,6 +69,8 @@ export function ms(time) {
 
 const AMBER_SHARE = 0.2;
 const RED_MS = 30 * SECOND;
+/** What is little of a lease of which nobody knows how long it is. */
+const AMBER_MS = 120 * SECOND;
 
 /**
  * What is left until a time. At its end it is due, and whether it is over is for the server to say.
@@ -90,5 +92,6 @@ export function timeLeft(until, now, whole) {
 function stateOf(left, share) {
   if (left === 0) return "due";
   if (left < RED_MS) return "red";
-  return share !== null && share < AMBER_SHARE ? "amber" : "plenty";
+  const isLittle = share === null ? left < AMBER_MS : share < AMBER_SHARE;
+  return isLittle ? "amber" : "plenty";
 }

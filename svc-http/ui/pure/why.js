@@ -58,6 +58,15 @@ export function whyOf(thread, { obstacles = [], waits = [], archived = false, ex
 }
 
 /**
+ * Whether a thread of which nothing is known to be in the way can be claimed.
+ * @param {Thread} thread
+ * @param {boolean} isWhole whether all threads are known in whose way something is
+ */
+export function isFreeForSure({ footprint, required_skills }, isWhole) {
+  return isWhole || (!footprint && required_skills.length === 0);
+}
+
+/**
  * @param {Thread} thread
  * @param {{thread_id: string, finished: boolean}[]} waits
  * @returns {Why}

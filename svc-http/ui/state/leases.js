@@ -1,28 +1,36 @@
-// How long leases are in all, which nobody says.
+// How long leases are in all, which events say: a task says only when its lease ends.
 //
-// Promises: it is what was left when the lease was first seen, so that what is left of it can be told as a
-// part; those that were seen longest ago are forgotten, so that a page can be open for weeks. Leaves
-// out: when a lease ends, which tasks say.
+// Promises: of a lease that began before the page was there nothing is known until it is renewed, and nothing
+// is put in its place; those that began longest ago are forgotten, so that a page can be open for weeks.
+// Leaves out: when a lease ends, which tasks say.
 
-const LEAST = 1_000;
+import { ms } from "../pure/clock.js";
+import { placeOf } from "../pure/merge.js";
+
+const BEGIN = new Set(["ThreadAssignmentChanged", "ClaimRenewed"]);
 /** More are never in sight. */
 const MOST = 1_000;
 
-export function createLeases() {
-  /** @type {Map<string, {until: string, whole: number}>} */
+/** @param {{index: (index: (changes: {events: any[]}) => void) => unknown}} store */
+export function createLeases({ index }) {
+  /** @type {Map<string, {until: number, whole: number}>} */
   const known = new Map();
-  /**
-   * @param {any} thread
-   * @param {number} left
-   */
-  return (thread, left) => {
-    const lease = known.get(thread.id);
-    if (lease && lease.until === thread.assignment_expires_at) return lease.whole;
-    const whole = Math.max(left, LEAST);
-    known.delete(thread.id);
-    known.set(thread.id, { until: thread.assignment_expires_at, whole });
+
+  /** @param {import("../pure/types.js").LogEvent} event */
+  function note(event) {
+    const until = ms(event.payload.expires_at);
+    if (!BEGIN.has(event.kind) || until === null) return;
+    const { thread, at } = placeOf(event);
+    known.delete(thread);
+    known.set(thread, { until, whole: until - (ms(at) ?? until) });
     const [oldest] = known.keys();
     if (known.size > MOST && oldest !== undefined) known.delete(oldest);
-    return whole;
+  }
+  index(({ events }) => events.forEach(note));
+
+  /** How long the lease of a task is in all, in ms, if that is known. @param {any} thread */
+  return ({ id, assignment_expires_at }) => {
+    const lease = known.get(id);
+    return lease?.until === ms(assignment_expires_at) ? lease?.whole : undefined;
   };
 }

@@ -55,6 +55,8 @@ export const parts = {
   noWord: "no word yet",
   late: "not acknowledged",
   free: "Nobody works on it, and it can be claimed.",
+  freeAsKnown:
+    "Nobody works on it. So many tasks wait that not all could be looked at: a claim says whether something is in its way.",
   inReview: "It is in review: its work is handed in.",
   done: (/** @type {string} */ state) => `${state}.`,
   show: "Show",

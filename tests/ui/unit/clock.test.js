@@ -58,7 +58,8 @@ test("time left is told by share and by length, and ends as due", () => {
   assert.equal(left(30_000, 1_000_000), "amber");
   assert.equal(left(29_999, 1_000_000), "red");
   assert.equal(left(29_999), "red");
-  assert.equal(left(60_000), "plenty");
+  assert.equal(left(120_000), "plenty");
+  assert.equal(left(119_999), "amber", "of what nobody knows the length, minutes are little");
   assert.equal(left(1), "red");
   assert.equal(left(0), "due");
   assert.equal(left(-5000), "due");

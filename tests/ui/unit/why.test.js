@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { closeNeeds, mayBeDone, whyOf, whyRefused } from "../../../svc-http/ui/pure/why.js";
+import { closeNeeds, isFreeForSure, mayBeDone, whyOf, whyRefused } from "../../../svc-http/ui/pure/why.js";
 import * as strings from "../../../svc-http/ui/strings/en.js";
 
 const root = new URL("../../../", import.meta.url);
@@ -36,6 +36,15 @@ test("nothing blocks what runs, is done, is judged, or can be taken", () => {
   ]) {
     assert.deepEqual(whyOf({ ...free, ...fields }, {}), []);
   }
+});
+
+test("what touches something or needs a skill is free for sure only if all that waits is known", () => {
+  const footprint = { repo: null, mode: "exclusive", items: [item] };
+  const plain = { ...free, required_skills: [], footprint: null };
+  assert.ok(isFreeForSure(plain, false));
+  assert.ok(isFreeForSure({ ...free, footprint }, true));
+  assert.ok(!isFreeForSure({ ...plain, footprint }, false));
+  assert.ok(!isFreeForSure({ ...plain, required_skills: ["c"] }, false));
 });
 
 test("each obstacle is one sentence", () => {
