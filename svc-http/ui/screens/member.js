@@ -10,6 +10,7 @@ import { actionBar } from "../act.js";
 import { openMenu } from "../later.js";
 import { toldBeside } from "../told.js";
 import { memberParts } from "../panels/member.js";
+import { leaveField } from "../view/focus.js";
 import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -107,7 +108,7 @@ export function open(root, world, place) {
     const member = store.get("member", id);
     if (member) for (const part of parts) part.tick?.(member);
   }, TICK);
-  const unbind = world.keys.bind({ Escape: () => world.back() });
+  const unbind = world.keys.bind({ Escape: () => leaveField() || world.back() });
 
   return {
     show: draw,

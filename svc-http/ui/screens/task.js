@@ -12,6 +12,7 @@ import { hrefTo } from "../names.js";
 import { openComposer } from "../panels/composer.js";
 import { openTimelineView } from "../panels/timeline.js";
 import { shownText } from "../pure/shown.js";
+import { leaveField } from "../view/focus.js";
 import { plainWords } from "../view/plain.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
@@ -175,7 +176,7 @@ export function open(root, world, place) {
         .map((action) => [action.key, () => beginById(world, action.id, world.store.get("thread", id))]),
     ),
     r: () => composer.focus(),
-    Escape: () => (document.activeElement === composer.input ? composer.input.blur() : world.back()),
+    Escape: () => leaveField() || world.back(),
   });
   const clock = setInterval(() => {
     const thread = world.store.get("thread", id);

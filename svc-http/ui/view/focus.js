@@ -32,6 +32,14 @@ export function focusHeading(document) {
   heading.focus({ preventScroll: true });
 }
 
+/** Leaves the field that has the focus, with what is typed in it. @returns {boolean} Whether there was one. */
+export function leaveField() {
+  const at = document.activeElement;
+  if (!(at instanceof HTMLElement) || !at.matches("input, textarea, select")) return false;
+  at.blur();
+  return true;
+}
+
 /** @param {HTMLElement} node */
 function selectorOf(node) {
   for (const name of NAMES) {
