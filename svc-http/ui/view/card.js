@@ -44,6 +44,7 @@ export function makeCard({ menu, menuLabel }) {
     h("div.line.quiet.slim", about),
     h("div.line.quiet.wide", chips, touches),
   );
+  card.addEventListener("animationend", () => card.classList.remove("changed"));
   /** @type {Card | null} */
   let shown = null;
   nodes.set(card, {
@@ -99,7 +100,12 @@ export function updateCard(card, next) {
   setText(parts.about, next.about);
   setText(parts.touches, next.touches);
   setChips(parts.chips, next.chips, before?.chips);
+  if (before?.id === next.id && toldBy(before) !== toldBy(next)) card.classList.add("changed");
 }
+
+/** What of a card changes by what somebody does, and not by time going on. @param {Card} card */
+const toldBy = ({ title, holder, touches, chips }) =>
+  [title, holder, touches, ...chips.map(({ text }) => text)].join("\n");
 
 /** @param {HTMLElement} node @param {Card["left"]} left */
 function setBar(node, left) {
