@@ -65,8 +65,10 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
     left: leaves && ((event) => leaves(event, input)),
   });
   if (write.state === "done") {
-    if (overlay.length) world.store.accepted(key, write.lsn);
     take(world, write);
+    // What the answer alone tells is known by now, and no event of the thing comes that would say so.
+    if (action.op in FOLLOWS) world.store.refused(key);
+    else if (overlay.length) world.store.accepted(key, write.lsn);
     if (action.hasSecret && !world.outbox.isClosed()) showSecret(actionNames[action.id] ?? action.id, write);
   } else if (overlay.length) world.store.refused(key);
   if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
@@ -89,7 +91,9 @@ function readAgain(world, id) {
  * @param {World} world
  * @param {import("./net/outbox.js").Write} write
  */
-function take(world, { about, body, lsn, op }) {
+function take(world, write) {
+  const { about, body, lsn, op } = write;
+  FOLLOWS[op]?.(world, write);
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
   // The event waits with those of others.
@@ -97,6 +101,12 @@ function take(world, { about, body, lsn, op }) {
   for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
   if (op === "mark_inbox_read") world.markedRead();
 }
+
+/** @type {Record<string, (world: World, write: import("./net/outbox.js").Write) => void>} */
+const FOLLOWS = {
+  follow: ({ store }, { body, lsn }) => body && store.put("follow", { ...body, id: body.target_id }, lsn),
+  unfollow: ({ store }, { input, lsn }) => store.missing("follow", String(input.target_id), lsn),
+};
 
 /** What an operation changes of lists that no event tells. @type {Record<string, string[]>} */
 const LISTS_OF = {

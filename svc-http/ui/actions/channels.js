@@ -3,6 +3,7 @@
 // Leaves out: what is said there (messages.js), and tasks.
 
 import { openNewDm } from "../later.js";
+import { following } from "./rows.js";
 
 /** @typedef {import("../actions.js").Action} Action */
 /** @typedef {import("../actions.js").World} World */
@@ -47,20 +48,8 @@ const ofChannels = [
     when: (channel, world) => isOpen(channel) && isInside(channel, world),
     fill: ({ id }, { me }) => ({ channel_id: id, member_id: me.member_id }),
   }),
-  setting("follow_channel", [], "", {
-    op: "follow",
-    isMain: true,
-    when: ({ id }, { store }) => !store.get("follow", id),
-    fill: ({ id }) => ({ target_id: id }),
-    leaves: undefined,
-  }),
-  setting("unfollow_channel", [], "", {
-    op: "unfollow",
-    isMain: true,
-    when: ({ id }, { store }) => store.get("follow", id) !== undefined,
-    fill: ({ id }) => ({ target_id: id }),
-    leaves: undefined,
-  }),
+  { ...following("follow_channel", "channel", true), isMain: true },
+  { ...following("unfollow_channel", "channel", false), isMain: true },
   setting("mark_channel_read", [], "", {
     op: "mark_inbox_read",
     isMain: true,

@@ -22,6 +22,23 @@ export const leaves =
   };
 
 /**
+ * Following a task or a channel, or no longer: no event tells it, so that it is asked of the answer.
+ *
+ * @param {string} id
+ * @param {"thread" | "channel"} on
+ * @param {boolean} isFollow
+ * @returns {Action}
+ */
+export const following = (id, on, isFollow) => ({
+  id,
+  op: isFollow ? "follow" : "unfollow",
+  on,
+  when: (entity, { store }) => (entity.followed ?? store.get("follow", entity.id) !== undefined) !== isFollow,
+  fill: (entity) => ({ target_id: entity.id }),
+  optimistic: (entity) => [{ kind: on, id: entity.id, field: "followed", value: isFollow }],
+});
+
+/**
  * @param {string} op
  * @param {string[]} fields
  * @param {Partial<Action>} [more]

@@ -3,7 +3,7 @@
 // Leaves out: what is done with its claim (claims.js) and what judges it (judgements.js).
 
 import { isDone } from "../pure/lanes.js";
-import { leaves, ofThread, setting } from "./rows.js";
+import { following, leaves, ofThread, setting } from "./rows.js";
 
 /** @typedef {import("../actions.js").Action} Action */
 /** @typedef {import("../actions.js").World} World */
@@ -92,14 +92,8 @@ export const settings = [
     now: () => ({}),
     leaves: (event, input) => event.kind === "ThreadCreated" && event.payload.parent_id === input.thread_id,
   }),
-  setting("follow", [], {
-    fill: ({ id }) => ({ target_id: id }),
-    when: ({ id }, world) => !world.store.get("follow", id),
-  }),
-  setting("unfollow", [], {
-    fill: ({ id }) => ({ target_id: id }),
-    when: ({ id }, world) => world.store.get("follow", id) !== undefined,
-  }),
+  following("follow", "thread", true),
+  following("unfollow", "thread", false),
 ];
 
 /** What is of a task, and taken away from it. @type {Action[]} */
