@@ -1,80 +1,152 @@
 // What a close of a task still needs, line by line, each with what answers it.
 //
-// Promises: the lines are those of the server; nothing is missing only when it says so. Leaves out: closing,
-// which stands among the actions of the task.
+// Promises: the lines are those of the server; nothing is missing only when it says so; what is in the way is
+// named, with what can be done about it and what came of that. Leaves out: closing, which stands among the
+// actions of the task.
 
+import { canAnswer } from "../pure/lanes.js";
+import { plain } from "../pure/text.js";
 import { closeNeeds } from "../pure/why.js";
 import { closes, parts as say } from "../strings/en.js";
-import { actions } from "../actions.js";
-import { actionButton } from "../act.js";
-import { button, h, setText } from "../view/node.js";
+import { actions, actionsOn } from "../actions.js";
+import { aboutOf, actionButton } from "../act.js";
+import { toldBeside } from "../told.js";
+import { button, h, link, setText, words } from "../view/node.js";
+
+/** @typedef {import("../world.js").World} World */
+/** @typedef {ReturnType<typeof actionButton>} ActionButton */
+/** @typedef {{entity: any, name: Node | null}} Thing `name`: what it is called among others of its line */
 
 /** So many things of a line are named; the rest is counted. */
 const MOST = 5;
+/** So much of its words stands for it. */
+const WORDS = 80;
 
 /**
  * @param {HTMLElement} place
- * @param {import("../world.js").World} world
+ * @param {World} world
  * @returns {import("../panels.js").OpenPanel}
  */
 export function open(place, world) {
   const sum = h("p.quiet");
   const list = h("ul.checklist.stack.tight");
-  place.append(sum, list);
+  const told = h("div");
+  const beside = toldBeside(world, told);
+  place.append(sum, list, told);
   let drawn = "";
   /** @type {any} */
   let thread;
-  /** @type {ReturnType<typeof actionButton>[]} */
+  /** @type {ActionButton[]} */
   let buttons = [];
+  /** The keys of what the buttons are about. @type {Set<string>} */
+  let abouts = new Set();
 
-  /**
-   * What answers a line: an action on the task, or on each thing that is in the way.
-   *
-   * @param {string | null} op
-   * @param {string[]} ids
-   */
-  function answersOf(op, ids) {
-    const action = actions.find((one) => one.op === op && (one.on === "relation" || one.on === "thread"));
-    if (!action) return [];
-    if (action.on === "relation")
-      return ids.slice(0, MOST).map((id) => actionButton(world, action, () => ({ id })));
-    return action.when(thread, world) ? [actionButton(world, action, () => thread)] : [];
+  /** @param {import("../actions.js").Action} action @param {any} entity */
+  function buttonFor(action, entity) {
+    const made = actionButton(world, action, () => entity);
+    buttons.push(made);
+    if (action.on !== "thread") abouts.add(aboutOf(action, entity));
+    return made.node;
+  }
+
+  /** What answers a line on the task itself. @param {string | null} op */
+  function onThread(op) {
+    const action = actions.find((one) => one.op === op && one.on === "thread");
+    return action?.when(thread, world) ? [buttonFor(action, thread)] : [];
+  }
+
+  /** @param {string} condition @param {string[]} ids */
+  function things(condition, ids) {
+    const on = ON[condition];
+    if (!on) return [];
+    return ids.slice(0, MOST).flatMap((id) => {
+      const thing = THINGS[on](world, id, thread);
+      const offered = thing ? actionsOn(on, thing.entity, world).filter(({ isMain }) => isMain) : [];
+      const made = offered.map((action) => buttonFor(action, thing?.entity));
+      return made.length ? [h("div.row", h("span.grow", thing?.name), ...made)] : [];
+    });
   }
 
   /** @param {ReturnType<typeof closeNeeds>[number]} need */
   function line({ condition, ids, op, detail }) {
-    const answers = answersOf(op, ids);
-    buttons.push(...answers);
+    const named = things(condition, ids);
+    const answers = onThread(op);
     const links = ids
       .slice(0, MOST)
       .filter((id) => world.store.get("thread", id))
       .map((id) => world.names.thread(id));
+    const isAnswered = named.length + answers.length > 0;
     return h(
-      "li.row",
+      "li.stack.tight",
       { "data-close-needs": condition },
-      h("span.grow", closes[condition]?.(ids.length) ?? detail, ...links.flatMap((node) => [" ", node])),
-      ...(answers.length
-        ? answers.map(({ node }) => node)
-        : [button(say.show, () => showPart(condition), { class: "link" })]),
+      h(
+        "div.row",
+        h("span.grow", closes[condition]?.(ids.length) ?? detail, ...links.flatMap((node) => [" ", node])),
+        ...answers,
+        isAnswered ? null : button(say.show, () => showPart(condition), { class: "link" }),
+      ),
+      ...named,
     );
   }
+
+  /** What the lines say depends on, besides what the server has said. @param {any[]} refusals */
+  const known = (refusals) =>
+    refusals.flatMap(({ condition, ids }) => {
+      const on = ON[condition];
+      return on ? ids.slice(0, MOST).map((/** @type {string} */ id) => THINGS[on](world, id, thread)?.entity.of) : [];
+    });
 
   return {
     show(now) {
       thread = now;
       const refusals = world.store.get("context", thread.id)?.close_refusals;
-      const state = JSON.stringify(refusals ?? null) + thread.of;
+      const state = JSON.stringify([refusals ?? null, thread.of, known(refusals ?? [])]);
       if (state !== drawn) {
         drawn = state;
         buttons = [];
+        abouts = new Set();
         const needs = closeNeeds(refusals ?? []);
         setText(sum, refusals ? (needs.length ? say.needed(needs.length) : say.ready) : "");
         list.replaceChildren(...needs.map(line));
       }
       for (const { update } of buttons) update();
+      beside.show((about) => abouts.has(about), thread);
     },
   };
 }
+
+/** What the ids of a line are of, if that has actions of its own. @type {Record<string, "finding" | "gate" | "relation">} */
+const ON = { findings: "finding", "approval-gate": "gate", refutes: "relation" };
+
+/** @type {Record<"finding" | "gate" | "relation", (world: World, id: string, thread: any) => Thing | null>} */
+const THINGS = {
+  finding({ store }, id, thread) {
+    for (const { findings, of } of store.all("review")) {
+      const found = findings?.find((/** @type {any} */ one) => one.id === id);
+      if (!found) continue;
+      return {
+        entity: { ...found, of, thread_id: thread.id },
+        name: words(found.body ? plain(found.body, WORDS) : (found.path ?? "")),
+      };
+    }
+    return null;
+  },
+  /** One that one may not answer says so where it stands. */
+  gate({ store, me }, id) {
+    const gate = /** @type {any} */ (store.get("gate", id));
+    return gate && canAnswer(gate, me) === "yes" ? { entity: gate, name: words(plain(gate.question, WORDS)) } : null;
+  },
+  /** A relation has no words of its own: what is refuted has. */
+  relation({ store }, id) {
+    const relation = store.get("relation", id);
+    const message = store.get("message", relation?.to_id);
+    const name = message ? words(plain(message.body ?? "", WORDS)) : null;
+    return {
+      entity: relation ?? { id },
+      name: relation?.to_id ? link(`#m-${relation.to_id}`, {}, name ?? say.show) : null,
+    };
+  },
+};
 
 /** Where what is missing stands. @type {Record<string, string>} */
 const PARTS = {
