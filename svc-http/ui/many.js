@@ -8,7 +8,7 @@ import { disable, send, showArmed, whyNot } from "./act.js";
 import { openForm } from "./later.js";
 import { acting as say, actionNames, shell } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setText } from "./view/node.js";
+import { button, h, setAttr, setText } from "./view/node.js";
 import { createTwice } from "./view/twice.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -79,14 +79,22 @@ export function openMany(world, ids, done, first) {
   async function run(action, input) {
     isRunning = true;
     for (const node of list.children) if (node instanceof HTMLElement) disable(node, say.asking);
-    let [sent, refused] = [0, 0];
-    for (const thread of threads()) {
+    /** @type {string[]} */
+    const refused = [];
+    const all = threads();
+    for (const [at, thread] of all.entries()) {
       const write = await send(world, action, thread, input);
-      if (write.problem) refused += 1;
-      sent += 1;
-      tell(say.progress(sent, ids.length, refused));
+      if (write.problem) refused.push(thread.id);
+      // A screen reader is told the first and the last.
+      setAttr(told, "aria-live", at === 0 || at + 1 === all.length ? null : "off");
+      tell(say.progress(at + 1, all.length, refused.length));
     }
-    if (refused === 0) dialog.close();
+    isRunning = false;
+    if (refused.length === 0) return dialog.close();
+    // What has been done with the others is not done again.
+    ids = refused;
+    dialog.setTitle(say.many(ids.length));
+    list.replaceChildren(...offered(world, threads()).map((one) => choice(one)));
   }
 }
 
