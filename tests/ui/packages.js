@@ -8,6 +8,7 @@ const installed = process.env.SVC_TEST_UI ? pathToFileURL(`${process.env.SVC_TES
 
 registerHooks({
   resolve(name, context, next) {
+    if (name.endsWith("/operations.js")) return { url: "data:text/javascript,export default {}", shortCircuit: true };
     const isPackage = /^[\w@]/.test(name) && !isBuiltin(name) && !URL.canParse(name);
     return next(name, isPackage && installed ? { ...context, parentURL: installed } : context);
   },

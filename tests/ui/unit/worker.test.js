@@ -1,18 +1,11 @@
 // The worker reads the whole log however its pages are cut, and says what it found, or why it could not.
 
 import assert from "node:assert/strict";
-import { registerHooks } from "node:module";
 import { test } from "node:test";
 
+import { Problem } from "../../../svc-http/ui/net/ask.js";
+import { serve, verifyLog } from "../../../svc-http/ui/worker/verify.js";
 import { recorded } from "./data/read.js";
-
-// The server makes the table of operations; here none is asked for.
-registerHooks({
-  resolve: (name, context, next) =>
-    name.endsWith("/operations.js") ? { url: "data:text/javascript,export default {}", shortCircuit: true } : next(name, context),
-});
-const { Problem } = await import("../../../svc-http/ui/net/ask.js");
-const { serve, verifyLog } = await import("../../../svc-http/ui/worker/verify.js");
 
 const whole = recorded("whole");
 const part = recorded("part");

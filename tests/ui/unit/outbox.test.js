@@ -1,0 +1,51 @@
+// What a write has left in the log, where nobody can say what that would be.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { createOutbox } from "../../../svc-http/ui/net/outbox.js";
+
+const event = (lsn, actor_id, more = {}) => ({ lsn, kind: `K${lsn}`, payload: { attribution: { actor_id, ...more } } });
+
+/** An outbox of "me", over a log that is read in pages of so many. */
+function over(log, page = 500) {
+  const asked = [];
+  const ask = async (_, { after_id }) => {
+    asked.push(after_id);
+    const rest = log.filter(({ lsn }) => lsn > after_id);
+    const items = rest.slice(0, page);
+    return { body: { items, after_id: items.at(-1)?.lsn ?? after_id, next_cursor: rest.length > page ? "more" : null } };
+  };
+  return { asked, outbox: createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} }) };
+}
+
+test("it is the last of one's own, and neither another's nor a later one", async () => {
+  const log = [event(3, "me"), event(4, "me"), event(5, "other"), event(6, "other"), event(7, "me")];
+  const { outbox } = over(log);
+  assert.equal((await outbox.leftBy({ since: 2, lsn: 6 })).lsn, 4);
+});
+
+test("what is done for somebody else is one's own too", async () => {
+  const { outbox } = over([event(3, "agent", { subject_id: "me" }), event(4, "other")]);
+  assert.equal((await outbox.leftBy({ since: 2, lsn: 4 })).lsn, 3);
+});
+
+test("what has left nothing has none, whatever others have done", async () => {
+  const { outbox } = over([event(3, "me"), event(4, "other"), event(5, "other")]);
+  assert.equal(await outbox.leftBy({ since: 3, lsn: 5 }), null);
+});
+
+test("it is looked for on every page, and no further than the answer", async () => {
+  const log = Array.from({ length: 9 }, (_, at) => event(at + 1, at === 3 ? "me" : "other"));
+  const { asked, outbox } = over(log, 2);
+  assert.equal((await outbox.leftBy({ since: 0, lsn: 6 })).lsn, 4);
+  assert.deepEqual(asked, [0, 2, 4]);
+});
+
+test("a log that cannot be read has none", async () => {
+  const ask = async () => {
+    throw new Error("cut");
+  };
+  const outbox = createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} });
+  assert.equal(await outbox.leftBy({ since: 0, lsn: 6 }), null);
+});
