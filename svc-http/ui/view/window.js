@@ -39,16 +39,34 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   /** @type {Map<string, HTMLElement>} */
   const nodes = new Map();
   let rowHeight = height();
+  /**
+   * Where the list stands, and how high it is. It is measured when that changes, and not for each draw: the
+   * browser would lay out the whole page for each list that asks.
+   */
+  let view = { top: 0, height: 0 };
+  let isMeasured = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let retry;
   let frame = 0;
 
-  scroller.addEventListener("scroll", soon, { passive: true });
+  scroller.addEventListener("scroll", () => (look(), soon()), { passive: true });
   const resized = new ResizeObserver(() => {
     rowHeight = height();
+    look();
     soon();
   });
   resized.observe(scroller);
+
+  function look() {
+    view = { top: scroller.scrollTop, height: scroller.clientHeight };
+    isMeasured = true;
+  }
+
+  /** @param {number} top */
+  function scrollTo(top) {
+    scroller.scrollTop = top;
+    look();
+  }
 
   function soon() {
     if (!frame) frame = requestAnimationFrame(draw);
@@ -93,7 +111,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
    */
   function take() {
     show(news, false);
-    const top = scroller.scrollTop;
+    const { top } = view;
     const anchor = top > 0 ? shown[Math.floor(top / rowHeight)] : undefined;
     const anchorKey = anchor === undefined ? null : key(anchor);
     shown = wanted;
@@ -102,7 +120,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     resize();
     if (at >= 0) {
       const target = at * rowHeight + (top % rowHeight);
-      if (Math.abs(target - top) >= 1) scroller.scrollTop = target;
+      if (Math.abs(target - top) >= 1) scrollTo(target);
     }
     draw();
   }
@@ -116,11 +134,9 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     cancelAnimationFrame(frame);
     frame = 0;
     resize();
-    const from = Math.max(0, Math.floor(scroller.scrollTop / rowHeight) - OVERSCAN);
-    const to = Math.min(
-      shown.length,
-      Math.ceil((scroller.scrollTop + scroller.clientHeight) / rowHeight) + OVERSCAN,
-    );
+    if (!isMeasured && scroller.isConnected) look();
+    const from = Math.max(0, Math.floor(view.top / rowHeight) - OVERSCAN);
+    const to = Math.min(shown.length, Math.ceil((view.top + view.height) / rowHeight) + OVERSCAN);
     /** @type {Set<string>} */
     const kept = new Set();
     for (let at = from; at < to; at += 1) kept.add(place(at));
@@ -186,10 +202,11 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   function reveal(at) {
     const item = shown[at];
     if (item === undefined) return null;
+    look();
     const top = at * rowHeight;
-    if (top < scroller.scrollTop) scroller.scrollTop = top;
-    const bottom = top + rowHeight - scroller.clientHeight;
-    if (bottom > scroller.scrollTop) scroller.scrollTop = bottom;
+    if (top < view.top) scrollTo(top);
+    const bottom = top + rowHeight - view.height;
+    if (bottom > view.top) scrollTo(bottom);
     draw();
     return nodes.get(key(item))?.firstElementChild ?? null;
   }
