@@ -105,6 +105,7 @@ async function paint() {
   const loads = [];
   for (let round = 0; round <= pairs; round += 1) {
     const pair = [await load(`${world.url}board`), await load(floor.url)];
+    console.error(`load ${round}: ours ${rounded(pair[0].card)} ms, floor ${rounded(pair[1].card)} ms`);
     if (round > 0) loads.push(pair);
   }
   floor.close();
@@ -148,7 +149,7 @@ async function follow({ page, metrics }) {
 async function openBoard() {
   const opened = await open();
   await opened.page.at("board");
-  await opened.page.waitForSelector(".board-head .quiet.small[hidden]", { state: "attached", timeout: 120_000 });
+  await opened.page.waitForLoadState("networkidle", { timeout: 120_000 });
   await opened.page.reached(await busy.head());
   return opened;
 }
@@ -164,6 +165,7 @@ async function busyTime() {
     await openList(list.page, world, Array.from({ length: tasks }, (_, at) => titleOf(at)));
     const theirs = await follow(list);
     await list.close();
+    console.error(`pair ${round + 1}: ours ${rounded(ours.ms)} ms an event, floor ${rounded(theirs.ms)} ms`);
     found.push([ours, theirs]);
   }
   return {
