@@ -15,6 +15,7 @@ import { acting, actionNames, palette as say, places } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
 import { h, link } from "./view/node.js";
 import { openPalette as openList } from "./view/palette.js";
+import titles from "./titles.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./view/palette.js").Entry} Entry */
@@ -92,10 +93,10 @@ function lacking(world, op) {
 
 /** @param {World} world @returns {Entry[]} */
 function operationsOf(world) {
-  return Object.entries(operations)
+  return Object.entries(titles)
     .filter(([op]) => !FRAMES.has(op))
-    .map(([op, row]) => ({
-      label: row[3],
+    .map(([op, label]) => ({
+      label,
       note: op,
       op,
       lacks: lacking(world, op),
@@ -127,7 +128,7 @@ function tasks(world, text) {
 
 /** @param {World} world @param {string} op */
 function openOperation(world, op) {
-  const title = operations[op]?.[3] ?? op;
+  const title = titles[op] ?? op;
   const here = document.querySelector("main .screen[data-thread]")?.getAttribute("data-thread");
   void openForm(world, {
     title,
@@ -148,7 +149,7 @@ function openOperation(world, op) {
 /** @param {string} title @param {import("./net/outbox.js").Write} write */
 function showAnswer(title, { body, lsn, op }) {
   const href = hrefTo("log", {}, `#${lsn}`);
-  const changes = !["read", "wait"].includes(operations[op]?.[4] ?? "");
+  const changes = !["read", "wait"].includes(operations[op]?.[3] ?? "");
   const event =
     changes && lsn ? h("p", href ? link(href, {}, acting.receipt(lsn)) : acting.receipt(lsn)) : null;
   const text = body === null ? say.noAnswer : JSON.stringify(body, null, 2);
