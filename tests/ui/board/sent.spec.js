@@ -169,14 +169,12 @@ export const tests = {
       for (const url of board) if (url.startsWith(folder.href)) own.add(url);
       const sizes = await Promise.all(first.map((url) => packedSize(world, url)));
       const sum = sizes.reduce((sum, size) => sum + size, 0);
-      console.log(`first load of /${path}: ${first.length} files, ${sum} bytes`);
       assert.ok(sum <= FIRST_MAX * 1_000, `${sum} bytes in ${first.length} files`);
     }
     const all = [world.url, ...own, ...["icon.svg", "worker/verify.js"].map((name) => new URL(name, folder).href)];
     all.push(...["push.js", "manifest.webmanifest"].map((name) => `${world.url}${name}`));
     const sizes = await Promise.all([...new Set(all)].map((url) => packedSize(world, url)));
     const sum = sizes.reduce((sum, size) => sum + size, 0);
-    console.log(`all: ${sizes.length} files, ${sum} bytes`);
     assert.ok(sum <= ALL_MAX * 1_000, `${sum} bytes in ${sizes.length} files`);
   },
 
