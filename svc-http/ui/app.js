@@ -5,14 +5,17 @@
 import { takeLink } from "./net/session.js";
 import { loading } from "./strings/loading.js";
 
-const linkToken = takeLink(location, history);
+void open(takeLink(location, history));
 
-try {
-  const main = await import("./main.js");
-  void main.openBoard(linkToken);
-} catch {
-  const said = document.createElement("p");
-  said.textContent = loading.failed;
-  said.setAttribute("role", "alert");
-  document.body.append(said);
+/** @param {string | null} linkToken */
+async function open(linkToken) {
+  try {
+    const main = await import("./main.js");
+    void main.openBoard(linkToken);
+  } catch {
+    const said = document.createElement("p");
+    said.textContent = loading.failed;
+    said.setAttribute("role", "alert");
+    document.body.append(said);
+  }
 }

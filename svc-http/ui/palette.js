@@ -17,6 +17,7 @@ import { openDialog } from "./view/dialog.js";
 import { h, link, setAttr, setChildren, show } from "./view/node.js";
 import { openPalette as openList } from "./view/palette.js";
 import { verbatim } from "./view/plain.js";
+import titles from "./titles.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./view/palette.js").Entry} Entry */
@@ -98,10 +99,10 @@ function lacking(world, op) {
 
 /** @param {World} world @returns {Entry[]} */
 function operationsOf(world) {
-  return Object.entries(operations)
+  return Object.entries(titles)
     .filter(([op]) => !FRAMES.has(op))
-    .map(([op, row]) => ({
-      label: row[3],
+    .map(([op, label]) => ({
+      label,
       note: op,
       op,
       lacks: lacking(world, op),
@@ -133,7 +134,7 @@ function tasks(world, text) {
 
 /** @param {World} world @param {string} op */
 function openOperation(world, op) {
-  const title = operations[op]?.[3] ?? op;
+  const title = titles[op] ?? op;
   const here = document.querySelector("main .screen[data-thread]")?.getAttribute("data-thread");
   void openForm(world, {
     title,
@@ -154,7 +155,7 @@ function openOperation(world, op) {
 /** @param {World} world @param {string} title @param {import("./net/outbox.js").Write} write */
 function showAnswer(world, title, write) {
   const { body, op } = write;
-  const changes = !["read", "wait"].includes(operations[op]?.[4] ?? "");
+  const changes = !["read", "wait"].includes(operations[op]?.[3] ?? "");
   const receipt = h("p", { hidden: true });
   const answer = verbatim(body ?? say.noAnswer, { "data-answer": op });
   openDialog({ title, closeLabel: say.close, body: [receipt, answer], isWide: true, name: "answer" });

@@ -1,6 +1,7 @@
-//! The files of the board: what of them is sent, under one digest, and packed once somebody takes that.
+//! The files of the board: few, which are made of its many sources, under one digest, and packed by gzip once
+//! somebody takes that.
 //!
-//! They are compiled in; a debug build reads them from the sources, so that a change shows at a reload.
+//! The sources are compiled in; a debug build reads them from the disk, so that a change shows at a reload.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,11 +15,10 @@ use rust_embed::RustEmbed;
 use svc_core::hash::sha256;
 use svc_core::{Error, Result};
 
-use super::script::without_comments;
+use super::pack;
 use super::shell::{self, DEPTH_MAX};
+use super::style;
 
-/// The module that is made of the operation table.
-const OPERATIONS: &str = "operations.js";
 /// The page.
 const PAGE: &str = "index.html";
 /// The service worker, which has its own address because its folder is what it serves.
@@ -81,6 +81,9 @@ fn packed(plain: &[u8]) -> Option<Bytes> {
 
 /// All files of one version.
 pub(super) struct Assets {
+    /// The digest of the sources.
+    sources: String,
+    /// The digest of what is sent, which depends on how it is made, too.
     digest: String,
     files: BTreeMap<String, Asset>,
     /// The page by its depth.
@@ -88,43 +91,56 @@ pub(super) struct Assets {
 }
 
 impl Assets {
-    /// Reads all files, with `operations` as the module of the operations.
-    pub fn read(operations: &str) -> Result<Self> {
-        let mut sources: BTreeMap<String, Bytes> = BTreeMap::new();
-        for name in Embedded::iter() {
-            // In a debug build one may be gone since.
-            let Some(file) = Embedded::get(&name) else { continue };
-            let bytes = match file.data {
-                Cow::Borrowed(bytes) => Bytes::from_static(bytes),
-                Cow::Owned(bytes) => bytes.into(),
-            };
-            let bytes = match std::str::from_utf8(&bytes) {
-                Ok(source) if name.ends_with(".js") => without_comments(source).into(),
-                _ => bytes,
-            };
-            sources.insert(name.into_owned(), bytes);
-        }
-        sources.insert(OPERATIONS.to_owned(), operations.to_owned().into());
-        Self::of(sources)
+    /// Reads all files, beside which these modules are made, by their names.
+    pub fn read(made: &BTreeMap<&str, String>) -> Result<Self> {
+        Self::made(sources(made))
     }
 
-    fn of(mut sources: BTreeMap<String, Bytes>) -> Result<Self> {
-        let digest = digest(&sources);
+    /// Reads all files anew if a source is another one.
+    pub fn read_if_changed(&self, made: &BTreeMap<&str, String>) -> Result<Option<Self>> {
+        let sources = sources(made);
+        (digest(&sources) != self.sources).then(|| Self::made(sources)).transpose()
+    }
+
+    fn made(sources: BTreeMap<String, Bytes>) -> Result<Self> {
+        let of_sources = digest(&sources);
+        let wrong = |wrong: String| Error::internal(format!("the board cannot be sent: {wrong}"));
+        let (mut scripts, mut sheets, mut files) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for (name, bytes) in sources {
+            let of_kind = match name.rsplit_once('.') {
+                Some((_, "js")) => &mut scripts,
+                Some((_, "css")) => &mut sheets,
+                _ => {
+                    files.insert(name, bytes);
+                    continue;
+                }
+            };
+            let text = String::from_utf8(bytes.into());
+            of_kind.insert(name.clone(), text.map_err(|_| wrong(format!("{name} is no text")))?);
+        }
+        let made = pack::packed(&scripts).map_err(wrong)?.into_iter();
+        let made = made.chain(style::packed(&sheets).map_err(wrong)?);
+        files.extend(made.map(|(name, text)| (name, text.into())));
+        Self::of(files, of_sources)
+    }
+
+    fn of(mut sent: BTreeMap<String, Bytes>, sources: String) -> Result<Self> {
+        let digest = digest(&sent);
         let missing = |name: &str| Error::internal(format!("the board has no {name}, or it is no text"));
         let mut text = |name: &str| {
-            let bytes = sources.remove(name)?;
+            let bytes = sent.remove(name)?;
             String::from_utf8(bytes.into()).ok()
         };
         let page = text(PAGE).ok_or_else(|| missing(PAGE))?;
         let manifest = text(MANIFEST).ok_or_else(|| missing(MANIFEST))?;
         let filled = |template: &str, depth| Bytes::from(shell::filled(template, depth, &digest));
         let pages = (0..=DEPTH_MAX).map(|depth| Asset::new(PAGE, filled(&page, depth))).collect();
-        sources.insert(MANIFEST.to_owned(), filled(&manifest, 0));
+        sent.insert(MANIFEST.to_owned(), filled(&manifest, 0));
         let asset = |(name, bytes): (String, Bytes)| {
             let asset = Asset::new(&name, bytes);
             (name, asset)
         };
-        Ok(Self { pages, files: sources.into_iter().map(asset).collect(), digest })
+        Ok(Self { sources, pages, files: sent.into_iter().map(asset).collect(), digest })
     }
 
     /// Returns the digest of all files.
@@ -148,10 +164,26 @@ impl Assets {
     }
 }
 
+/// Returns all sources.
+fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
+    let mut sources = BTreeMap::new();
+    for name in Embedded::iter() {
+        // In a debug build one may be gone since.
+        let Some(file) = Embedded::get(&name) else { continue };
+        let bytes = match file.data {
+            Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+            Cow::Owned(bytes) => bytes.into(),
+        };
+        sources.insert(name.into_owned(), bytes);
+    }
+    sources.extend(made.iter().map(|(name, text)| ((*name).to_owned(), text.clone().into())));
+    sources
+}
+
 /// Returns the digest of names and bytes.
-fn digest(sources: &BTreeMap<String, Bytes>) -> String {
+fn digest(files: &BTreeMap<String, Bytes>) -> String {
     let mut all = Vec::new();
-    for (name, bytes) in sources {
+    for (name, bytes) in files {
         all.extend_from_slice(&sha256(name.as_bytes()));
         all.extend_from_slice(&sha256(bytes));
     }
@@ -180,19 +212,25 @@ mod tests {
     use std::io::Read as _;
 
     use flate2::read::GzDecoder;
+    use svc_core::operation_table;
 
+    use super::super::operations;
     use super::*;
 
-    fn sources(files: &[(&str, &str)]) -> BTreeMap<String, Bytes> {
+    fn sent(files: &[(&str, &str)]) -> BTreeMap<String, Bytes> {
         let page = "<link href=\"{up}f/{digest}/a.css\">";
         let known = [(PAGE, page), (MANIFEST, "{\"src\": \"f/{digest}/icon.svg\"}")];
         let all = known.iter().chain(files);
         all.map(|(name, text)| ((*name).to_owned(), Bytes::from((*text).to_owned()))).collect()
     }
 
+    fn of(files: BTreeMap<String, Bytes>) -> Result<Assets> {
+        Assets::of(files, String::new())
+    }
+
     #[test]
     fn the_digest_is_that_of_every_name_and_byte() {
-        let of = |files: &[(&str, &str)]| Assets::of(sources(files)).unwrap().digest().to_owned();
+        let of = |files: &[(&str, &str)]| of(sent(files)).unwrap().digest().to_owned();
         let first = of(&[("a.js", "1"), ("b.js", "2")]);
         assert!(first.len() == DIGITS && first.chars().all(|c| c.is_ascii_hexdigit()), "{first}");
         assert_eq!(first, of(&[("b.js", "2"), ("a.js", "1")]));
@@ -208,7 +246,7 @@ mod tests {
 
     #[test]
     fn pages_and_the_manifest_have_the_digest_in_their_addresses() {
-        let assets = Assets::of(sources(&[])).unwrap();
+        let assets = of(sent(&[])).unwrap();
         let at = |depth: usize| String::from_utf8(assets.page(depth).unwrap().plain().to_vec()).unwrap();
         assert_eq!(at(0), format!("<link href=\"f/{}/a.css\">", assets.digest()));
         assert_eq!(at(2), format!("<link href=\"../../f/{}/a.css\">", assets.digest()));
@@ -221,7 +259,7 @@ mod tests {
     #[test]
     fn a_file_is_packed_if_that_is_smaller() {
         let long = "word ".repeat(100);
-        let assets = Assets::of(sources(&[("long.js", &long), ("short.js", "x")])).unwrap();
+        let assets = of(sent(&[("long.js", &long), ("short.js", "x")])).unwrap();
         let (long, short) = (assets.file("long.js").unwrap(), assets.file("short.js").unwrap());
         assert!(long.gzip().unwrap().len() < 100 && short.gzip().is_none());
         let mut read = String::new();
@@ -230,12 +268,37 @@ mod tests {
         assert_ne!(long.tag(true), long.tag(false));
     }
 
+    /// Few files are fetched, and little: what a browser has to fetch before the first screen is there, which
+    /// is the page, the style, and all scripts but those of the last pack and of workers; and all there is.
+    #[test]
+    fn the_board_is_little() {
+        const FIRST_MAX: usize = 90_000;
+        const ALL_MAX: usize = 165_000;
+        let mut made = operations::modules(&operation_table().unwrap());
+        let assets = Assets::read(&made).unwrap();
+        assert!(assets.read_if_changed(&made).unwrap().is_none());
+        made.insert(operations::TITLES, "export default {};".to_owned());
+        assert!(assets.read_if_changed(&made).unwrap().is_some());
+        let size = |asset: &Asset| asset.gzip().unwrap_or(asset.plain()).len();
+        let sizes: BTreeMap<&str, usize> =
+            assets.files.iter().map(|(name, asset)| (name.as_str(), size(asset))).collect();
+        let names: Vec<&str> = sizes.keys().copied().collect();
+        let wanted = ["app.js", "css/screens.css", "icon.svg", "main.js", MANIFEST, WORKER, "rest.js"];
+        assert_eq!(names, [&wanted[..], &["worker/verify.js"]].concat());
+        let page = assets.page(0).map(size).unwrap();
+        let first = ["app.js", "css/screens.css", "icon.svg", "main.js", MANIFEST];
+        let first = page + first.iter().map(|name| sizes[name]).sum::<usize>();
+        assert!(first <= FIRST_MAX, "{first} bytes: {sizes:?}");
+        let all = page + sizes.values().sum::<usize>();
+        assert!(all <= ALL_MAX, "{all} bytes: {sizes:?}");
+    }
+
     #[test]
     fn without_its_page_there_is_no_board() {
         for name in [PAGE, MANIFEST] {
-            let mut sources = sources(&[]);
-            sources.remove(name);
-            assert!(Assets::of(sources).is_err(), "{name}");
+            let mut sent = sent(&[]);
+            sent.remove(name);
+            assert!(of(sent).is_err(), "{name}");
         }
     }
 }

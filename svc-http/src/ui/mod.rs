@@ -7,8 +7,12 @@
 mod operations;
 mod shell;
 mod script;
+mod module;
+mod pack;
+mod style;
 mod assets;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -71,16 +75,17 @@ impl<'a> Place<'a> {
 
 /// The files of the board.
 pub(crate) struct Board {
-    operations: String,
+    /// Modules that are made of the operation table.
+    made: BTreeMap<&'static str, String>,
     current: Mutex<Arc<Assets>>,
 }
 
 impl Board {
     /// Reads the files, for the operations of a table.
     pub fn new(table: &Table) -> Result<Self> {
-        let operations = operations::module(table);
-        let current = Mutex::new(Arc::new(Assets::read(&operations)?));
-        Ok(Self { operations, current })
+        let made = operations::modules(table);
+        let current = Mutex::new(Arc::new(Assets::read(&made)?));
+        Ok(Self { made, current })
     }
 
     /// Returns the response of a path, to a request with these headers.
@@ -114,14 +119,15 @@ impl Board {
 
     /// Returns the files; in a debug build as they are on disk whenever a page is opened.
     fn assets(&self, place: &Place<'_>) -> Result<Arc<Assets>> {
-        let opens_page = matches!(place, Place::Screen { .. });
-        let read = (cfg!(debug_assertions) && opens_page).then(|| Assets::read(&self.operations));
-        let read = read.transpose()?;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = read.filter(|read| read.digest() != current.digest()) {
-            *current = Arc::new(read);
+        let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = Arc::clone(&current());
+        if !cfg!(debug_assertions) || !matches!(place, Place::Screen { .. }) {
+            return Ok(known);
         }
-        Ok(Arc::clone(&current))
+        let Some(changed) = known.read_if_changed(&self.made)? else { return Ok(known) };
+        let changed = Arc::new(changed);
+        *current() = Arc::clone(&changed);
+        Ok(changed)
     }
 }
 

@@ -1,25 +1,36 @@
-//! The module by which the board knows the operations: it names them, and no path stands in its own files.
+//! The modules by which the board knows the operations: they name them, and no path stands in its own files.
 //!
-//! Each has its method, path, capability, title and effect, and which fields of its input are in the path, in
-//! the query and a file; the others are in the body. Beside the operations it has the framed rows that the
-//! board uses, the WebSocket and the document of the schemas.
+//! Each has its method, path, capability and effect, and which fields of its input are in the path, in the
+//! query and a file; the others are in the body. Beside the operations there are the framed rows that the
+//! board uses, the WebSocket and the document of the schemas. Their titles are a module of their own, which
+//! the first screens do not need.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use svc_core::op::{FIXED, Fixed, Frame, Method, Operation, Table, path_variables};
 use svc_core::spool::FILE_FIELD;
 
-/// Returns the module.
-pub(super) fn module(table: &Table) -> String {
-    let mut known: Map<String, Value> =
-        table.rows().filter(|row| is_used(row)).map(|row| (row.name().to_owned(), described(row))).collect();
+/// The module of the operations.
+pub(super) const OPERATIONS: &str = "operations.js";
+/// The module of their titles.
+pub(super) const TITLES: &str = "titles.js";
+
+/// Returns the modules, by their names.
+pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
+    let used = || table.rows().filter(|row| is_used(row));
+    let mut known: Map<String, Value> = used().map(|row| (row.name().to_owned(), described(row))).collect();
+    let mut titles: Map<String, Value> =
+        used().map(|row| (row.name().to_owned(), row.docs().title.into())).collect();
     for route in FIXED {
         let Some((name, title)) = named(route.served_by) else { continue };
         let needs = route.served_by.needs().expression();
         let fields = json!({"path": [], "query": []});
-        let entry = json!([route.method.name(), route.path, needs, title, "read", fields]);
-        known.insert(name.to_owned(), entry);
+        known.insert(name.to_owned(), json!([route.method.name(), route.path, needs, "read", fields]));
+        titles.insert(name.to_owned(), title.into());
     }
-    format!("export default {};\n", Value::Object(known))
+    let module = |object| format!("export default {};\n", Value::Object(object));
+    [(OPERATIONS, module(known)), (TITLES, module(titles))].into()
 }
 
 /// Whether the board uses a row: all operations, and by which a browser signs in and opens a link.
@@ -54,7 +65,7 @@ fn described(row: &Operation) -> Value {
         places.insert("file".to_owned(), FILE_FIELD.into());
     }
     let needs = row.access().needs.expression();
-    json!([http.method.name(), http.path, needs, row.docs().title, row.effect().name(), places])
+    json!([http.method.name(), http.path, needs, row.effect().name(), places])
 }
 
 #[cfg(test)]
@@ -65,24 +76,24 @@ mod tests {
 
     use super::*;
 
-    fn known() -> Value {
-        let module = module(&operation_table().unwrap());
+    fn default(name: &str) -> Value {
+        let module = &modules(&operation_table().unwrap())[name];
         let object = module.strip_prefix("export default ").unwrap().strip_suffix(";\n").unwrap();
         serde_json::from_str(object).unwrap()
     }
 
     #[test]
     fn every_operation_is_known_with_where_its_fields_are() {
-        let known = known();
+        let known = default(OPERATIONS);
         for (name, wanted) in [
             (
                 "get_thread",
-                json!(["GET", "/threads/{thread_id}", "workspace:read", "Read a thread", "read",
+                json!(["GET", "/threads/{thread_id}", "workspace:read", "read",
                        {"path": ["thread_id"], "query": []}]),
             ),
             (
                 "subscribe",
-                json!(["GET", "/ws/subscribe", "event:subscribe", "Follow the log", "read",
+                json!(["GET", "/ws/subscribe", "event:subscribe", "read",
                        {"path": [], "query": []}]),
             ),
         ] {
@@ -91,10 +102,16 @@ mod tests {
         let members = known.as_object().unwrap();
         let table = operation_table().unwrap();
         assert!(table.operations().all(|operation| members.contains_key(operation.name())));
-        assert_eq!(known["list_threads"][5]["path"], json!(["channel_id"]));
-        assert!(known["list_threads"][5]["query"].as_array().unwrap().contains(&json!("cursor")));
-        assert_eq!(known["post_message"][5]["query"], json!([]), "they are in the body");
+        assert_eq!(known["list_threads"][4]["path"], json!(["channel_id"]));
+        assert!(known["list_threads"][4]["query"].as_array().unwrap().contains(&json!("cursor")));
+        assert_eq!(known["post_message"][4]["query"], json!([]), "they are in the body");
         assert_eq!(known["open_approval_link"][1], "/ui/approvals/{link}");
+        let titles = default(TITLES);
+        assert_eq!(
+            (&titles["get_thread"], &titles["subscribe"]),
+            (&json!("Read a thread"), &json!("Follow the log"))
+        );
+        assert!(titles.as_object().unwrap().keys().eq(members.keys()));
         for other in ["open_board", "create_scim_user", "finish_oidc_login"] {
             assert!(!members.contains_key(other), "{other}");
         }
@@ -103,10 +120,10 @@ mod tests {
     /// It is loaded before anything is shown.
     #[test]
     fn the_module_is_small() {
-        let module = module(&operation_table().unwrap());
+        let module = &modules(&operation_table().unwrap())[OPERATIONS];
         let packed =
             std::io::copy(&mut GzEncoder::new(module.as_bytes(), Compression::best()), &mut std::io::sink());
         let packed = packed.unwrap();
-        assert!(packed < 9_000, "{packed} bytes");
+        assert!(packed < 6_000, "{packed} bytes");
     }
 }

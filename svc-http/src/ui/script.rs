@@ -1,48 +1,378 @@
-//! A module of the board as it is sent: without its comments, each line where it was.
+//! A script of the board in its tokens, and written again without comments and without the space that says
+//! nothing.
 //!
-//! The comments are most of what a first load would fetch. Only those are left out that begin a line; what
-//! follows one on its line stays.
+//! What a slash or a bracket means is never guessed: a script in which that is not plain is an error, so that
+//! none is sent that means something else than its source.
 
-/// Returns a script without the comments that begin a line.
-pub(super) fn without_comments(source: &str) -> String {
-    let mut kept = String::with_capacity(source.len());
-    let mut in_comment = false;
-    for line in source.split_inclusive('\n') {
-        let mut code = line;
-        // A line may end one comment and begin the next.
-        loop {
-            if in_comment {
-                let Some((_, after)) = code.split_once("*/") else { break code = "" };
-                (in_comment, code) = (false, after);
+use std::borrow::Cow;
+
+/// What is wrong with a source, for whoever has written it.
+pub(super) type Result<T> = std::result::Result<T, String>;
+
+/// After these words a slash begins a pattern, and is no division.
+const BEFORE_PATTERN: [&str; 12] =
+    ["return", "typeof", "case", "in", "of", "await", "yield", "void", "delete", "throw", "do", "else"];
+/// After these a bracket holds a condition, and a slash after it would begin a pattern.
+const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
+/// A line that ends after these words ends the statement.
+const ENDED_BY_LINE: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name, a keyword or the digits of a number.
+    Word,
+    /// A text in quotes.
+    Text,
+    /// A part of a template, with the signs around it.
+    Template,
+    /// A regular expression.
+    Pattern,
+    /// Any other character.
+    Sign,
+}
+
+/// What is between a token and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gap {
+    None,
+    Space,
+    Line,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Token<'a> {
+    pub kind: Kind,
+    pub text: Cow<'a, str>,
+    pub line: usize,
+    /// How many brackets are open around it; its own does not count.
+    pub depth: usize,
+    pub gap: Gap,
+}
+
+impl Token<'_> {
+    pub fn is(&self, text: &str) -> bool {
+        matches!(self.kind, Kind::Word | Kind::Sign) && self.text == text
+    }
+
+    fn is_one_of(&self, texts: &[&str]) -> bool {
+        texts.iter().any(|text| self.is(text))
+    }
+}
+
+/// A bracket that is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Round {
+        is_condition: bool,
+    },
+    Square,
+    Curly,
+    /// What is filled into a template.
+    Filled,
+}
+
+struct Lexer<'a> {
+    rest: &'a str,
+    line: usize,
+    gap: Gap,
+    open: Vec<Open>,
+    /// Whether the last round bracket that was closed has held a condition.
+    after_condition: bool,
+    tokens: Vec<Token<'a>>,
+}
+
+/// Returns the tokens of a script.
+pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
+    let mut lexer = Lexer {
+        rest: source,
+        line: 1,
+        gap: Gap::Line,
+        open: Vec::new(),
+        after_condition: false,
+        tokens: Vec::new(),
+    };
+    while let Some(first) = lexer.rest.chars().next() {
+        lexer.step(first)?;
+    }
+    if lexer.open.is_empty() { Ok(lexer.tokens) } else { Err(lexer.wrong("a bracket is not closed")) }
+}
+
+impl<'a> Lexer<'a> {
+    fn step(&mut self, first: char) -> Result<()> {
+        if first.is_whitespace() {
+            let length = length_while(self.rest, char::is_whitespace);
+            self.skip(length);
+            return Ok(());
+        }
+        match first {
+            '/' if self.rest.starts_with("//") => {
+                let length = length_while(self.rest, |c| c != '\n');
+                self.skip(length);
             }
-            let Some(comment) = code.trim_start().strip_prefix("/*") else { break };
-            (in_comment, code) = (true, comment);
+            '/' if self.rest.starts_with("/*") => {
+                let end = self.rest.find("*/").ok_or_else(|| self.wrong("a comment does not end"))?;
+                self.skip(end + 2);
+            }
+            '/' if self.begins_pattern()? => {
+                let length = pattern(self.rest).ok_or_else(|| self.wrong("a pattern does not end"))?;
+                self.take(Kind::Pattern, length);
+            }
+            '"' | '\'' => {
+                let end = quoted(self.rest, first).ok_or_else(|| self.wrong("a text does not end"))?;
+                self.take(Kind::Text, end);
+            }
+            '`' => self.template()?,
+            '}' if self.open.last() == Some(&Open::Filled) => {
+                self.open.pop();
+                self.template()?;
+            }
+            _ if is_of_word(first) => {
+                let length = length_while(self.rest, is_of_word);
+                self.take(Kind::Word, length);
+            }
+            _ if first.is_ascii_punctuation() && !['@', '\\'].contains(&first) => self.sign(first)?,
+            _ => return Err(self.wrong(&format!("{first:?} is no sign"))),
         }
-        let code = code.trim_end();
-        if !code.trim_start().starts_with("//") {
-            kept.push_str(code);
+        Ok(())
+    }
+
+    fn sign(&mut self, first: char) -> Result<()> {
+        if let Some(closes) = match first {
+            ')' => Some(matches!(self.open.last(), Some(Open::Round { .. }))),
+            ']' => Some(self.open.last() == Some(&Open::Square)),
+            '}' => Some(self.open.last() == Some(&Open::Curly)),
+            _ => None,
+        } {
+            let open = self.open.pop().filter(|_| closes);
+            let open = open.ok_or_else(|| self.wrong(&format!("{first} closes nothing")))?;
+            self.after_condition = open == Open::Round { is_condition: true };
         }
-        if line.ends_with('\n') {
-            kept.push('\n');
+        let is_condition = self.tokens.last().is_some_and(|last| last.is_one_of(&BEFORE_CONDITION));
+        self.take(Kind::Sign, first.len_utf8());
+        match first {
+            '(' => self.open.push(Open::Round { is_condition }),
+            '[' => self.open.push(Open::Square),
+            '{' => self.open.push(Open::Curly),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes a template up to its end, or up to where something is filled in.
+    fn template(&mut self) -> Result<()> {
+        let mut signs = self.rest.char_indices().skip(1);
+        let (mut is_escaped, mut before) = (false, ' ');
+        let end = signs.find_map(|(at, sign)| {
+            let ends = !is_escaped && (sign == '`' || (before == '$' && sign == '{'));
+            before = if is_escaped { ' ' } else { sign };
+            is_escaped = !is_escaped && sign == '\\';
+            ends.then_some((at + 1, sign == '{'))
+        });
+        let (length, is_filled) = end.ok_or_else(|| self.wrong("a template does not end"))?;
+        self.take(Kind::Template, length);
+        if is_filled {
+            self.open.push(Open::Filled);
+        }
+        Ok(())
+    }
+
+    fn begins_pattern(&self) -> Result<bool> {
+        let Some(last) = self.tokens.last() else { return Ok(true) };
+        Ok(match last.kind {
+            Kind::Word => BEFORE_PATTERN.contains(&&*last.text),
+            Kind::Text | Kind::Pattern => false,
+            Kind::Template => last.text.ends_with('{'),
+            Kind::Sign => match &*last.text {
+                ")" if !self.after_condition => false,
+                "]" => false,
+                ")" | "}" | "+" | "-" => return Err(self.wrong("a slash here may be a division")),
+                _ => true,
+            },
+        })
+    }
+
+    fn take(&mut self, kind: Kind, length: usize) {
+        let (text, rest) = self.rest.split_at(length);
+        let (line, depth, gap) = (self.line, self.open.len(), self.gap);
+        self.tokens.push(Token { kind, text: text.into(), line, depth, gap });
+        self.line += text.matches('\n').count();
+        (self.rest, self.gap) = (rest, Gap::None);
+    }
+
+    fn skip(&mut self, length: usize) {
+        let (space, rest) = self.rest.split_at(length);
+        let lines = space.matches('\n').count();
+        self.line += lines;
+        self.gap = self.gap.max(if lines > 0 { Gap::Line } else { Gap::Space });
+        self.rest = rest;
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        format!("line {}: {what}", self.line)
+    }
+}
+
+fn is_of_word(sign: char) -> bool {
+    sign.is_alphanumeric() || matches!(sign, '_' | '$' | '#')
+}
+
+fn length_while(text: &str, holds: impl Fn(char) -> bool) -> usize {
+    text.find(|sign| !holds(sign)).unwrap_or(text.len())
+}
+
+/// Returns the length of the text in quotes that something begins with.
+fn quoted(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, sign) in text.char_indices().skip(1) {
+        match sign {
+            '\n' => return None,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            _ if sign == quote => return Some(at + 1),
+            _ => {}
         }
     }
-    kept
+    None
+}
+
+/// Returns the length of the regular expression that something begins with.
+fn pattern(text: &str) -> Option<usize> {
+    let (mut is_escaped, mut in_class) = (false, false);
+    for (at, sign) in text.char_indices().skip(1) {
+        match sign {
+            '\n' => return None,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '/' if !in_class => {
+                let flags = text.split_at(at + 1).1;
+                return Some(at + 1 + length_while(flags, is_of_word));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Writes tokens with the least space between them.
+pub(super) fn written<'a>(tokens: &[Token<'a>]) -> String {
+    let mut kept: Vec<&Token<'a>> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        // A comma before the end of a list; that of a hole in an array stays.
+        if token.is_one_of(&["}", ")", "]"])
+            && let [.., before, comma] = kept.as_slice()
+            && comma.is(",")
+            && !before.is_one_of(&[",", "["])
+        {
+            kept.pop();
+        }
+        kept.push(token);
+    }
+    let mut script = String::new();
+    let mut last: Option<&Token<'a>> = None;
+    for token in kept {
+        match last.map_or(Gap::None, |last| gap(last, token)) {
+            Gap::None => {}
+            Gap::Space => script.push(' '),
+            Gap::Line => script.push('\n'),
+        }
+        script.push_str(&token.text);
+        last = Some(token);
+    }
+    script
+}
+
+/// Returns what there has to be between two tokens.
+fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
+    if right.gap == Gap::None {
+        return Gap::None;
+    }
+    if right.gap == Gap::Line && ends_by_line(left, right) {
+        return Gap::Line;
+    }
+    let are_words = matches!(left.kind, Kind::Word | Kind::Pattern) && right.kind == Kind::Word;
+    let is_number = left.text.starts_with(|c: char| c.is_ascii_digit()) && right.is(".");
+    let is_twice = ["+", "-"].iter().any(|sign| left.is(sign) && right.is(sign));
+    let is_comment = left.is("/") && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"]));
+    if are_words || is_number || is_twice || is_comment { Gap::Space } else { Gap::None }
+}
+
+/// Whether a line that ends between two tokens may end a statement.
+fn ends_by_line(left: &Token<'_>, right: &Token<'_>) -> bool {
+    if left.is_one_of(&ENDED_BY_LINE) {
+        return true;
+    }
+    let goes_on = left.is_one_of(&["{", "(", "[", ",", ";", ":", "?", "=", "&", "|", ">", "<", "."])
+        || (left.kind == Kind::Template && left.text.ends_with('{'));
+    let is_more = right.is_one_of(&["}", ")", "]", ",", ";", ":", "?", "=", "&", "|", "."])
+        || (right.kind == Kind::Template && right.text.starts_with('}'));
+    !goes_on && !is_more
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn short(source: &str) -> String {
+        written(&tokens(source).unwrap())
+    }
+
     #[test]
-    fn comments_go_and_lines_stay() {
-        let source = "// What it is.\n\n/** @type {A} */\nexport const a = 1; // one\n/**\n * Two.\n */\n\
-                      const b = /** @type {B} */ (a);\n  /** @type {C} */ (b).c();\n  // Why.\n\
-                      f(\"/* no */\");\n";
-        let sent = "\n\n\nexport const a = 1; // one\n\n\n\n\
-                    const b = /** @type {B} */ (a);\n (b).c();\n\n\
-                    f(\"/* no */\");\n";
-        assert_eq!(without_comments(source), sent);
-        assert_eq!(without_comments("/* a */ // b\nc"), "\nc");
-        assert_eq!(without_comments("/* a */ /* b\n/* c */ x();\ny();"), "\n x();\ny();");
+    fn comments_and_space_go_and_what_is_said_stays() {
+        for (source, wanted) in [
+            ("// What.\n\n/** @type {A} */\nconst a = 1; // one\n", "const a=1;"),
+            ("f(\n  a, // b\n  { c: d, },\n);", "f(a,{c:d});"),
+            ("f(\"/* no */ // \\\" \", '\\' //');", "f(\"/* no */ // \\\" \",'\\' //');"),
+            ("`a  // ${ b + `  ${ { c: 1 } } }` }  \\` \\${ `", "`a  // ${b+`  ${{c:1}} }`}  \\` \\${ `"),
+            ("a = /[/\"]\\/ /g in b / 2 / c;", "a=/[/\"]\\/ /g in b/2/c;"),
+            ("(a) / b / c", "(a)/b/c"),
+            ("a / /b/", "a/ /b/"),
+            ("[a, , ];\n[ , ]", "[a,,];[,]"),
+            ("a + +b - -c + -d", "a+ +b- -c+-d"),
+            ("1 .a; 1.5e-3", "1 .a;1.5e-3"),
+            ("static #a = #a in b;", "static #a=#a in b;"),
+        ] {
+            assert_eq!(short(source), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_line_ends_where_that_may_end_a_statement() {
+        for (source, wanted) in [
+            ("a\nb", "a\nb"),
+            ("a\n++b", "a\n++b"),
+            ("a++\nb", "a++\nb"),
+            ("function a() {}\n(b)", "function a(){}\n(b)"),
+            ("return\n.5", "return\n.5"),
+            ("async\n(a)", "async\n(a)"),
+            ("a(\n)\n.b ||\nc\n? d\n: e;\nf", "a().b||c?d:e;f"),
+            ("a\n`b`", "a\n`b`"),
+            ("{\n  a\n}\nb", "{a}\nb"),
+            ("a /* b\n */ c", "a\nc"),
+        ] {
+            assert_eq!(short(source), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_an_error_with_its_line() {
+        for (source, wanted) in [
+            ("a\n\"b", "line 2: a text does not end"),
+            ("\"a\nb\"", "line 1: a text does not end"),
+            ("`a${b}", "line 1: a template does not end"),
+            ("`a\n${b", "line 2: a bracket is not closed"),
+            ("/* a", "line 1: a comment does not end"),
+            ("= /a", "line 1: a pattern does not end"),
+            ("(]", "line 1: ] closes nothing"),
+            ("`${(}`", "line 1: } closes nothing"),
+            ("{\n} / a", "line 2: a slash here may be a division"),
+            ("if (a) /b/.test(c);", "line 1: a slash here may be a division"),
+            ("a++ / b", "line 1: a slash here may be a division"),
+            ("@a", "line 1: '@' is no sign"),
+            ("a \u{2014} b", "line 1: '\u{2014}' is no sign"),
+        ] {
+            assert_eq!(tokens(source).unwrap_err(), wanted, "{source}");
+        }
     }
 }

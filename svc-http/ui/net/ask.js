@@ -7,8 +7,8 @@
 import table from "../operations.js";
 
 /**
- * @typedef {[method: string, path: string, capability: string, title: string, effect: string, places: {path?:
- * string[], query?: string[]}]} Row
+ * @typedef {[method: string, path: string, capability: string, effect: string, places: {path?: string[],
+ * query?: string[]}]} Row
  */
 /**
  * @typedef {{body: any, lsn: number, at: number}} Answer `lsn`: how far the log went (0: not said); `at`:
@@ -71,7 +71,7 @@ export function createAsk({ workspace, heard = () => {} }) {
     const { url, body } = address(row, withWorkspace(row, input, workspace()));
     const init = request(row, body, manner);
     const sent = Date.now();
-    const changes = row[4] !== "read" && row[4] !== "wait";
+    const changes = row[3] !== "read" && row[3] !== "wait";
     let response;
     try {
       response = await fetch(url, init);
@@ -121,7 +121,7 @@ export function addressOf(operation, input = {}) {
  * @param {string | null} workspaceId
  */
 function withWorkspace(row, input, workspaceId) {
-  const wants = (row[5].path ?? []).includes("workspace_id") && input.workspace_id === undefined;
+  const wants = (row[4].path ?? []).includes("workspace_id") && input.workspace_id === undefined;
   return wants && workspaceId ? { ...input, workspace_id: workspaceId } : input;
 }
 
@@ -132,7 +132,7 @@ function withWorkspace(row, input, workspaceId) {
  * @param {Record<string, unknown>} input
  */
 function address(row, input) {
-  const [method, path, , , , places] = row;
+  const [method, path, , , places] = row;
   const rest = { ...input };
   const filled = path.replace(/\{(\w+)\}/g, (_, name) => {
     const value = String(rest[name] ?? "");

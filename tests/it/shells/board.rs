@@ -85,9 +85,8 @@ fn the_page_is_the_same_at_every_screen_and_its_files_are_found_from_there() {
         }
         let script = files[0].iter().find(|file| file.ends_with(".js")).unwrap();
         assert_eq!(get(world, script, &[]).headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
-        let operations = script.replace("app.js", "operations.js");
-        let operations = text(&get(world, &operations, &[]).body);
-        assert!(operations.starts_with("export default {\"") && operations.contains("/ws/subscribe"));
+        let main = text(&get(world, &script.replace("app.js", "main.js"), &[]).body);
+        assert!(main.starts_with("export default{\"") && main.contains("\"/ws/subscribe\""));
     });
 }
 
@@ -137,6 +136,9 @@ fn what_is_no_screen_and_no_file_is_not_found() {
             "/ui/t%2Fx",
             "/ui/f/000000000000/app.js",
             &format!("/ui/f/{digest}/nothing.js"),
+            &format!("/ui/f/{digest}/world.js"),
+            &format!("/ui/f/{digest}/operations.js"),
+            &format!("/ui/f/{digest}/css/base.css"),
             &format!("/ui/f/{digest}/index.html"),
             &format!("/ui/f/{digest}/manifest.webmanifest"),
             &format!("/ui/f/{digest}/strings/test.js"),

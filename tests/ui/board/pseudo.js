@@ -8,7 +8,7 @@ import * as sentences from "../../../svc-http/ui/strings/en.js";
 /** What is exported beside sentences: forms of words, and codes of ways. */
 const NO_SENTENCES = ["plural", "waysOut"];
 
-/** The part that runs in the page, in the place of strings/en.js. */
+/** The part that runs in the page. */
 function translator() {
   const LETTERS = "âƀçđéƒğħíĵķļɱñóþɋřšţúṽŵẋýž";
   const LONGER = 0.4;
@@ -46,16 +46,29 @@ function translator() {
   };
 }
 
+/** The bodies of a file of modules, to which those of strings/ give translations. */
+function speaking(pack, translated, names) {
+  const spoken = new Map();
+  const speak = (name, own) => {
+    const words = Object.entries(own).map(([key, value]) => [key, names.includes(key) ? translated(value) : value]);
+    if (!spoken.has(name)) spoken.set(name, Object.fromEntries(words));
+    return spoken.get(name);
+  };
+  const bodies = Object.entries(pack).map(([name, body]) => {
+    if (name.startsWith("strings/")) return [name, body];
+    const heard = (need) => (other) => (other.startsWith("strings/") ? speak(other, need(other)) : need(other));
+    return [name, (need, ...more) => body(heard(need), ...more)];
+  });
+  return Object.fromEntries(bodies);
+}
+
 /** Has a page speak it. */
 export async function speakPseudo(page) {
-  const names = Object.keys(sentences);
-  const lines = names.map((name) => {
-    const own = `own[${JSON.stringify(name)}]`;
-    return `export const ${name} = ${NO_SENTENCES.includes(name) ? own : `translated(${own})`};`;
-  });
-  const body = [`import * as own from "./en.js?own";`, `const translated = (${translator})();`, ...lines].join("\n");
-  await page.route(/\/strings\/en\.js$/, async (route) => {
+  const names = Object.keys(sentences).filter((name) => !NO_SENTENCES.includes(name));
+  const end = `export default (${speaking})(pack, (${translator})(), ${JSON.stringify(names)});`;
+  await page.route(/\/(?:main|rest)\.js$/, async (route) => {
     const answer = await route.fetch();
-    await route.fulfill({ response: answer, body });
+    const pack = (await answer.text()).replace(/^export default/, "const pack =");
+    await route.fulfill({ response: answer, body: `${pack}${end}` });
   });
 }

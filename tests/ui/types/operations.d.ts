@@ -4,7 +4,6 @@ type Row = [
   method: string,
   path: string,
   capability: string,
-  title: string,
   effect: string,
   places: { path?: string[]; query?: string[] },
 ];

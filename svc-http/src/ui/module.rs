@@ -1,0 +1,402 @@
+//! A module of the board as the body of a function: what it takes from others, what it gives them, and its
+//! code without the statements that said so.
+//!
+//! Only the forms that the board's modules have are known; any other is an error.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::script::{Gap, Kind, Result, Token, tokens, written};
+
+/// What the body of a module calls a module that it needs by: the module is made first.
+pub(super) const NEED: &str = "$n";
+/// What it loads a module by that it needs later.
+pub(super) const LOAD: &str = "$l";
+/// The address that the module would have by itself.
+pub(super) const ADDRESS: &str = "$a";
+/// Its default.
+const DEFAULT: &str = "$d";
+
+/// What is taken from another module.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    pub from: String,
+    /// Its name there; none for all names.
+    pub name: Option<String>,
+    /// What it is called here.
+    pub local: String,
+}
+
+/// What a name stands for that a module gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Export {
+    Local(String),
+    Of { module: String, name: String },
+}
+
+/// One module.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    pub imports: Vec<Import>,
+    pub exports: BTreeMap<String, Export>,
+    /// Modules all names of which are given on.
+    pub stars: Vec<String>,
+    /// Modules that are loaded later.
+    pub later: BTreeSet<String>,
+    pub code: String,
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    tokens: &'a [Token<'a>],
+    at: usize,
+    module: Module,
+    code: Vec<Token<'a>>,
+}
+
+impl Module {
+    /// Reads the module of this name.
+    pub fn read(name: &str, source: &str) -> Result<Self> {
+        let of_file = |wrong: String| format!("{name}, {wrong}");
+        let tokens = tokens(source).map_err(of_file)?;
+        let mut reader = Reader { name, tokens: &tokens, at: 0, module: Self::default(), code: Vec::new() };
+        while reader.at < tokens.len() {
+            reader.step().map_err(of_file)?;
+        }
+        reader.module.code = written(&reader.code);
+        Ok(reader.module)
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn step(&mut self) -> Result<()> {
+        let token = self.next()?;
+        if token.kind == Kind::Word && [NEED, LOAD, ADDRESS, DEFAULT].contains(&&*token.text) {
+            return Err(wrong(token, "is a name of the packer's"));
+        }
+        if token.is("await") && token.depth == 0 {
+            return Err(wrong(token, "holds up whoever imports the module"));
+        }
+        let is_keyword = token.is("import") || token.is("export");
+        let is_name = self.peek(":") || self.code.last().is_some_and(|last| last.is("."));
+        if !is_keyword || is_name {
+            self.code.push(token.clone());
+            return Ok(());
+        }
+        let before = self.code.last();
+        let begins = token.depth == 0
+            && (token.gap == Gap::Line || before.is_none_or(|last| last.is(";") || last.is("}")));
+        match &*token.text {
+            "import" if self.skip("(") => self.later(token),
+            "import" if self.skip(".") => self.address(token),
+            "import" if begins => self.import(token),
+            "export" if begins => self.export(token),
+            _ => Err(wrong(token, "stands where it is not understood")),
+        }
+    }
+
+    /// `import("./x.js")`
+    fn later(&mut self, token: &Token<'a>) -> Result<()> {
+        let module = self.module_named()?;
+        self.skip(",");
+        self.expect(")")?;
+        self.put(token, format!("{LOAD}({})", quoted(&module)));
+        self.module.later.insert(module);
+        Ok(())
+    }
+
+    /// `import.meta.url`
+    fn address(&mut self, token: &Token<'a>) -> Result<()> {
+        for part in ["meta", ".", "url"] {
+            self.expect(part)?;
+        }
+        self.put(token, ADDRESS.to_owned());
+        Ok(())
+    }
+
+    fn import(&mut self, token: &Token<'a>) -> Result<()> {
+        let mut names = Vec::new();
+        if self.skip("*") {
+            self.expect("as")?;
+            names.push((None, self.word()?));
+        } else if self.skip("{") {
+            names.extend(self.list()?.into_iter().map(|(name, local)| (Some(name), local)));
+        } else if self.next_is_word() {
+            names.push((Some("default".to_owned()), self.word()?));
+        } else {
+            return Err(wrong(token, "is of a form that is not known"));
+        }
+        self.expect("from")?;
+        let from = self.module_named()?;
+        self.end()?;
+        let imports = names.into_iter().map(|(name, local)| Import { from: from.clone(), name, local });
+        self.module.imports.extend(imports);
+        Ok(())
+    }
+
+    fn export(&mut self, token: &Token<'a>) -> Result<()> {
+        if self.skip("*") {
+            self.expect("from")?;
+            let module = self.module_named()?;
+            self.module.stars.push(module);
+            return self.end();
+        }
+        if self.skip("{") {
+            let list = self.list()?;
+            let from = if self.skip("from") { Some(self.module_named()?) } else { None };
+            for (name, as_name) in list {
+                let export = match &from {
+                    Some(module) => Export::Of { module: module.clone(), name },
+                    None => Export::Local(name),
+                };
+                self.give(token, as_name, export)?;
+            }
+            return self.end();
+        }
+        if self.skip("default") {
+            if ["function", "class", "async"].iter().any(|word| self.peek(word)) {
+                return Err(wrong(token, "is of a form that is not known"));
+            }
+            self.put(token, format!("const {DEFAULT}="));
+            return self.give(token, "default".to_owned(), Export::Local(DEFAULT.to_owned()));
+        }
+        let first = self.code.len();
+        let name = if self.peek("const") {
+            self.copy()?;
+            let name = self.word_copied()?;
+            self.is_one_constant()?;
+            name
+        } else if self.peek("class") {
+            self.copy()?;
+            self.word_copied()?
+        } else {
+            if self.peek("async") {
+                self.copy()?;
+            }
+            if !self.peek("function") {
+                return Err(wrong(token, "is of a form that is not known"));
+            }
+            self.copy()?;
+            if self.peek("*") {
+                self.copy()?;
+            }
+            self.word_copied()?
+        };
+        // It begins a line as the statement did.
+        if let Some(begin) = self.code.get_mut(first) {
+            begin.gap = begin.gap.max(token.gap);
+        }
+        self.give(token, name.clone(), Export::Local(name))
+    }
+
+    /// Makes sure that a declaration whose name was read is of that one alone.
+    fn is_one_constant(&self) -> Result<()> {
+        let rest = || self.tokens.iter().skip(self.at);
+        match rest().next() {
+            Some(equals) if equals.is("=") => {}
+            _ => return Err(format!("{}: a constant that is exported has a name and a value", self.line())),
+        }
+        let end = rest().find(|token| token.depth == 0 && (token.is(",") || token.is(";")));
+        match end {
+            Some(end) if end.is(";") => Ok(()),
+            Some(comma) => Err(wrong(comma, "exports a second constant")),
+            None => Err(format!("{}: a constant does not end", self.line())),
+        }
+    }
+
+    fn give(&mut self, token: &Token<'a>, name: String, export: Export) -> Result<()> {
+        match self.module.exports.insert(name, export) {
+            None => Ok(()),
+            Some(_) => Err(wrong(token, "exports a name twice")),
+        }
+    }
+
+    /// `a, b as c }`
+    fn list(&mut self) -> Result<Vec<(String, String)>> {
+        let mut names = Vec::new();
+        while !self.skip("}") {
+            let name = self.word()?;
+            let other = if self.skip("as") { self.word()? } else { name.clone() };
+            names.push((name, other));
+            if !self.peek("}") {
+                self.expect(",")?;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reads a relative address, and returns the name of the module.
+    fn module_named(&mut self) -> Result<String> {
+        let token = self.next()?;
+        let address = (token.kind == Kind::Text).then(|| token.text.trim_matches(['"', '\'']));
+        address.and_then(|address| named(self.name, address)).ok_or_else(|| wrong(token, "names no module"))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.expect(";")
+    }
+
+    fn next(&mut self) -> Result<&'a Token<'a>> {
+        let token = self.tokens.get(self.at).ok_or("it ends within a statement")?;
+        self.at += 1;
+        Ok(token)
+    }
+
+    fn peek(&self, text: &str) -> bool {
+        self.tokens.get(self.at).is_some_and(|token| token.is(text))
+    }
+
+    fn next_is_word(&self) -> bool {
+        self.tokens.get(self.at).is_some_and(|token| token.kind == Kind::Word)
+    }
+
+    fn skip(&mut self, text: &str) -> bool {
+        let is_there = self.peek(text);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn expect(&mut self, text: &str) -> Result<()> {
+        let token = self.next()?;
+        if token.is(text) { Ok(()) } else { Err(wrong(token, &format!("stands for {text:?}"))) }
+    }
+
+    fn word(&mut self) -> Result<String> {
+        let token = self.next()?;
+        if token.kind == Kind::Word { Ok(token.text.to_string()) } else { Err(wrong(token, "is no name")) }
+    }
+
+    fn word_copied(&mut self) -> Result<String> {
+        let word = self.word()?;
+        self.at -= 1;
+        self.copy()?;
+        Ok(word)
+    }
+
+    fn copy(&mut self) -> Result<()> {
+        let token = self.next()?;
+        self.code.push(token.clone());
+        Ok(())
+    }
+
+    /// Puts a text where a token was.
+    fn put(&mut self, token: &Token<'a>, text: String) {
+        self.code.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
+    }
+
+    fn line(&self) -> String {
+        format!("line {}", self.tokens.get(self.at).map_or(0, |token| token.line))
+    }
+}
+
+fn wrong(token: &Token<'_>, what: &str) -> String {
+    format!("line {}: {:?} {what}", token.line, token.text)
+}
+
+/// Returns a name in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+/// Returns the name of the module that an address in another one leads to.
+fn named(from: &str, address: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
+    let is_of_module = address.starts_with('.') && address.ends_with(".js") && address.chars().all(is_plain);
+    let mut folders: Vec<&str> = from.split('/').collect();
+    folders.pop();
+    for part in is_of_module.then(|| address.split('/'))? {
+        match part {
+            "." => {}
+            ".." => folders.pop().map(|_| ())?,
+            _ => folders.push(part),
+        }
+    }
+    Some(folders.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn import(from: &str, name: Option<&str>, local: &str) -> Import {
+        Import { from: from.to_owned(), name: name.map(str::to_owned), local: local.to_owned() }
+    }
+
+    #[test]
+    fn a_module_is_what_it_takes_what_it_gives_and_its_code() {
+        let source = "import table from \"../operations.js\";\n\
+                      import {\n  a,\n  b as c,\n} from \"./a.js\";\n\
+                      import * as all from \"../pure/all.js\";\nexport const d = [a, c];\n\
+                      export async function e() {\n  return import(\"../e.js\");\n}\n\
+                      export function* f() {}\n\
+                      export class G {}\nexport { d as h };\nexport { i, j as k } from \"./i.js\";\n\
+                      export * from \"./l.js\";\nexport default { export: a.import, at: import.meta.url };\n";
+        let module = Module::read("view/x.js", source).unwrap();
+        assert_eq!(
+            module.code,
+            "const d=[a,c];async function e(){return $l(\"e.js\");}\nfunction*f(){}\nclass G{}\n\
+             const $d={export:a.import,at:$a};"
+        );
+        assert_eq!(
+            module.imports,
+            [
+                import("operations.js", Some("default"), "table"),
+                import("view/a.js", Some("a"), "a"),
+                import("view/a.js", Some("b"), "c"),
+                import("pure/all.js", None, "all"),
+            ]
+        );
+        let local = |name: &str, of: &str| (name.to_owned(), Export::Local(of.to_owned()));
+        let of = |name: &str, of: &str| {
+            (name.to_owned(), Export::Of { module: "view/i.js".to_owned(), name: of.to_owned() })
+        };
+        let exports = [
+            local("d", "d"),
+            local("e", "e"),
+            local("f", "f"),
+            local("G", "G"),
+            local("h", "d"),
+            local("default", "$d"),
+            of("i", "i"),
+            of("k", "j"),
+        ];
+        assert_eq!(module.exports, BTreeMap::from(exports));
+        assert_eq!((module.stars, module.later), (vec!["view/l.js".to_owned()], ["e.js".to_owned()].into()));
+    }
+
+    #[test]
+    fn words_in_texts_and_comments_are_no_statements() {
+        let source = "// import a from \"./a.js\";\n/*\nexport const a = 1;\n*/\n\
+                      f(`\nimport { a } from \"./a.js\";\n${b}\nexport const c = 1;`,\n\
+                      \"export\", /export/);\n";
+        let module = Module::read("x.js", source).unwrap();
+        assert!(module.imports.is_empty() && module.exports.is_empty(), "{module:?}");
+    }
+
+    #[test]
+    fn a_form_that_is_not_known_is_an_error() {
+        for (source, wanted) in [
+            ("import \"./a.js\";", "line 1: \"import\" is of a form that is not known"),
+            ("import a, { b } from \"./a.js\";", "line 1: \",\" stands for \"from\""),
+            ("import { a } from \"a\";", "line 1: \"\\\"a\\\"\" names no module"),
+            ("import { a } from \"../../a.js\";", "line 1: \"\\\"../../a.js\\\"\" names no module"),
+            ("import { a } from \"./a.js\"\nb();", "line 2: \"b\" stands for \";\""),
+            ("f(import(a));", "line 1: \"a\" names no module"),
+            ("import.meta.env;", "line 1: \"env\" stands for \"url\""),
+            ("export let a = 1;", "line 1: \"export\" is of a form that is not known"),
+            ("export const a = 1, b = 2;", "line 1: \",\" exports a second constant"),
+            ("export const { a } = b;", "line 1: \"{\" is no name"),
+            ("export const a = 1", "line 1: a constant does not end"),
+            ("export default function () {}", "line 1: \"export\" is of a form that is not known"),
+            ("export function a() {}\nexport { b as a };", "line 2: \"export\" exports a name twice"),
+            ("if (a) {\n  export { a };\n}", "line 2: \"export\" stands where it is not understood"),
+            ("a = export;", "line 1: \"export\" stands where it is not understood"),
+            ("const $n = 1;", "line 1: \"$n\" is a name of the packer's"),
+            ("a();\nawait b();", "line 2: \"await\" holds up whoever imports the module"),
+            ("import * as", "it ends within a statement"),
+        ] {
+            let wrong = Module::read("view/x.js", source).unwrap_err();
+            assert_eq!(wrong, format!("view/x.js, {wanted}"), "{source}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The modules of the board as they are sent: many in a file, for a page that fetches hundreds one by one is
+//! slow.
+//!
+//! A pack is a module that runs nothing: its default has the body of each of its modules as a function, by
+//! the module's name, and `modules.js` runs a body when its module is first needed. What a module gives on of
+//! another is taken from there. `app.js` and the files of workers begin what is in the packs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
+use super::script::{Result, tokens, written};
+
+/// The module that the page begins with; it has the modules in its own file that it needs.
+const APP: &str = "app.js";
+/// The module that runs the others.
+const MODULES: &str = "modules.js";
+/// The pack that is fetched first, and the module that the page begins with once it is there.
+const MAIN: &str = "main.js";
+/// What is in it: what the page needs for the screens that it is opened with.
+const FIRST: [&str; 5] =
+    [MAIN, "panels/first.js", "screens/board.js", "screens/now.js", "screens/sign-in.js"];
+/// The pack of all others.
+const REST: &str = "rest.js";
+/// The scripts of workers, which have the packs by then.
+const WORKERS: [&str; 1] = ["worker/verify.js"];
+/// Scripts that stand by themselves.
+const ALONE: [&str; 1] = ["push.js"];
+
+/// Returns the scripts to send, by the name of the file, for the sources by that of the module.
+pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let mut modules = BTreeMap::new();
+    for (name, source) in sources.iter().filter(|(name, _)| !ALONE.contains(&name.as_str())) {
+        modules.insert(name.as_str(), Module::read(name, source)?);
+    }
+    let graph = Graph::of(&modules)?;
+    let in_app = graph.needed_by(&[APP])?;
+    let mut in_main = graph.needed_by(&FIRST)?;
+    in_main.retain(|name| !in_app.contains(name));
+    let mut in_rest = graph.reached_from(&[&[APP][..], &FIRST, &WORKERS].concat())?;
+    in_rest.retain(|name| !in_app.contains(name) && !in_main.contains(name));
+
+    let mut files = BTreeMap::new();
+    for (pack, names) in [(MAIN, &in_main), (REST, &in_rest)] {
+        files.insert(pack.to_owned(), format!("export default{{{}}};\n", graph.bodies(names)?));
+    }
+    let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
+    let runner = format!("const{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
+    let (bodies, begun) = (graph.bodies(&in_app)?, quoted(APP));
+    let app = format!(
+        "{runner}\n$m({{{bodies}}},new URL(\".\",import.meta.url).href,[\"{MAIN}\",\"{REST}\"],\
+         a=>import(a)).need({begun});\n"
+    );
+    files.insert(APP.to_owned(), app);
+    for worker in WORKERS {
+        let of_page: BTreeSet<&str> = graph.needed_by(&[worker])?.intersection(&in_app).copied().collect();
+        let (bodies, begun) = (graph.bodies(&of_page)?, quoted(worker));
+        let up = "../".repeat(worker.matches('/').count());
+        let script = format!(
+            "import m from\"{up}{MAIN}\";import r from\"{up}{REST}\";\n{runner}\n\
+             $m({{...m,...r,{bodies}}},new URL(\"{up}\",import.meta.url).href,[]).need({begun});\n"
+        );
+        files.insert(worker.to_owned(), script);
+    }
+    for name in ALONE {
+        if let Some(source) = sources.get(name) {
+            let script = tokens(source).map_err(|wrong| format!("{name}, {wrong}"))?;
+            files.insert(name.to_owned(), written(&script) + "\n");
+        }
+    }
+    Ok(files)
+}
+
+fn missing(name: &str) -> String {
+    format!("there is no module {name}")
+}
+
+/// All modules, by what they need.
+struct Graph<'a> {
+    modules: &'a BTreeMap<&'a str, Module>,
+    /// What a module needs before it is made.
+    needs: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> Graph<'a> {
+    fn of(modules: &'a BTreeMap<&'a str, Module>) -> Result<Self> {
+        let mut graph = Self { modules, needs: BTreeMap::new() };
+        for (&name, module) in modules {
+            let mut needs = BTreeSet::new();
+            for import in &module.imports {
+                let of_import = |wrong: String| format!("{name}: {wrong}");
+                needs.insert(match &import.name {
+                    Some(wanted) => graph.origin(&import.from, wanted).map_err(of_import)?.0,
+                    None => graph.module(&import.from).map_err(of_import)?.0,
+                });
+            }
+            for given in graph.names(name)? {
+                needs.insert(graph.origin(name, given)?.0);
+            }
+            needs.remove(name);
+            graph.needs.insert(name, needs);
+        }
+        Ok(graph)
+    }
+
+    fn module(&self, name: &str) -> Result<(&'a str, &'a Module)> {
+        self.modules.get_key_value(name).map(|(&name, module)| (name, module)).ok_or_else(|| missing(name))
+    }
+
+    /// Returns all names that a module gives.
+    fn names(&self, name: &str) -> Result<BTreeSet<&'a str>> {
+        let mut names = BTreeSet::new();
+        let mut modules = vec![name];
+        let mut seen = BTreeSet::new();
+        while let Some(name) = modules.pop().filter(|name| seen.insert(*name)) {
+            let (_, module) = self.module(name)?;
+            // A star leaves out the default.
+            let given = module.exports.keys().map(String::as_str);
+            names.extend(given.filter(|given| seen.len() == 1 || *given != "default"));
+            modules.extend(module.stars.iter().map(String::as_str));
+        }
+        Ok(names)
+    }
+
+    /// Returns the module that has what another gives by a name, and its name in its code.
+    fn origin(&self, from: &str, wanted: &str) -> Result<(&'a str, &'a str)> {
+        let none = || format!("{from} gives no {wanted}");
+        let (mut at, mut name) = (from, wanted);
+        // No chain is longer than there are modules.
+        for _ in self.modules {
+            let (module_name, module) = self.module(at)?;
+            match module.exports.get_key_value(name) {
+                Some((name, Export::Local(_))) => return Ok((module_name, name)),
+                Some((_, Export::Of { module, name: other })) => (at, name) = (module, other),
+                None => {
+                    let mut stars = module.stars.iter().filter(|_| name != "default");
+                    let has_it = |star: &&String| self.names(star).is_ok_and(|names| names.contains(name));
+                    at = stars.find(has_it).ok_or_else(none)?;
+                    if let Some(second) = stars.find(has_it) {
+                        return Err(format!("{module_name} gives {name} of {at} and of {second}"));
+                    }
+                }
+            }
+        }
+        Err(none())
+    }
+
+    /// Returns some modules and all that are made before them.
+    fn needed_by(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
+        let mut done = BTreeSet::new();
+        for name in names {
+            self.visit(self.module(name)?.0, &mut Vec::new(), &mut done)?;
+        }
+        Ok(done)
+    }
+
+    fn visit(&self, name: &'a str, path: &mut Vec<&'a str>, done: &mut BTreeSet<&'a str>) -> Result<()> {
+        if done.contains(name) {
+            return Ok(());
+        }
+        let begin = path.iter().position(|before| *before == name);
+        path.push(name);
+        if let Some(begin) = begin {
+            let circle: Vec<&str> = path.iter().skip(begin).copied().collect();
+            return Err(format!("modules need each other: {}", circle.join(" -> ")));
+        }
+        for needed in self.needs.get(name).into_iter().flatten() {
+            self.visit(needed, path, done)?;
+        }
+        path.pop();
+        done.insert(name);
+        Ok(())
+    }
+
+    /// Returns some modules and all that the page may ever load from there.
+    fn reached_from(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
+        let mut reached = self.needed_by(names)?;
+        let mut open: Vec<&str> = reached.iter().copied().collect();
+        while let Some(name) = open.pop() {
+            for later in &self.module(name)?.1.later {
+                for needed in self.needed_by(&[later])? {
+                    if reached.insert(needed) {
+                        open.push(needed);
+                    }
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Writes the members of a pack.
+    fn bodies(&self, names: &BTreeSet<&str>) -> Result<String> {
+        let mut bodies = Vec::new();
+        for name in names {
+            let body = self.body(name)?;
+            bodies.push(format!("{}({NEED},{LOAD},{ADDRESS}){{{body}}}", quoted(name)));
+        }
+        Ok(bodies.join(",\n"))
+    }
+
+    fn body(&self, name: &str) -> Result<String> {
+        let (_, module) = self.module(name)?;
+        // By the module that has them.
+        let mut taken: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut whole = Vec::new();
+        for import in &module.imports {
+            let local = &import.local;
+            match &import.name {
+                None => whole.push(format!("{local}={NEED}({})", quoted(&import.from))),
+                Some(wanted) => {
+                    let (module, name) = self.origin(&import.from, wanted)?;
+                    let as_local = if name == local { local.clone() } else { format!("{name}:{local}") };
+                    taken.entry(module).or_default().push(as_local);
+                }
+            }
+        }
+        let taken = taken.into_iter();
+        whole.extend(taken.map(|(from, names)| format!("{{{}}}={NEED}({})", names.join(","), quoted(from))));
+        let mut given = Vec::new();
+        for wanted in self.names(name)? {
+            given.push(match module.exports.get(wanted) {
+                Some(Export::Local(local)) if local == wanted => local.clone(),
+                Some(Export::Local(local)) => format!("{wanted}:{local}"),
+                _ => {
+                    let (from, name) = self.origin(name, wanted)?;
+                    format!("{wanted}:{NEED}({}).{name}", quoted(from))
+                }
+            });
+        }
+        let takes = if whole.is_empty() { String::new() } else { format!("const{};", declared(&whole)) };
+        Ok(format!("{takes}{}\nreturn{{{}}}", module.code, given.join(",")))
+    }
+}
+
+/// Joins declarations so that the first follows its keyword.
+fn declared(all: &[String]) -> String {
+    let all = all.join(",");
+    if all.starts_with('{') { all } else { format!(" {all}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What there has to be.
+    const KNOWN: [(&str, &str); 8] = [
+        (MODULES, "export function openModules() {}"),
+        (APP, "import(\"./main.js\");"),
+        (MAIN, "import(\"./screens/now.js\");"),
+        ("panels/first.js", ""),
+        ("screens/board.js", ""),
+        ("screens/now.js", ""),
+        ("screens/sign-in.js", ""),
+        ("worker/verify.js", ""),
+    ];
+
+    fn files(more: &[(&str, &str)]) -> Result<BTreeMap<String, String>> {
+        let all = KNOWN.iter().chain(more);
+        packed(&all.map(|(name, source)| ((*name).to_owned(), (*source).to_owned())).collect())
+    }
+
+    /// The names of the modules in a file.
+    fn inside(file: &str) -> Vec<&str> {
+        let mut before: Vec<&str> = file.split("($n,$l,$a){").collect();
+        before.pop();
+        before.iter().filter_map(|before| before.rsplit('"').nth(1)).collect()
+    }
+
+    #[test]
+    fn a_module_is_in_one_file_by_who_needs_it() {
+        let files = files(&[
+            (APP, "import { a } from \"./a.js\";\nvoid import(\"./main.js\");"),
+            (
+                MAIN,
+                "import { a } from \"./a.js\";\nimport { b } from \"./b.js\";\nvoid import(\"./later.js\");",
+            ),
+            ("a.js", "export const a = 1;"),
+            ("b.js", "export const b = 1;"),
+            ("later.js", "import { b } from \"./b.js\";\nimport { c } from \"./c.js\";"),
+            ("c.js", "export const c = 1;"),
+            ("types.js", "export {};"),
+            ("push.js", "// Alone.\nself.a = 1;\n"),
+            ("worker/verify.js", "import { a } from \"../a.js\";\nimport { c } from \"../c.js\";"),
+        ])
+        .unwrap();
+        let names: Vec<&str> = files.keys().map(String::as_str).collect();
+        assert_eq!(names, [APP, MAIN, "push.js", REST, "worker/verify.js"]);
+        assert_eq!(inside(&files[APP]), ["a.js", APP]);
+        let first =
+            ["b.js", MAIN, "panels/first.js", "screens/board.js", "screens/now.js", "screens/sign-in.js"];
+        assert_eq!(inside(&files[MAIN]), first);
+        assert_eq!(inside(&files[REST]), ["c.js", "later.js", "worker/verify.js"]);
+        assert_eq!(inside(&files["worker/verify.js"]), ["a.js"]);
+        assert_eq!(files["push.js"], "self.a=1;\n");
+    }
+
+    #[test]
+    fn a_name_comes_from_the_module_that_has_it() {
+        let files = files(&[
+            (MAIN, "import { a, e as f } from \"./all.js\";\nimport * as g from \"./c.js\";\nf(a, g);"),
+            (
+                "all.js",
+                "export * from \"./c.js\";\nexport { d as e } from \"./d.js\";\nexport * from \"./big.js\";",
+            ),
+            (
+                "c.js",
+                "import { b } from \"./d.js\";\nexport const a = b;\nexport { b as c } from \"./d.js\";",
+            ),
+            ("d.js", "const x = 1;\nexport { x as d };\nexport const b = 2;"),
+            ("big.js", "export const big = 1;"),
+        ])
+        .unwrap();
+        let body = |name: &str, body: &str| format!("\"{name}\"($n,$l,$a){{{body}}}");
+        for wanted in [
+            body(MAIN, "const g=$n(\"c.js\"),{a}=$n(\"c.js\"),{d:f}=$n(\"d.js\");f(a,g);\nreturn{}"),
+            body("c.js", "const{b}=$n(\"d.js\");const a=b;\nreturn{a,c:$n(\"d.js\").b}"),
+            body("d.js", "const x=1;const b=2;\nreturn{b,d:x}"),
+        ] {
+            assert!(files[MAIN].contains(&wanted), "{wanted} in {}", files[MAIN]);
+        }
+        assert!(files.values().all(|file| !file.contains("big")), "nobody needs it");
+    }
+
+    #[test]
+    fn what_cannot_be_packed_is_told() {
+        for (more, wanted) in [
+            (&[(MAIN, "import { a } from \"./a.js\";")][..], "main.js: there is no module a.js"),
+            (&[(MAIN, "import { a } from \"./a.js\";"), ("a.js", "")], "main.js: a.js gives no a"),
+            (
+                &[
+                    (MAIN, "import a from \"./a.js\";"),
+                    ("a.js", "export * from \"./b.js\";"),
+                    ("b.js", "export default 1;"),
+                ],
+                "main.js: a.js gives no default",
+            ),
+            (&[(MAIN, "import(\"./a.js\");")], "there is no module a.js"),
+            (
+                &[
+                    (MAIN, "import { a } from \"./a.js\";"),
+                    ("a.js", "export * from \"./b.js\";\nexport * from \"./c.js\";"),
+                    ("b.js", "export const a = 1;"),
+                    ("c.js", "export const a = 2;"),
+                ],
+                "a.js gives a of b.js and of c.js",
+            ),
+            (
+                &[
+                    (MAIN, "import { a } from \"./a.js\";"),
+                    ("a.js", "import { b } from \"./b.js\";\nexport const a = b;"),
+                    ("b.js", "import { c } from \"./c.js\";\nexport const b = c;"),
+                    ("c.js", "import { a } from \"./a.js\";\nexport const c = a;"),
+                ],
+                "modules need each other: a.js -> b.js -> c.js -> a.js",
+            ),
+            (
+                &[
+                    (MAIN, "import { a } from \"./a.js\";"),
+                    ("a.js", "export { a } from \"./b.js\";"),
+                    ("b.js", "export { a } from \"./a.js\";"),
+                ],
+                "a.js gives no a",
+            ),
+            (&[(MAIN, "a(")], "main.js, line 1: a bracket is not closed"),
+            (&[("push.js", "a(")], "push.js, line 1: a bracket is not closed"),
+        ] {
+            assert_eq!(files(more).unwrap_err(), wanted);
+        }
+        assert_eq!(packed(&BTreeMap::new()).unwrap_err(), "there is no module app.js");
+    }
+}
