@@ -2,7 +2,8 @@
 // a form.
 //
 // Promises: what the session may not do is there too, and says what it lacks; what cannot be undone takes a
-// second press; after an operation its answer is shown, and the event that it has left. Leaves out: how the list looks (view/palette.js).
+// second press; after an operation its answer is shown, and the event that it has left. Leaves out: how the
+// list looks (view/palette.js).
 
 import { fold } from "./pure/filter.js";
 import { narrowed } from "./pure/narrow.js";

@@ -89,9 +89,9 @@ export function createRouter(open) {
     open(address, "link");
   }
 
-  /** Keeps how far the page is scrolled and which row has the focus, for when one comes back. */
+  /** Keeps how far the page is scrolled, and which row has the focus and which come next, for when one comes back. */
   function remember() {
-    const focused = rowOf(document.activeElement);
+    const focused = rowsFrom(document.activeElement);
     history.replaceState({ ...history.state, scrolled: window.scrollY, focused }, "");
   }
 
@@ -114,8 +114,8 @@ export function createRouter(open) {
       if (Number(history.state?.depth ?? 0) > 0) history.back();
       else go(otherwise);
     },
-    /** @returns {string | null} */
-    focused: () => history.state?.focused ?? null,
+    /** @returns {string[]} The row that had the focus, and those after it. */
+    focused: () => history.state?.focused ?? [],
     scrolled: () => Number(history.state?.scrolled ?? 0),
     close: () => abort.abort(),
   };
@@ -129,13 +129,17 @@ const ROWS = [
   ["main .rows [data-event]", "data-event"],
 ];
 
-/** @param {Element | null} node */
-function rowOf(node) {
-  for (const [row = "", name = ""] of ROWS) {
-    const found = node?.closest(row)?.getAttribute(name);
-    if (found) return found;
-  }
-  return null;
+/** So many rows after it stand for one that is gone by then. */
+const NEXT = 5;
+
+/** @param {Element | null} node @returns {string[]} */
+function rowsFrom(node) {
+  const [row = "", name = ""] = ROWS.find(([row = ""]) => node?.closest(row)) ?? [];
+  if (!row || !node) return [];
+  const list = node.closest(".held-rows, .rows");
+  const all = [...(list?.querySelectorAll(`[${name}]`) ?? [])].filter((one) => one.matches(row));
+  const at = all.findIndex((one) => one.contains(node));
+  return all.slice(at, at + 1 + NEXT).map((one) => one.getAttribute(name) ?? "");
 }
 
 /** @param {HTMLAnchorElement} anchor @param {MouseEvent} event */

@@ -98,13 +98,14 @@ export function openStage(frame, world) {
   /** What had the focus before, as long as it is not there and nobody has gone elsewhere. */
   let left = { key: "", draws: 0 };
   /**
-   * One comes back to the row that one left; its list may have to be read first.
+   * One comes back to the row that one left, or to the next if that is gone; the list may have to be read first.
    *
-   * @param {string | null} key
+   * @param {string[]} keys
    */
-  function comeBack(key) {
-    left = { key: key ?? "", draws: DRAWS };
-    if (!lookForLeft() && !frame.main.contains(document.activeElement)) focusHeading(document);
+  function comeBack([key = "", ...next]) {
+    left = { key, draws: DRAWS };
+    const isBack = lookForLeft() || next.some((one) => open?.focusOn?.(one));
+    if (!isBack && !frame.main.contains(document.activeElement)) focusHeading(document);
   }
 
   function lookForLeft() {

@@ -26,7 +26,7 @@ export const help = {
     "h l": "Lane to the left and to the right",
     Enter: "Open",
     Space: "Look at it without leaving",
-    x: "Choose it; with Shift all up to it",
+    x: "Choose it; with Shift all up to it. Keys of actions are then for all of them",
     "/": "Filter",
     r: "Write a message",
     ".": "The next that needs you",

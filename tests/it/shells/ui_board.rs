@@ -66,6 +66,11 @@ fn behind_nginx_it_is_the_same() {
 }
 
 #[test]
+fn people_come_from_a_provider_and_in_several_tabs() {
+    on_sqlite(&["oidc", "tabs"]);
+}
+
+#[test]
 fn the_board_is_live_and_still() {
     on_sqlite(&["board"]);
 }

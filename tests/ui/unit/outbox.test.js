@@ -14,7 +14,8 @@ function over(log, page = 500) {
     asked.push(after_id);
     const rest = log.filter(({ lsn }) => lsn > after_id);
     const items = rest.slice(0, page);
-    return { body: { items, after_id: items.at(-1)?.lsn ?? after_id, next_cursor: rest.length > page ? "more" : null } };
+    const next_cursor = rest.length > page ? "more" : null;
+    return { body: { items, after_id: items.at(-1)?.lsn ?? after_id, next_cursor } };
   };
   return { asked, outbox: createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} }) };
 }
