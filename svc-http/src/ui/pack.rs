@@ -17,8 +17,7 @@ const MODULES: &str = "modules.js";
 /// The pack that is fetched first, and the module that the page begins with once it is there.
 const MAIN: &str = "main.js";
 /// What is in it: what the page needs for the screens that it is opened with.
-const FIRST: [&str; 5] =
-    [MAIN, "panels/first.js", "screens/board.js", "screens/now.js", "screens/sign-in.js"];
+const FIRST: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
 /// The pack of all others.
 const REST: &str = "rest.js";
 /// The scripts of workers, which have the packs by then.
@@ -242,11 +241,10 @@ mod tests {
     use super::*;
 
     /// What there has to be.
-    const KNOWN: [(&str, &str); 8] = [
+    const KNOWN: [(&str, &str); 7] = [
         (MODULES, "export function openModules() {}"),
         (APP, "import(\"./main.js\");"),
         (MAIN, "import(\"./screens/now.js\");"),
-        ("panels/first.js", ""),
         ("screens/board.js", ""),
         ("screens/now.js", ""),
         ("screens/sign-in.js", ""),
@@ -285,8 +283,7 @@ mod tests {
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(names, [APP, MAIN, "push.js", REST, "worker/verify.js"]);
         assert_eq!(inside(&files[APP]), ["a.js", APP]);
-        let first =
-            ["b.js", MAIN, "panels/first.js", "screens/board.js", "screens/now.js", "screens/sign-in.js"];
+        let first = ["b.js", MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
         assert_eq!(inside(&files[MAIN]), first);
         assert_eq!(inside(&files[REST]), ["c.js", "later.js", "worker/verify.js"]);
         assert_eq!(inside(&files["worker/verify.js"]), ["a.js"]);

@@ -11,11 +11,9 @@ import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { createAgentMaker } from "../agent-maker.js";
 import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
+import { FEW } from "./first-steps.js";
 
 /** @typedef {import("../world.js").World} World */
-
-/** More tasks than these are no first run. */
-const FEW = 3;
 
 /**
  * @param {World} world

@@ -12,6 +12,7 @@ import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
 import { openMany, openMenu } from "../later.js";
+import { createFirstSteps } from "../panels/first-steps.js";
 import { showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
@@ -29,8 +30,6 @@ const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-re
 const TICK = 1_000;
 /** So many of the last own actions are told. */
 const RECEIPTS = 3;
-/** More tasks than these are no first run. */
-const FEW = 3;
 const GROUPS = ["", "channel", "member", "repo"];
 
 /**
@@ -46,9 +45,6 @@ export function open(root, world, place) {
   let filter = fromQuery(place.query);
   /** @type {Set<string>} */
   const chosen = new Set();
-  let isFirstAsked = false;
-  /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
-  let firstRun = null;
   const input = searchField("filter", say.filter, say.filterHint);
   const group = h(
     "select",
@@ -84,9 +80,9 @@ export function open(root, world, place) {
   );
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
-  const firstPlace = h("div.first-place", { hidden: true });
+  const first = createFirstSteps(world, { class: "first-place" });
   // What is done with those that are chosen comes before all that could be chosen, for who goes by Tab.
-  root.append(head, firstPlace, picker, chosenBar, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
+  root.append(head, first.root, picker, chosenBar, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -172,21 +168,8 @@ export function open(root, world, place) {
     drawTold();
     drawChosen();
     beside.show((about) => about.startsWith("thread/"));
-    drawFirst();
+    first.show(!tasks.progress.isReading);
     create.update();
-  }
-
-  /** The steps of the first run, as long as there is next to nothing. */
-  function drawFirst() {
-    if (firstRun) return firstRun.show(!tasks.progress.isReading);
-    if (isFirstAsked || tasks.progress.isReading || store.count("thread") > FEW) return;
-    isFirstAsked = true;
-    void import("../panels/first.js").then(({ openFirstRun }) => {
-      firstRun = openFirstRun(world);
-      firstPlace.append(firstRun.root);
-      firstPlace.hidden = false;
-      firstRun.show(true);
-    });
   }
 
   function drawChosen() {

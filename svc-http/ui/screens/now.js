@@ -5,12 +5,13 @@
 // (pure/rank.js), and what a need shows (panels/need.js).
 
 import { number } from "../pure/format.js";
+import { createFirstSteps } from "../panels/first-steps.js";
 import { makeNeed, updateNeed } from "../panels/need.js";
 import { progressOf, showProgress } from "../reading.js";
 import { NEEDS } from "../state/needs.js";
 import { board as boardSay, now as say } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
-import { h, setText, show } from "../view/node.js";
+import { h, setText } from "../view/node.js";
 import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -42,24 +43,10 @@ export function open(root, world, place) {
     make: (need) => makeNeed(world, need),
     update: updateNeed,
   });
-  const first = h("div", { hidden: true });
-  /** @type {ReturnType<typeof import("../panels/first.js").openFirstRun> | null} */
-  let firstRun = null;
+  const first = createFirstSteps(world);
   root.classList.add("stack", "now");
-  root.append(h("h1", say.title, " ", count), first, status, list.root);
+  root.append(h("h1", say.title, " ", count), first.root, status, list.root);
   let isAimed = place.fragment === "next";
-
-  void import("../panels/first.js").then(({ openFirstRun }) => {
-    if (!root.isConnected) return;
-    firstRun = openFirstRun(world);
-    first.append(firstRun.root);
-    showFirst();
-  });
-
-  function showFirst() {
-    firstRun?.show(!tasks.progress.isReading);
-    show(first, firstRun !== null && !firstRun.root.hidden);
-  }
 
   function draw() {
     const all = needs.list();
@@ -69,7 +56,7 @@ export function open(root, world, place) {
     const { problem } = progressOf(world, NEEDS);
     const text = isCut ? say.cut : all.length ? "" : say.nothing;
     showProgress(world, status, { problem, isReading: !needs.isWhole() }, { reading: say.reading, text });
-    showFirst();
+    first.show(!tasks.progress.isReading);
     aim();
   }
 

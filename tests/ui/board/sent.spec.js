@@ -13,7 +13,7 @@ const ALONE = "push.js";
 /** It runs all others. */
 const RUNNER = "modules.js";
 /** Kilobytes packed by gzip: what is fetched before the first screen is there, and all that there is. */
-const [FIRST_MAX, ALL_MAX] = [90, 165];
+const [FIRST_MAX, ALL_MAX] = [90, 170];
 
 const names = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".js") && name !== "strings/test.js");
 const sources = new Map(names.map((name) => [name, readFileSync(new URL(name, SOURCES), "utf8")]));
@@ -149,7 +149,9 @@ export const tests = {
 
   "the first screens are there with little, and the rest comes when the page is idle": async ({ world, open }) => {
     const folder = await folderOf(world);
-    await world.task(await world.channel("little"), "Is shown first");
+    const channel = await world.channel("little");
+    // With so many the steps of the first run, which are not among these files, are done.
+    for (const title of ["Is shown first", "Two", "Three", "Four"]) await world.task(channel, title);
     const own = new Set();
     for (const path of ["", "board"]) {
       const page = await open(world.admin, { before: holdIdle });
@@ -157,7 +159,7 @@ export const tests = {
       page.on("request", (request) => asked.push(request.url()));
       await page.at(path);
       if (path === "board") await page.says("main", /Is shown first/);
-      await page.waitForSelector("main [data-step=task]");
+      await page.waitForSelector(`main [data-screen=${path || "now"}]`);
       await page.waitForFunction(() => globalThis.whenIdle);
       assert.ok(!asked.some((url) => url.includes("/rest.js")), `${asked}`);
       const rest = page.waitForResponse("**/rest.js");
