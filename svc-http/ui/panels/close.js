@@ -55,13 +55,13 @@ export function open(place, world) {
     return action?.when(thread, world) ? [buttonFor(action, thread)] : [];
   }
 
-  /** @param {string} condition @param {string[]} ids */
-  function things(condition, ids) {
+  /** @param {string} condition @param {string[]} ids @param {string | null} op */
+  function things(condition, ids, op) {
     const on = ON[condition];
     if (!on) return [];
     return ids.slice(0, MOST).flatMap((id) => {
       const thing = THINGS[on](world, id, thread);
-      const offered = thing ? actionsOn(on, thing.entity, world).filter(({ isMain }) => isMain) : [];
+      const offered = thing ? actionsOn(on, thing.entity, world).filter((action) => action.op === op) : [];
       const made = offered.map((action) => buttonFor(action, thing?.entity));
       return made.length ? [h("div.row", h("span.grow", thing?.name), ...made)] : [];
     });
@@ -69,7 +69,7 @@ export function open(place, world) {
 
   /** @param {ReturnType<typeof closeNeeds>[number]} need */
   function line({ condition, ids, op, detail }) {
-    const named = things(condition, ids);
+    const named = things(condition, ids, op);
     const answers = onThread(op);
     const links = ids
       .slice(0, MOST)

@@ -100,7 +100,8 @@ export function updateCard(card, next) {
   setText(parts.about, next.about);
   setText(parts.touches, next.touches);
   setChips(parts.chips, next.chips, before?.chips);
-  if (before?.id === next.id && toldBy(before) !== toldBy(next)) card.classList.add("changed");
+  const isSame = before?.id === next.id && before.isChosen === next.isChosen;
+  if (isSame && toldBy(before) !== toldBy(next)) card.classList.add("changed");
 }
 
 /** What of a card changes by what somebody does, and not by time going on. @param {Card} card */

@@ -145,11 +145,17 @@ async function follow({ page, metrics }) {
   return { ms: ((after.TaskDuration - before.TaskDuration) * 1_000) / (to - from), long };
 }
 
+/** Runs in the page: whether so many tasks stand in the lanes. */
+function isWhole(tasks) {
+  const firsts = [...document.querySelectorAll("[data-lane] .slot:first-child")];
+  return firsts.reduce((sum, node) => sum + Number(node.getAttribute("aria-setsize")), 0) >= tasks;
+}
+
 /** The board, when it has read all tasks. */
 async function openBoard() {
   const opened = await open();
   await opened.page.at("board");
-  await opened.page.waitForLoadState("networkidle", { timeout: 120_000 });
+  await opened.page.waitForFunction(isWhole, tasks, { timeout: 120_000 });
   await opened.page.reached(await busy.head());
   return opened;
 }
