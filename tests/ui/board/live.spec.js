@@ -31,8 +31,15 @@ export const tests = {
     await page.fill("textarea[name=body]", "a draft");
     await mark(page);
     const { lsn } = world.admin;
+    await page.keyboard.press("Control+k");
+    await page.fill("dialog[data-dialog=palette] input", "set the priority");
+    await page.keyboard.press("Enter");
+    const send = page.locator("dialog form [type=submit]");
+    await send.waitFor();
     await world.servers[0].kill();
     await page.live("offline");
+    await page.says("dialog [role=status]", /Not while offline/);
+    assert.ok(await send.isDisabled());
     await page.says(".strip", new RegExp(`Offline since .*as of event ${lsn}`));
     const button = page.locator(`${claim} [data-of=claim_thread]`);
     assert.equal(await button.getAttribute("aria-disabled"), "true");
@@ -40,6 +47,8 @@ export const tests = {
     await world.servers[0].start();
     await page.live("live");
     assert.ok(await isSamePage(page));
+    await page.waitForSelector("dialog form [type=submit]:enabled");
+    await page.keyboard.press("Escape");
     assert.equal(await page.inputValue("textarea[name=body]"), "a draft");
     await world.agent.call("post_message", { thread_id: task.id, body: "After the outage" });
     await page.says(".timeline", /After the outage/);

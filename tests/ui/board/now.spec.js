@@ -44,6 +44,29 @@ export const tests = {
     await page.waitForFunction(() => document.activeElement?.closest("[data-screen=now]") !== null);
   },
 
+  "of more reviews than are told it says so, and of an age only what is known": async ({ world, open }) => {
+    const reviewer = await world.newAgent("weary");
+    await world.admin.call("confer_skill", { member_id: reviewer.id, skill: "review" });
+    const channel = await world.channel("many reviews");
+    const judge = (task, action) => world.admin.call("transition_thread", { thread_id: task.id, action });
+    const tasks = [];
+    for (let at = 0; at < 20; at += 1) {
+      tasks.push(await world.task(channel, `Waits for a review ${at}`));
+      await judge(tasks[at], "start_review");
+    }
+    const page = await open(reviewer);
+    await page.at("");
+    await page.says("main h1 .count", /^20\+$/);
+    await page.says("main [role=status]", /More reviews may be awaited/);
+    const age = (task) => page.locator(`[data-need=review][data-thread="${task.id}"] time`);
+    assert.equal(await age(tasks[0]).isVisible(), false);
+    await judge(tasks[19], "return_to_open");
+    await page.says("main h1 .count", /^19$/);
+    await judge(tasks[19], "start_review");
+    await page.says("main h1 .count", /^20\+$/);
+    await age(tasks[19]).waitFor();
+  },
+
   "a link to an approval asks who one is, and is answered there": async ({ world, open }) => {
     const task = await world.task(await world.channel("links"), "Hands out a link");
     await world.claimed(world.agent, task.id);

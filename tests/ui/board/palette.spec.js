@@ -81,6 +81,15 @@ export const tests = {
     assert.ok(items.some(({ name }) => name === "made by a form"));
   },
 
+  "Enter takes what is called as one types, whatever the task at hand is called": async ({ world, open }) => {
+    const task = await world.task(await world.channel("called"), "To be closed by whoever claims it");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await find(page, "close");
+    assert.match(await page.locator(`${palette} [aria-selected=true]`).innerText(), /^Close\b/);
+    await page.says(`${palette} [role=option]:last-child`, /To be closed/);
+  },
+
   "what a session may not do is there, and says what it lacks": async ({ world, open }) => {
     const page = await open(world.agent);
     await page.at("board");

@@ -252,6 +252,67 @@ export const tests = {
     assert.equal(await count(world, task, "ThreadAssignmentChanged"), 1);
   },
 
+  "what was typed into a form and not sent is there again": async ({ world, open }) => {
+    const channel = await world.channel("forms");
+    const page = await open(world.admin);
+    await page.at("board");
+    const dialog = "dialog[data-dialog=create_thread]";
+    const create = async () => {
+      await page.click("main [data-of=create_thread]");
+      await page.waitForSelector(`${dialog} form`);
+    };
+    const leave = async () => {
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+    };
+    const typed = () => Promise.all(["title", "body"].map((name) => page.inputValue(`${dialog} [name=${name}]`)));
+    await create();
+    await page.fill(`${dialog} [name=title]`, "Written once");
+    await page.fill(`${dialog} [name=body]`, "All that is to be done.");
+    await page.mouse.click(3, 3);
+    assert.deepEqual(await typed(), ["Written once", "All that is to be done."], "a press beside leaves it");
+    await leave();
+    await create();
+    assert.deepEqual(await typed(), ["Written once", "All that is to be done."]);
+    await page.click(`${dialog} [data-anew]`);
+    assert.deepEqual(await typed(), ["", ""]);
+    await page.fill(`${dialog} [name=title]`, "Written twice");
+    await leave();
+    await create();
+    assert.deepEqual(await typed(), ["Written twice", ""]);
+    await page.selectOption(`${dialog} [name=channel_id]`, channel);
+    await page.click(`${dialog} form [type=submit]`);
+    await page.waitForSelector("[data-screen=task]");
+    await page.at("board");
+    await create();
+    assert.deepEqual(await typed(), ["", ""], "what was sent is no draft");
+    await leave();
+    await page.keyboard.press("Control+k");
+    await page.fill("dialog[data-dialog=palette] input", "confirm_delivery_address");
+    await page.keyboard.press("Enter");
+    await page.fill("dialog [name=code]", "13371337");
+    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
+    assert.ok(!kept.includes("13371337"), kept);
+  },
+
+  "a form whose answer is lost says that it is looked up, and is sent when one wants it": async ({ world, open }) => {
+    const task = await world.task(await world.channel("lost"), "Is ranked at the second try");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.route(/\/priority$/, (route) => route.abort(), { times: 1 });
+    await page.keyboard.press("Control+k");
+    await page.fill("dialog[data-dialog=palette] input", "set the priority");
+    await page.keyboard.press("Enter");
+    await page.fill("dialog [name=priority]", "7");
+    await page.click("dialog form [type=submit]");
+    await page.says("dialog [role=status]", /Looking it up/);
+    await page.waitForSelector("dialog [data-problem]");
+    assert.equal(await page.inputValue("dialog [name=priority]"), "7");
+    await page.click("dialog form [type=submit]");
+    await page.waitForSelector("dialog", { state: "detached" });
+    assert.equal((await world.admin.call("get_thread", { thread_id: task.id })).priority, 7);
+  },
+
   "words that are refused are the draft again": async ({ world, open }) => {
     const task = await world.task(await world.channel("refused words"), "Is talked about");
     const page = await open(world.admin);

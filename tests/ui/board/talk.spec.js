@@ -54,6 +54,44 @@ export const tests = {
     );
   },
 
+  "following is seen before it is answered, and taken back if it is refused": async ({ world, open }) => {
+    const channel = await world.channel("to be followed");
+    const page = await open(world.agent);
+    await page.at(`c/${channel}`);
+    const [follow, unfollow] = ["follow_channel", "unfollow_channel"].map((id) => `[data-of=${id}]`);
+    /** Holds the next answer back. @param {(route: any) => unknown} then */
+    const held = async (then) => {
+      let go;
+      const gone = new Promise((resume) => (go = resume));
+      await page.route(new RegExp(`follows/${channel}`), (route) => gone.then(() => then(route)), { times: 1 });
+      return go;
+    };
+    const followed = async () => (await world.agent.call("list_follows")).items.map(({ target_id }) => target_id);
+    for (const [press, seen, isFollowed] of [
+      [follow, unfollow, true],
+      [unfollow, follow, false],
+    ]) {
+      const go = await held((route) => route.continue());
+      const answered = page.waitForResponse(new RegExp(`follows/${channel}`));
+      await page.click(press);
+      await page.waitForSelector(seen);
+      assert.notEqual((await followed()).includes(channel), isFollowed, "nobody has been asked yet");
+      go();
+      await answered;
+      await page.waitForResponse(/me\/follows(?:\?.*)?$/);
+      await page.waitForSelector(seen);
+      assert.equal((await followed()).includes(channel), isFollowed);
+    }
+    const body = { type: "/problems/missing-capability", required_capability: "things:do", detail: "it is needed" };
+    const refused = { status: 403, contentType: "application/problem+json", body: JSON.stringify(body) };
+    const go = await held((route) => route.fulfill(refused));
+    await page.click(follow);
+    await page.waitForSelector(unfollow);
+    go();
+    await page.says("main [data-problem]", /things:do/);
+    await page.waitForSelector(follow);
+  },
+
   "the inbox has who spoke to me, and marking reads marks": async ({ world, open }) => {
     const { admin, agent } = world;
     const task = await world.task(await world.channel("inbox"), "Speaks to people");

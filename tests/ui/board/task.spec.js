@@ -24,8 +24,15 @@ export const tests = {
     await page.waitForSelector(".timeline [data-event]");
     await page.says(".timeline", /claimed the task/);
     await page.says(panel("claim"), /event \d+/);
+    const bar = page.locator(`${panel("claim")} progress`);
+    await bar.waitFor();
+    await page.reload();
+    await page.says(panel("claim"), /Held by[^]*acknowledged/);
+    assert.equal(await bar.isVisible(), false, "how long it is in all is not known any more");
+    await page.live("live");
     await page.click(act("renew_claim", panel("claim")));
     await page.says(".timeline", /renewed the claim/);
+    await bar.waitFor();
     await page.getByRole("button", { name: "Actions", exact: true }).click();
     await page.click(act("checkpoint_claim", "dialog"));
     await page.fill("dialog [name=checkpoint]", JSON.stringify({ done: ["read it"], next: "write it" }));
@@ -126,11 +133,8 @@ export const tests = {
     const findings = await page.texts(`${panel("reviews")} .review li`);
     assert.match(findings[0], /Critical[^]*drops/);
     assert.match(findings[0], /src\/queue\.rs:88/);
-    await page
-      .locator(`${panel("reviews")} .review li`)
-      .first()
-      .locator('[data-of="resolve_finding fixed"]')
-      .click();
+    await page.says("[data-close-needs=findings]", /It drops what is queued/);
+    await page.click(act("resolve_finding fixed", "[data-close-needs=findings]"));
     await page.waitForSelector("[data-close-needs=findings]", { state: "detached" });
     await reviewer.call("submit_review", { thread_id: task.id, verdict: "approve", body: "Now it is." });
     await page.waitForSelector("[data-close-needs]", { state: "detached" });
@@ -147,9 +151,11 @@ export const tests = {
     const gate = await world.agent.call("request_approval", {
       thread_id: task.id,
       question: "May I *drop* the table?",
+      blocks_close: true,
     });
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
+    await page.says("[data-close-needs=approval-gate]", /May I drop the table[^]*Accept/);
     await page.waitForSelector(`[data-gate="${gate.id}"]`);
     assert.equal(await page.locator(`[data-gate="${gate.id}"] em`).innerText(), "drop");
     const accept = act("approval_decide accept", `[data-gate="${gate.id}"]`);
@@ -157,6 +163,7 @@ export const tests = {
     assert.equal((await world.admin.call("get_approval_gate", { gate_id: gate.id })).state, "pending");
     await page.click(accept);
     await page.waitForSelector(`[data-gate="${gate.id}"][data-state=accepted]`);
+    await page.waitForSelector("[data-close-needs=approval-gate]", { state: "detached" });
     assert.equal((await world.admin.call("get_approval_gate", { gate_id: gate.id })).resolved_by, world.admin.id);
   },
 
@@ -180,6 +187,9 @@ export const tests = {
     assert.equal(await field.getAttribute("autocomplete"), "one-time-code");
     const accept = page.locator(`[data-gate="${gate.id}"] [data-decision=accept]`);
     await field.fill(secret);
+    await page.keyboard.press("Escape");
+    assert.equal(await field.evaluate((node) => node === document.activeElement), false);
+    assert.equal(await field.inputValue(), secret, "Escape leaves the field, and not the task");
     await accept.click();
     await page.says(`[data-gate="${gate.id}"]`, /press again/);
     await accept.click();
