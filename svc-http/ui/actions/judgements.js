@@ -18,7 +18,10 @@ const decide = (decision) => ({
   when: (gate, world) =>
     gate.state === "pending" && (decision === "cancel") === (gate.requested_by === world.me.member_id),
   fill: (gate) => ({ gate_id: gate.id, decision }),
-  leaves: (event, input) => event.kind === "ApprovalDecided" && event.payload.gate_id === input.gate_id,
+  leaves: (event, input) =>
+    event.kind === "ApprovalDecided" &&
+    event.payload.gate_id === input.gate_id &&
+    event.payload.decision === input.decision,
 });
 
 /** @param {"fixed" | "invalid" | "wont_fix"} resolution @returns {Action} */

@@ -67,6 +67,24 @@ export const tests = {
     await loser.says(`${claim} [data-problem=not-claimable]`, assignee_id === tom.id ? /held by tom/ : /held by admin/);
   },
 
+  "of two who decide an approval the second is told how it was decided": async ({ world, open }) => {
+    const task = await world.task(await world.channel("decided"), "Is decided by two");
+    await world.claimed(world.agent, task.id);
+    const gate = await world.agent.call("request_approval", { thread_id: task.id, question: "May I?" });
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    const box = `[data-gate="${gate.id}"]`;
+    await page.waitForSelector(box);
+    world.proxy.freeze();
+    await world.admin.call("approval_decide", { gate_id: gate.id, decision: "decline" });
+    const accept = page.locator(`${box} [data-of="approval_decide accept"]`).first();
+    await accept.click();
+    await accept.click();
+    await page.says(`${box} [data-problem=wrong-state]`, /declined/);
+    await page.waitForSelector(`${box}[data-state=declined]`);
+    assert.equal((await world.admin.call("get_approval_gate", { gate_id: gate.id })).state, "declined");
+  },
+
   "reactions and edits of one are on the page of the other": async ({ world, open }) => {
     const una = await world.person("una");
     const task = await world.task(await world.channel("edits"), "Is talked about");
