@@ -71,6 +71,11 @@ fn people_come_from_a_provider_and_in_several_tabs() {
 }
 
 #[test]
+fn what_tests_rely_on_can_fail() {
+    on_sqlite(&["controls"]);
+}
+
+#[test]
 fn the_board_is_live_and_still() {
     on_sqlite(&["board"]);
 }
