@@ -114,6 +114,11 @@ export function createWorld(session, page) {
         state: (state, since) => setLive(state, since),
         refused: page.refused,
         rewound: () => page.rewound(),
+        head: async () => (await ask("get_room")).body.head,
+        async hashAt(lsn) {
+          const { items } = (await ask("list_events", { after_id: lsn - 1, limit: 1 })).body;
+          return items[0]?.lsn === lsn ? items[0].content_hash : null;
+        },
         probe: async () => (await ask("whoami", {}, { head: true })).lsn,
       },
     });

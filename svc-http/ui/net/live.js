@@ -13,7 +13,10 @@
  *   refused: (reason: string) => void,
  *   rewound: () => void,
  *   probe: () => Promise<number>,
+ *   head: () => Promise<{lsn: number, hash: string}>,
+ *   hashAt: (lsn: number) => Promise<string | null>,
  * }} Hooks `gap`: what happened up to there was not sent, and is to be read anew. `probe`: asks how far the log goes.
+ * `head` and `hashAt`: the last event, and the hash of one, if one may see it.
  */
 
 /** More than this is read anew, not replayed. */
@@ -38,6 +41,8 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   /** @type {string | null} */
   let resumeToken = null;
   let position = afterId;
+  /** An event that was there, by which the log is known again. @type {{lsn: number, hash: string} | null} */
+  let known = null;
   let target = afterId;
   let failures = 0;
   let heardAt = 0;
@@ -93,6 +98,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     reach(event.lsn);
     // The token stands for an older position, from which the same would be sent again.
     resumeToken = null;
+    known = { lsn: event.lsn, hash: event.content_hash };
     hooks.events([event]);
     settle();
   }
@@ -102,9 +108,23 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     isAcknowledged = true;
     failures = 0;
     target = Math.max(target, room_lsn);
+    void recognize();
     if (room_lsn - after_id > REPLAY_MAX) return skipTo(room_lsn);
     reach(after_id);
     settle();
+  }
+
+  /** While the socket was gone an older copy may have been restored, and have grown past what was heard. */
+  async function recognize() {
+    const before = known;
+    try {
+      const now = before ? { ...before, hash: await hooks.hashAt(before.lsn) } : await hooks.head();
+      if (isClosed || !now.hash) return;
+      if (before && before.hash !== now.hash) rewound();
+      else known ??= { lsn: now.lsn, hash: now.hash };
+    } catch {
+      // It is looked at again with the next socket.
+    }
   }
 
   /** @param {Frame} frame */

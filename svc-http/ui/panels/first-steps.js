@@ -32,12 +32,16 @@ export function createFirstSteps(world, attributes = {}) {
       draw(isRead);
       if (isAsked || !isRead || world.store.count("thread") > FEW) return;
       isAsked = true;
-      void import("./first.js").then(({ openFirstRun }) => {
-        if (!root.isConnected) return;
-        steps = openFirstRun(world);
-        root.append(steps.root);
-        draw(true);
-      });
+      import("./first.js").then(
+        ({ openFirstRun }) => {
+          if (!root.isConnected) return;
+          steps = openFirstRun(world);
+          root.append(steps.root);
+          draw(true);
+        },
+        // It is fetched anew with the next draw.
+        () => (isAsked = false),
+      );
     },
   };
 }

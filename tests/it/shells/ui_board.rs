@@ -71,8 +71,8 @@ fn people_come_from_a_provider_and_in_several_tabs() {
 }
 
 #[test]
-fn what_tests_rely_on_can_fail() {
-    on_sqlite(&["controls"]);
+fn an_older_copy_is_told_and_what_tests_rely_on_can_fail() {
+    on_sqlite(&["restored", "controls"]);
 }
 
 #[test]
