@@ -143,6 +143,14 @@ export function createBoard(store, me) {
     placed.set(id, lane);
   }
 
+  /**
+   * What a filter names may have become known, and a channel may be found to be a direct message.
+   *
+   * @param {Changes} changes
+   */
+  const isNamedAnew = ({ dirty }) =>
+    [...dirty].some((key) => key.startsWith("channel/") || (filter?.member && key.startsWith("member/")));
+
   function rebuild() {
     gates.clear();
     for (const { id } of store.all("gate")) noteGate(id);
@@ -185,7 +193,7 @@ export function createBoard(store, me) {
         if (id) ids.add(id);
       }
       if (changes) dropLatest(changes);
-      if (!changes || ids.size > MANY) return rebuild();
+      if (!changes || ids.size > MANY || isNamedAnew(changes)) return rebuild();
       for (const id of ids) place(id);
     },
     /** @param {Filter | null} next */

@@ -126,6 +126,31 @@ export const tests = {
     await page.selectOption("[name=by]", "channel");
     await page.waitForURL(/by=channel/);
     await page.says(`[data-thread="${wanted.id}"]`, /filter-one/);
+    const there = await world.task(await world.channel("filter my team"), "Is found there");
+    await page.at("board?channel=filter+my+team");
+    assert.equal(await page.inputValue("[name=filter]"), 'in:"filter my team"');
+    await page.locator("[name=filter]").press("End");
+    await page.locator("[name=filter]").pressSequentially(" found");
+    await page.waitForURL(/text=found&channel=filter\+my\+team/);
+    await page.inLane(there.id, "ready");
+  },
+
+  "what a filter hides is not chosen, and a card that somebody changes fades": async ({ world, open }) => {
+    const channel = await world.channel("hidden");
+    const [one, other] = [await world.task(channel, "Stays in sight"), await world.task(channel, "Goes out of it")];
+    const page = await open(world.admin);
+    await page.at("board?channel=hidden");
+    await page.inLane(other.id, "ready");
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.keyboard.press("j");
+    await page.keyboard.press("Shift+X");
+    await page.says(".chosen", /2 tasks are chosen/);
+    await page.fill("[name=filter]", "in:hidden stays");
+    await page.says(".chosen", /1 task is chosen/);
+    assert.ok(!(await page.has(".card.changed")));
+    await world.agent.call("set_thread_priority", { thread_id: one.id, priority: 9 });
+    await page.waitForSelector(`.card.changed[data-thread="${one.id}"]`);
   },
 
   "p pauses what arrives, and what has arrived is counted": async ({ world, open }) => {
@@ -169,6 +194,8 @@ export const tests = {
     await close.click();
     await close.click();
     await page.says("dialog [role=status]", /3 of 3; 1 refused/);
+    await page.says("dialog h2", /1 task is chosen/);
+    await page.waitForSelector('dialog [data-of="transition_thread close"]:not([aria-disabled])');
     await page.keyboard.press("Escape");
     await page.inLane(tasks[0].id, "done");
     await page.inLane(tasks[2].id, "done");
