@@ -244,7 +244,7 @@ fn the_programs_print_links_that_sign_in() {
         let first = secret_in(first.strip_prefix("board ").unwrap(), &listens).to_owned();
         let mint = ["token", "mint", "--as-instance", "--link", "--member", "admin"];
         let minted = run(&mut run_ours("svc", &mint));
-        let minted = secret_in(minted.out.trim_end(), LISTENS).to_owned();
+        let minted = secret_in(minted.out.trim_end(), &listens).to_owned();
         let outside = run(run_ours("svc", &[&mint[..], &["--json"]].concat())
             .env("SVC_PUBLIC_URL", "https://svc.example/team"));
         let outside: Value = serde_json::from_str(&outside.out).unwrap();
@@ -257,6 +257,8 @@ fn the_programs_print_links_that_sign_in() {
             assert_eq!(signed_in.status, 200, "{:#}", signed_in.body);
         }
         server.end();
+        let idle = run(&mut run_ours("svc", &mint));
+        secret_in(idle.out.trim_end(), LISTENS);
         let mut again = Running::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
         let listens = again.next_line().trim_start_matches("listening on ").to_owned();
         assert_eq!(again.next_line(), format!("board {listens}/ui/"));
