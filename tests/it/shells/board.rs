@@ -144,7 +144,20 @@ fn what_is_no_screen_and_no_file_is_not_found() {
             &format!("/ui/f/{digest}/%2e%2e/Cargo.toml"),
             &format!("/ui/f/{digest}/"),
         ] {
-            get(world, path, &[A_BROWSER]).refused(404, "not-found");
+            get(world, path, &[]).refused(404, "not-found");
+            let page = get(world, path, &[A_BROWSER]);
+            assert_eq!(
+                (page.status, &page.headers[CONTENT_TYPE]),
+                (404, &"text/html; charset=utf-8".parse().unwrap())
+            );
+            assert!(text(&page.body).contains("<h1>"), "{path}: {}", page.body);
+        }
+        for path in ["/ui", "/ui/", "/ui/board", "/ui/approvals/x"] {
+            let options = ask(world, "OPTIONS", path, &[]);
+            assert_eq!(
+                (options.status, &options.headers["allow"]),
+                (204, &"GET, HEAD, OPTIONS".parse().unwrap())
+            );
         }
         let posted = ask(world, "POST", "/ui/board", &[]);
         assert_eq!(posted.headers["allow"], "GET, HEAD, OPTIONS");
