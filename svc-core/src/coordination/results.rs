@@ -393,7 +393,10 @@ struct GetThreadResult {
 
 fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadResult> {
     let thread = visible_thread(cx, input.thread_id)?;
-    latest(cx, thread.id)?.ok_or_else(|| Error::not_found("result"))
+    latest(cx, thread.id)?.ok_or_else(|| {
+        Error::new(Code::NotFound, "the thread has no result yet")
+            .with_next("`wait_for_result` waits for it.")
+    })
 }
 
 /// Returns the latest result of a thread that the caller may see, if one was ever set.
