@@ -286,6 +286,9 @@ impl Code {
     }
 }
 
+/// The member of a problem that has each fault of an input by itself, with its field.
+pub(crate) const ERRORS: &str = "errors";
+
 /// A failure: what is reported to the caller, and a cause for the server's log.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -330,6 +333,28 @@ impl Error {
     /// Creates an error for a request that could not be read.
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Malformed, detail)
+    }
+
+    /// Creates an error for a field of an input: `detail` says what is expected there, or what is wrong.
+    pub fn in_field(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::in_fields(&[field], detail)
+    }
+
+    /// Creates an error for fields of an input that do not go together.
+    pub fn in_fields(fields: &[&str], detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = without_secrets(shortened(detail.into()));
+        let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+        let faults: Vec<Value> =
+            fields.iter().map(|field| json!({"field": field, "detail": detail})).collect();
+        Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
+    }
+
+    /// Returns an error for what is within a field as one for that field; others stay as they are.
+    pub fn about(self, field: &str) -> Self {
+        match self.code {
+            Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
+            _ => self,
+        }
     }
 
     /// Creates an error for an object that does not exist for this caller. `what` names the kind of object.
