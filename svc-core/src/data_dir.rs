@@ -12,7 +12,8 @@
 //! can read are reported in the log.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
 /// Exists in a folder while its setup is unfinished, and is locked while a process is working on it.
 const MARKER: &str = ".setup";
+/// Has the address of the server that was started last on a folder, and is locked while that runs.
+const LISTENING: &str = "listening";
 
 /// The keys: each one's variable and file in `keys`. Each is 32 random bytes, in hex.
 const KEY_FILES: [(&str, &str); 4] = [
@@ -318,6 +321,43 @@ impl Setup {
     }
 }
 
+/// The address of a running server, as it stands in its data folder; dropped when the server ends.
+#[derive(Debug)]
+#[must_use = "the address counts while this is kept"]
+pub struct Listening {
+    _locked: File,
+}
+
+impl Listening {
+    /// Leaves the address of a server in the folder at `path`, in place of that of an earlier one.
+    pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
+        let place = path.join(LISTENING);
+        // Whole and locked from the moment it is there, beside a server that is about to end.
+        let draft = path.join(format!("{LISTENING}.{}.new", std::process::id()));
+        let written = || {
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+            file.lock()?;
+            file.write_all(address.to_string().as_bytes())?;
+            std::fs::rename(&draft, &place)?;
+            Ok(file)
+        };
+        let locked = written().map_err(|error| io_error(&place, &error))?;
+        Ok(Self { _locked: locked })
+    }
+
+    /// Returns the address of the server that runs on the folder at `path`, if it is known.
+    pub fn find(path: &Path) -> Option<SocketAddr> {
+        let mut file = File::open(path.join(LISTENING)).ok()?;
+        if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            return None;
+        }
+        let mut address = String::new();
+        file.read_to_string(&mut address).ok()?;
+        address.parse().ok()
+    }
+}
+
 fn env_text() -> String {
     let files = KEY_FILES.map(|(variable, name)| format!("{variable}_FILE={KEYS}/{name}\n")).concat();
     format!(
@@ -436,6 +476,24 @@ mod tests {
         drop(create(root.path()).unwrap());
         create(root.path()).unwrap().undo().unwrap();
         assert!(root.path().join("keys/content.kek").exists());
+    }
+
+    #[test]
+    fn the_address_of_a_server_is_found_while_it_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = ("127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap());
+        assert_eq!(Listening::find(root.path()), None);
+        let earlier = Listening::leave(root.path(), first).unwrap();
+        assert_eq!(Listening::find(root.path()), Some(first));
+        let later = Listening::leave(root.path(), second).unwrap();
+        assert_eq!(Listening::find(root.path()), Some(second));
+        drop(earlier);
+        assert_eq!(Listening::find(root.path()), Some(second), "an earlier one ends later");
+        drop(later);
+        assert_eq!(Listening::find(root.path()), None, "the file is there, and nobody runs");
+        assert_eq!(files(root.path()).into_keys().collect::<Vec<_>>(), [root.path().join(LISTENING)]);
+        assert_eq!(mode(&root.path().join(LISTENING)), 0o600);
+        assert!(Listening::leave(&root.path().join("nowhere"), first).is_err());
     }
 
     fn mode(path: &Path) -> u32 {

@@ -5,14 +5,16 @@
 //! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
 //! and decide nothing themselves.
 
+mod problem;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::text::{shortened, without_secrets};
+pub use problem::{Problem, ProblemType};
 
 /// The result type of the service.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -284,12 +286,17 @@ impl Code {
     }
 }
 
+/// The member of a problem that has each fault of an input by itself, with its field.
+pub(crate) const ERRORS: &str = "errors";
+
 /// A failure: what is reported to the caller, and a cause for the server's log.
 #[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
     detail: Cow<'static, str>,
     extra: Map<String, Value>,
+    /// What to do next, where the code's own advice is about other cases.
+    next: Option<&'static str>,
     room_lsn: Option<i64>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -317,6 +324,7 @@ impl Error {
             code,
             detail: without_secrets(shortened(detail.into())),
             extra: Map::new(),
+            next: None,
             room_lsn: None,
             cause: None,
         }
@@ -325,6 +333,28 @@ impl Error {
     /// Creates an error for a request that could not be read.
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Malformed, detail)
+    }
+
+    /// Creates an error for a field of an input: `detail` says what is expected there, or what is wrong.
+    pub fn in_field(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::in_fields(&[field], detail)
+    }
+
+    /// Creates an error for fields of an input that do not go together.
+    pub fn in_fields(fields: &[&str], detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = without_secrets(shortened(detail.into()));
+        let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+        let faults: Vec<Value> =
+            fields.iter().map(|field| json!({"field": field, "detail": detail})).collect();
+        Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
+    }
+
+    /// Returns an error for what is within a field as one for that field; others stay as they are.
+    pub fn about(self, field: &str) -> Self {
+        match self.code {
+            Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
+            _ => self,
+        }
     }
 
     /// Creates an error for an object that does not exist for this caller. `what` names the kind of object.
@@ -357,6 +387,17 @@ impl Error {
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         self.extra.insert(name.to_owned(), json!(value));
         self
+    }
+
+    /// Says what to do next, in place of the code's own advice.
+    #[must_use]
+    pub fn with_next(self, next: &'static str) -> Self {
+        Self { next: Some(next), ..self }
+    }
+
+    /// Returns what to do next, in one or two sentences.
+    pub fn next(&self) -> &'static str {
+        self.next.unwrap_or_else(|| self.code.next())
     }
 
     /// Returns it with the address of its `link` completed by that of the service, if it lacks one.
@@ -445,54 +486,6 @@ impl Error {
             Code::Overloaded | Code::Closing | Code::Unavailable => Some(1),
             _ => None,
         }
-    }
-
-    /// Returns the body for the caller.
-    pub fn problem(&self) -> Problem {
-        Problem {
-            kind: self.code.address(),
-            title: self.code.title(),
-            status: self.code.status(),
-            detail: self.detail.clone().into_owned(),
-            extra: self.extra.clone(),
-        }
-    }
-}
-
-/// A problem body (RFC 9457), media type `application/problem+json`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Problem {
-    /// The problem type: a path whose last segment is the stable code.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The same short text at every occurrence of the type.
-    pub title: &'static str,
-    /// The HTTP status.
-    pub status: u16,
-    /// What was wrong this time; what to do next stands at the address of the type.
-    pub detail: String,
-    /// Members that belong to the type.
-    #[serde(flatten)]
-    pub extra: Map<String, Value>,
-}
-
-/// A problem type: what is the same at every occurrence.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ProblemType {
-    /// The problem type: the path of this page.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The short title.
-    pub title: &'static str,
-    /// The HTTP status.
-    pub status: u16,
-    /// What it means and what to do about it.
-    pub description: &'static str,
-}
-
-impl std::fmt::Display for ProblemType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}\n{} {}\n\n{}\n", self.title, self.status, self.kind, self.description)
     }
 }
 

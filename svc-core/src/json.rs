@@ -27,10 +27,10 @@ pub enum Unread {
 /// A value in memory takes many times its bytes in the text. A text in which a member appears twice is
 /// rejected.
 pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
-    let left = Cell::new(Some(most));
+    let budget = Budget::of(most);
     let mut json = serde_json::Deserializer::from_slice(text);
-    let read = Reader { left: &left }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    read.map_err(|error| match left.get() {
+    let read = budget.reader().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    read.map_err(|error| match budget.left.get() {
         None => Unread::TooMany,
         Some(_) if error.is_data() => Unread::Twice,
         Some(_) => Unread::NotJson,
@@ -43,7 +43,25 @@ pub(crate) struct Strict(pub Value);
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Reader { left: &Cell::new(Some(usize::MAX)) }.deserialize(deserializer).map(Self)
+        Budget::of(usize::MAX).reader().deserialize(deserializer).map(Self)
+    }
+}
+
+/// How many values are read by all readers of it, counted over all depths.
+pub(crate) struct Budget {
+    most: usize,
+    /// How many more; none once there were too many.
+    left: Cell<Option<usize>>,
+}
+
+impl Budget {
+    pub fn of(most: usize) -> Self {
+        Self { most, left: Cell::new(Some(most)) }
+    }
+
+    /// Returns what reads a value in which no member appears twice.
+    pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
+        Reader { budget: self }
     }
 }
 
@@ -54,18 +72,18 @@ fn twice(name: &str) -> String {
 
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    /// How many more values are allowed; none once there were too many.
-    left: &'a Cell<Option<usize>>,
+    budget: &'a Budget,
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.left.set(self.left.get().and_then(|left| left.checked_sub(1)));
-        match self.left.get() {
+        let Budget { most, left } = self.budget;
+        left.set(left.get().and_then(|left| left.checked_sub(1)));
+        match left.get() {
             Some(_) => deserializer.deserialize_any(self),
-            None => Err(D::Error::custom("there are too many values")),
+            None => Err(D::Error::custom(format!("more than {most} values"))),
         }
     }
 }

@@ -138,7 +138,8 @@
 //!    ([`text::Change`]) or cleared ([`text::Patch`]). Write an output type.
 //! 2. Write the function: `fn(&Read, &Input) -> Result<Output>` reads, `fn(&mut Write, &Input) ->
 //!    Result<Output>` changes. Load objects through the loaders, which fail with *not found* for what the
-//!    caller may not see. Check before the first write. Emit an event with what the change has set, and with
+//!    caller may not see. Check before the first write; a rule about a field fails with
+//!    [`Error::in_field`]. Emit an event with what the change has set, and with
 //!    what was there before if a reader could not tell; add its kind to the feature. If something follows
 //!    from it elsewhere, name the kind there: in a projector (the ready queue's is
 //!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].

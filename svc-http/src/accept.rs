@@ -48,7 +48,36 @@ impl<'a> Range<'a> {
     fn read(text: &'a str) -> Self {
         let mut parts = text.split(';').map(str::trim);
         let (kind, subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
-        Self { kind, subtype, weight: weight.unwrap_or(1.0) }
+        Self { kind, subtype, weight: weight(parts) }
+    }
+}
+
+/// Returns the weight that is among parameters, or else 1.
+pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
+    let of = |parameter: &str| {
+        let (name, value) = parameter.split_once('=')?;
+        if name.trim().eq_ignore_ascii_case("q") { value.trim().parse().ok() } else { None }
+    };
+    parameters.find_map(of).unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_read_however_it_is_written() {
+        for (sent, wanted) in [
+            ("text/html", 1.0),
+            ("text/html;q=0.5", 0.5),
+            ("text/html; level=1 ; Q = 0", 0.0),
+            ("text/html;q=x", 1.0),
+            ("*/*;Q=0.1, text/html;Q=0.2", 0.2),
+            ("application/json", 0.0),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, sent.parse().unwrap());
+            assert_eq!(Accepted::of(&headers).weight("text", "html"), wanted, "{sent}");
+        }
     }
 }

@@ -44,12 +44,10 @@ pub(crate) fn greeting(
         ),
         None => format!(
             "board {}\n\
-             {data} is already set up; for a link that signs in run `{}svc token mint --as-instance --link \
+             {data} is already set up; for a link that signs in run `svc token mint --as-instance --link \
              --data {data} --member {ADMIN}`; for another token of the agent, the same with --member \
              worker and without --link\n",
             board_link(public, address, "").trim_end_matches('#'),
-            // The command knows the address that is set, and not the one of this run.
-            if public.is_none() { format!("SVC_LISTEN_ADDR={address} ") } else { String::new() },
         ),
     };
     let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);

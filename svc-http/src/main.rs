@@ -7,12 +7,13 @@ mod dev;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use mimalloc::MiMalloc;
 use svc_core::config::Config;
+use svc_core::data_dir::Listening;
 use svc_core::setup::{self, Established, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
@@ -103,6 +104,7 @@ async fn listen_and_serve(
     let cannot = |error: io::Error| Error::configuration(format!("cannot listen on {wanted}: {error}"));
     let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
+    let _listening = leave_address(&config.data_dir, address);
     let mut greeting = format!("listening on http://{address}\n");
     if cli.dev {
         greeting.push_str(&dev::greeting(
@@ -121,6 +123,14 @@ async fn listen_and_serve(
     };
     let settings = HttpSettings::from(config).within(raise_descriptors());
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
+}
+
+/// Leaves the address in the data folder, if there is one, for the links that `svc token mint` prints.
+///
+/// Without it they have the address that is set.
+fn leave_address(data: &Path, address: SocketAddr) -> Option<Listening> {
+    let left = data.is_dir().then(|| Listening::leave(data, address))?;
+    left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.

@@ -425,7 +425,7 @@ impl Server {
         let allow = match found {
             Routed::Allow(allow) if request.method() == Method::OPTIONS => {
                 self.admit_open(link, &request).await?;
-                return Ok(encode::options(allow));
+                return Ok(frames::options(frames::at(request.uri().path()), allow));
             }
             Routed::Allow(allow) => Some(allow),
             _ => None,

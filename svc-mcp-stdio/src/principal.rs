@@ -6,13 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::Serialize;
 use svc_core::capability::Capabilities;
 use svc_core::id::MemberId;
-use svc_core::op::{
-    Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface, TypedOperation,
-};
-use svc_core::ops::{Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI, Whoami};
+use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
+use svc_core::ops::{Bearer, Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI};
 use svc_core::{Client, Code, Error, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -186,15 +183,10 @@ impl Principal {
         }
     }
 
-    /// Runs a typed operation and returns its output.
-    pub(crate) async fn typed<I: Serialize + 'static, O: 'static>(
-        &self,
-        service: &Service,
-        operation: TypedOperation<I, O>,
-        input: I,
-    ) -> Result<O> {
-        let admission = self.admission(service, Some(operation.operation(service.table())?)).await?;
-        let reply = operation.ask(service, admission.without_operation(), input).await?;
+    /// Returns the bearer as its credential tells it, as of now.
+    pub(crate) async fn bearer(&self, service: &Service) -> Result<Bearer> {
+        let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
+        let reply = service.bearer(admission.without_operation()).await?;
         self.record_lsn(reply.lsn);
         Ok(reply.output)
     }
@@ -257,7 +249,7 @@ impl Principal {
             // It is nobody who could be asked for.
             return Ok(Capabilities::of_anonymous());
         }
-        Ok(self.typed(service, WHOAMI, Whoami {}).await?.capabilities)
+        Ok(self.bearer(service).await?.capabilities)
     }
 
     /// Returns whether its credential has ended. Nobody has none that could end.
@@ -267,7 +259,7 @@ impl Principal {
 
     /// Returns the member that the bearer acts as.
     pub(crate) async fn member(&self, service: &Service) -> Result<MemberId> {
-        Ok(self.typed(service, WHOAMI, Whoami {}).await?.member_id)
+        Ok(self.bearer(service).await?.member_id)
     }
 }
 

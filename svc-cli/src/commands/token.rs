@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::config::board_link;
+use svc_core::data_dir::Listening;
 use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 use svc_core::setup::{self, Variables, WantedToken};
 use svc_core::text::{Count, Text};
@@ -46,6 +47,9 @@ pub struct Mint {
     #[arg(long, value_name = "NUMBER")]
     requests: Option<i64>,
     /// Print a link to the board that signs a browser in with the token, in place of its secret.
+    ///
+    /// Without SVC_PUBLIC_URL it has the address of the server that was started last on the data folder and
+    /// runs, or else the one that is set.
     #[arg(long)]
     link: bool,
 }
@@ -64,7 +68,8 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     if mint.link {
         let config = mint.target.folder.config(variables)?;
         let secret = minted.get("secret").and_then(Value::as_str).unwrap_or_default();
-        let link = board_link(config.public_url.as_ref(), config.listen_addr, secret);
+        let listens = Listening::find(&config.data_dir).unwrap_or(config.listen_addr);
+        let link = board_link(config.public_url.as_ref(), listens, secret);
         if let Some(minted) = minted.as_object_mut() {
             minted.remove("secret");
             minted.insert("link".to_owned(), json!(link));

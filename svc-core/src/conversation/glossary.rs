@@ -200,7 +200,7 @@ const SET: &str = "
 /// Returns what a term is found by.
 fn key_of(term: &str) -> Result<String> {
     let key = term.trim().to_lowercase();
-    if key.is_empty() { Err(Error::malformed("`term`: expected more than space")) } else { Ok(key) }
+    if key.is_empty() { Err(Error::in_field("term", "expected more than space")) } else { Ok(key) }
 }
 
 fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<GlossaryTerm>> {

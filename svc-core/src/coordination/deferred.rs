@@ -50,9 +50,9 @@ struct ListDeferredThreads {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
-    /// active member has all of (`skills`), whose budget has a limit of which nothing is left (`budget`), or
-    /// that have a dead letter which is not settled (`dead-letter`); or all of these (`any`). Default: only
-    /// what conflicts with a footprint.
+    /// active, unfrozen member has all of (`skills`), whose budget has a limit of which nothing is left
+    /// (`budget`), or that have a dead letter which is not settled (`dead-letter`); or all of these (`any`).
+    /// Default: only what conflicts with a footprint.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name`.
     repo: Option<Repo>,

@@ -100,7 +100,7 @@ fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
     input.workspace_id.of(cx)?;
     cx.discreet();
     if input.member_ids.is_empty() {
-        return Err(Error::malformed("`member_ids`: expected 1 to 10 members"));
+        return Err(Error::in_field("member_ids", "expected 1 to 10 members"));
     }
     let mut set = BTreeSet::from([cx.caller().member_id()?]);
     for id in input.member_ids.iter() {

@@ -122,7 +122,7 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
     let thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
     let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };
-    let wanted = sent.checked()?;
+    let wanted = sent.checked("repo")?;
     if wanted != thread.footprint {
         let is_live = live(&thread, cx.now()).is_some();
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
@@ -185,7 +185,7 @@ fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintChe
     input.workspace_id.of(cx)?;
     let thread = input.thread_id.map(|id| visible_thread(cx, id)).transpose()?;
     let touched = match (&input.footprint, &thread) {
-        (Some(sent), _) => sent.clone().checked()?,
+        (Some(sent), _) => sent.clone().checked("footprint.repo")?,
         (None, Some(thread)) => thread.footprint.clone(),
         (None, None) => None,
     };

@@ -288,13 +288,16 @@ struct StoredForm {
 }
 
 fn stored_form(input: &SetThreadResult, _: &Shared, _: Time) -> Result<StoredForm> {
-    let text = canonical::to_string(&input.result)?;
+    let text = canonical::to_string(&input.result).map_err(|error| error.about("result"))?;
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
-        return Err(Error::malformed(format!(
-            "`result`: {length} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}; store large \
+        return Err(Error::in_field(
+            "result",
+            format!(
+                "{length} bytes as canonical JSON, expected at most {JSON_MAX_BYTES}; store large \
              parts elsewhere and refer to them in the result"
-        )));
+            ),
+        ));
     }
     let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
     let result = serde_json::from_str(&text).map_err(Error::internal)?;
@@ -393,7 +396,10 @@ struct GetThreadResult {
 
 fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadResult> {
     let thread = visible_thread(cx, input.thread_id)?;
-    latest(cx, thread.id)?.ok_or_else(|| Error::not_found("result"))
+    latest(cx, thread.id)?.ok_or_else(|| {
+        Error::new(Code::NotFound, "the thread has no result yet")
+            .with_next("`wait_for_result` waits for it.")
+    })
 }
 
 /// Returns the latest result of a thread that the caller may see, if one was ever set.

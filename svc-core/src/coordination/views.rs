@@ -57,7 +57,7 @@ pub(crate) fn feature() -> Feature {
             read("list_workspace_threads", list_workspace_threads)
                 .title("List a workspace's threads")
                 .when(
-                    "Use to look through the threads of all channels, oldest first; to get work use \
+                    "Use to look through the threads of all channels; to get work use \
                      `claim_next_workspace_thread`.",
                 )
                 .detailed()

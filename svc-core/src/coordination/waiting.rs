@@ -74,9 +74,9 @@ pub(in crate::coordination) struct Waiting {
     /// How many obstacles of one thread are looked for.
     most: i64,
     by_footprint: HashMap<i64, Vec<Conflict>>,
-    /// Whether some active member has all skills of a set.
+    /// Whether some member that can work has all skills of a set.
     by_skills: HashMap<i64, bool>,
-    /// The active members with a skill.
+    /// The members with a skill that can work: active, and not frozen.
     holders: HashMap<String, BTreeSet<MemberId>>,
 }
 
@@ -131,7 +131,7 @@ impl Waiting {
         let required = skill_sets::names_of(cx, skill_set)?;
         for skill in &required {
             if !self.holders.contains_key(skill) {
-                self.holders.insert(skill.clone(), members::active_holders(cx, skill)?);
+                self.holders.insert(skill.clone(), members::able_holders(cx, skill)?);
             }
         }
         let mut holders: Vec<&BTreeSet<MemberId>> =

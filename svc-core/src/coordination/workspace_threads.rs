@@ -11,10 +11,11 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::PAGE_BYTES;
 use crate::op::Read;
-use crate::page::{Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
+use crate::page::{Cursor, Horizon, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::ToParam;
 
-/// Returns the threads of all channels of a workspace that you may see, oldest first.
+/// Returns the threads of all channels of a workspace that you may see, oldest first unless you want the
+/// newest first.
 ///
 /// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, so it may
 /// be short or empty although there is more: continue while `next_cursor` is not null.
@@ -29,8 +30,11 @@ pub(in crate::coordination) struct ListWorkspaceThreads {
     assignee_id: Option<MemberId>,
     /// Whether they have a live claim.
     claimed: Option<bool>,
-    /// Whether they can be claimed now, by you or by an active member who has the skills.
+    /// Whether you or an active, unfrozen member with the skills can claim them now.
     claimable: Option<bool>,
+    /// Whether the newest come first.
+    #[serde(default)]
+    newest_first: bool,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -51,12 +55,45 @@ pub(in crate::coordination) fn list_workspace_threads(
     }
 }
 
+/// The part of a list that one page looks at: the positions from `first` to `last`, in either order.
+struct Span {
+    first: i64,
+    last: i64,
+    horizon: Horizon,
+}
+
+impl Span {
+    /// Returns the span of the page that `input` asks for, of the list whose horizons `of` selects.
+    fn of(cx: &Read<'_>, input: &ListWorkspaceThreads, of: &Ways, params: &[&dyn ToParam]) -> Result<Self> {
+        let from =
+            if input.newest_first { Cursor::before(input.cursor) } else { Cursor::after(input.cursor) };
+        let horizon = cx.horizon(of.in_order(input), params, from)?;
+        Ok(if input.newest_first {
+            Self { first: horizon.down_to(), last: from.saturating_sub(1), horizon }
+        } else {
+            Self { first: from.saturating_add(1), last: horizon.up_to(), horizon }
+        })
+    }
+}
+
+/// A statement for either order of the list.
+struct Ways {
+    oldest_first: &'static str,
+    newest_first: &'static str,
+}
+
+impl Ways {
+    fn in_order(&self, input: &ListWorkspaceThreads) -> &'static str {
+        if input.newest_first { self.newest_first } else { self.oldest_first }
+    }
+}
+
 fn in_workspace(cx: &Read<'_>, input: &ListWorkspaceThreads, workspace: WorkspaceId) -> Result<Page<Thread>> {
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON, &[&workspace], after)?;
-    let (now, last) = (cx.now(), horizon.up_to());
-    let params: [&dyn ToParam; 7] = [&workspace, &now, &after, &last, &input.state, &input.claimed, &rows];
-    let threads = thread::select(cx, IN_WORKSPACE, &cx.caller().sight.params().and(&params))?;
+    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON, &[&workspace])?;
+    let (now, rows) = (cx.now(), rows_to_read(input.limit));
+    let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &input.claimed, &rows];
+    let sql = IN_WORKSPACE.in_order(input);
+    let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 
@@ -64,7 +101,7 @@ fn in_workspace(cx: &Read<'_>, input: &ListWorkspaceThreads, workspace: Workspac
 macro_rules! is_listed {
     () => {
         concat!(
-            " t.workspace_id = $5 and t.lsn > $7 and t.lsn <= $8 and not c.dm
+            " t.workspace_id = $5 and t.lsn >= $7 and t.lsn <= $8 and not c.dm
              and (cast($9 as text) is null or t.state = $9)
              and (cast($10 as boolean) is null
                  or $10 = (t.assignee_id is not null and t.assignment_expires_at > $6)) and ",
@@ -73,11 +110,23 @@ macro_rules! is_listed {
     };
 }
 
-const IN_WORKSPACE: &str =
-    thread_select!("join channels c on c.id = t.channel_id where", is_listed!(), " order by t.lsn limit $11");
+macro_rules! in_workspace {
+    ($order:literal) => {
+        thread_select!("join channels c on c.id = t.channel_id where", is_listed!(), $order, " limit $11")
+    };
+}
 
-const HORIZON: &str =
-    "select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+const IN_WORKSPACE: Ways = Ways {
+    oldest_first: in_workspace!(" order by t.lsn"),
+    newest_first: in_workspace!(" order by t.lsn desc"),
+};
+
+const HORIZON: Ways = Ways {
+    oldest_first: "
+        select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3",
+    newest_first: "
+        select lsn from threads where workspace_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3",
+};
 
 /// Returns the threads that somebody could claim now, or those that nobody could.
 fn by_claimability(
@@ -86,11 +135,11 @@ fn by_claimability(
     workspace: WorkspaceId,
     wanted: bool,
 ) -> Result<Page<Thread>> {
-    let after = Cursor::after(input.cursor);
-    let horizon = cx.horizon(HORIZON, &[&workspace], after)?;
-    let (now, last) = (cx.now(), horizon.up_to());
-    let params: [&dyn ToParam; 6] = [&workspace, &now, &after, &last, &input.state, &input.claimed];
-    let candidates: Vec<Candidate> = cx.query(CANDIDATES, &cx.caller().sight.params().and(&params))?;
+    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON, &[&workspace])?;
+    let now = cx.now();
+    let params: [&dyn ToParam; 6] = [&workspace, &now, &first, &last, &input.state, &input.claimed];
+    let sql = CANDIDATES.in_order(input);
+    let candidates: Vec<Candidate> = cx.query(sql, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::for_reason(Some(Reason::Any), 1);
     let (mut threads, mut bytes) = (Vec::new(), 0_usize);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
@@ -110,13 +159,20 @@ fn by_claimability(
     Ok(Page::within(horizon, rows, input.limit, |thread: &Thread| thread.lsn))
 }
 
-const CANDIDATES: &str = concat!(
-    "select ",
-    candidate_columns!(),
-    " from threads t join channels c on c.id = t.channel_id where",
-    is_listed!(),
-    " order by t.lsn"
-);
+macro_rules! candidates {
+    ($order:literal) => {
+        concat!(
+            "select ",
+            candidate_columns!(),
+            " from threads t join channels c on c.id = t.channel_id where",
+            is_listed!(),
+            $order
+        )
+    };
+}
+
+const CANDIDATES: Ways =
+    Ways { oldest_first: candidates!(" order by t.lsn"), newest_first: candidates!(" order by t.lsn desc") };
 
 /// By the index of claimed threads.
 fn held_by(
@@ -125,22 +181,35 @@ fn held_by(
     workspace: WorkspaceId,
     holder: MemberId,
 ) -> Result<Page<Thread>> {
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let horizon = cx.horizon(HORIZON_OF_HOLDER, &[&workspace, &holder], after)?;
-    let (now, last) = (cx.now(), horizon.up_to());
-    let params: [&dyn ToParam; 7] = [&workspace, &now, &after, &last, &input.state, &holder, &rows];
-    let threads = thread::select(cx, HELD_BY, &cx.caller().sight.params().and(&params))?;
+    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON_OF_HOLDER, &[&workspace, &holder])?;
+    let (now, rows) = (cx.now(), rows_to_read(input.limit));
+    let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &holder, &rows];
+    let sql = HELD_BY.in_order(input);
+    let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 
-const HELD_BY: &str = thread_select!(
-    "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.assignee_id = $10 and t.assignment_expires_at > $6
-        and t.lsn > $7 and t.lsn <= $8 and (cast($9 as text) is null or t.state = $9) and ",
-    visible!(c),
-    " order by t.lsn limit $11"
-);
+macro_rules! held_by {
+    ($order:literal) => {
+        thread_select!(
+            "join channels c on c.id = t.channel_id
+             where t.workspace_id = $5 and t.assignee_id = $10 and t.assignment_expires_at > $6
+                and t.lsn >= $7 and t.lsn <= $8 and (cast($9 as text) is null or t.state = $9) and ",
+            visible!(c),
+            $order,
+            " limit $11"
+        )
+    };
+}
 
-const HORIZON_OF_HOLDER: &str = "
-    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
-    order by lsn limit 1 offset $4";
+const HELD_BY: Ways =
+    Ways { oldest_first: held_by!(" order by t.lsn"), newest_first: held_by!(" order by t.lsn desc") };
+
+const HORIZON_OF_HOLDER: Ways = Ways {
+    oldest_first: "
+        select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
+        order by lsn limit 1 offset $4",
+    newest_first: "
+        select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn < $3
+        order by lsn desc limit 1 offset $4",
+};

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::host::service::{Service, reply_of, waited};
 use crate::id::WorkspaceId;
+use crate::identity::whoami::{Bearer, WHOAMI, bearer};
 use crate::op::{Admission, Reply, RequestHead, RunOn, Surface, TypedOperation};
 
 /// The reply to a call of a typed operation.
@@ -20,6 +21,16 @@ impl<O: 'static> TypedReply<O> {
     fn of(reply: Reply) -> Result<Self> {
         let lsn = reply.lsn;
         Ok(Self { output: reply.output()?, lsn })
+    }
+}
+
+impl Service {
+    /// Returns what of an admitted caller is known without a look at its member; others than members fail as
+    /// with `whoami`.
+    pub async fn bearer(&self, admission: Admission) -> Result<TypedReply<Bearer>> {
+        let (dispatch, operation) = (self.dispatch(), WHOAMI.operation(self.table())?);
+        let start = |done| dispatch.start_quick(operation, admission, bearer, RunOn::Batched, done);
+        TypedReply::of(reply_of(start).await?)
     }
 }
 

@@ -14,7 +14,7 @@ pub use crate::identity::oidc::{
 };
 pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
-pub use crate::identity::whoami::{Me, WHOAMI, Whoami};
+pub use crate::identity::whoami::{Bearer, Me, WHOAMI, Whoami};
 pub use crate::identity::workspaces::Here;
 pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
 pub use crate::integrity::portability::{

@@ -217,8 +217,7 @@ impl Service {
 
     /// Mints a token by the authority of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
-        let invalid =
-            |field: &'static str| move |error: String| Error::malformed(format!("`{field}`: {error}"));
+        let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         // Determined before the task is queued, so that the writer locks the head of this workspace and no
         // other.
         let workspace_id = self.the_workspace(wanted.workspace_id)?;

@@ -52,7 +52,7 @@ pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<
 /// Fails if a delegation grant would lend what none can, or what its administrator does not hold.
 pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if let Some(names) = lacking(LENDABLE.iter().copied().collect(), wanted) {
-        return Err(Error::malformed(format!("`capabilities`: a delegation grant cannot lend {names}")));
+        return Err(Error::in_field("capabilities", format!("a delegation grant cannot lend {names}")));
     }
     check_holds(held, wanted)
 }

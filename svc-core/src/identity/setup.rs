@@ -98,8 +98,7 @@ pub(crate) struct SetupNames {
 impl SetupNames {
     /// Checks the names. The agent is called `worker`.
     pub fn new(workspace: &str, admin: &str) -> Result<Self> {
-        let invalid =
-            |field: &'static str| move |error: String| Error::malformed(format!("`{field}`: {error}"));
+        let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         Ok(Self {
             workspace: Text::new(workspace.to_owned()).map_err(invalid("name"))?,
             admin: Handle::new(admin).map_err(invalid("admin"))?,
@@ -175,7 +174,7 @@ pub(crate) fn mint_as_instance(
     authority::check_holds(cx.caller().capabilities, capabilities)?;
     check_takes_tokens(&member)?;
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
-        return Err(Error::malformed("the expiry of the token must be in the future"));
+        return Err(Error::in_field("expires_at", "expected a time in the future"));
     }
     let mint = Mint {
         label: wanted.label.as_deref(),

@@ -68,6 +68,24 @@ pub struct Me {
     pub frozen: bool,
 }
 
+/// What of a caller its credential tells.
+#[derive(Debug, Serialize)]
+pub struct Bearer {
+    /// The member that it acts as.
+    pub member_id: MemberId,
+    /// The workspace that it belongs to.
+    pub workspace_id: WorkspaceId,
+    /// What it can do.
+    pub capabilities: Capabilities,
+}
+
+/// Returns the caller without reading its member.
+pub(crate) fn bearer(cx: &Read<'_>) -> Result<Bearer> {
+    let caller = cx.caller();
+    let (workspace_id, capabilities) = (caller.workspace_id, caller.capabilities);
+    Ok(Bearer { member_id: caller.member_id()?, workspace_id, capabilities })
+}
+
 fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     let caller = cx.caller();
     let member = load_member(cx, caller.member_id()?)?;

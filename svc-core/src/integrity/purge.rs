@@ -147,7 +147,7 @@ fn purge_workspace(
         return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
     }
     if load_workspace(cx, workspace_id)?.name != *input.confirm {
-        return Err(Error::malformed("`confirm` is not the name of the workspace"));
+        return Err(Error::in_field("confirm", "it is not the name of the workspace"));
     }
     match purge.filter(|purge| purge.purged_at.is_none()) {
         Some(purge) => {

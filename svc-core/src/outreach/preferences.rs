@@ -247,7 +247,7 @@ fn set_notification_preferences(
     let new = wanted.muted.iter().filter(|target| !before.muted.contains(target));
     new.copied().try_for_each(|target| check_is_seen(cx, target))?;
     if wanted.quiet_hours.as_ref().is_some_and(|quiet| quiet.start == quiet.end) {
-        return Err(Error::malformed("`quiet_hours`: they end when they begin"));
+        return Err(Error::in_field("quiet_hours", "they end when they begin"));
     }
     let body = serde_json::to_string(&wanted).map_err(Error::internal)?;
     cx.execute(1, KEEP, &[&member, &body])?;
@@ -272,7 +272,7 @@ const ADD_RULE: &str = "insert into inbox_rules (member_id, reason, mail, push) 
 fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let mut seen = BTreeSet::new();
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
-        return Err(Error::malformed("`rules`: a reason is named twice"));
+        return Err(Error::in_field("rules", "a reason is named twice"));
     }
     let of = |reason: InboxReason| given.iter().find(|rule| rule.reason == reason).cloned();
     Ok(InboxReason::ALL

@@ -257,7 +257,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 ///
 /// The error says nothing of the text, which is a secret.
 fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
-    let rejected = |why: &str| Error::malformed(format!("`endpoint`: {why}"));
+    let rejected = |why: &str| Error::in_field("endpoint", why.to_owned());
     let url = Url::parse(endpoint).map_err(|_| rejected("it is no address"))?;
     cx.settings().egress.check(&url).map_err(rejected)?;
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {

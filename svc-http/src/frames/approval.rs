@@ -1,17 +1,17 @@
 //! What a link to an approval gate opens: what it shows as JSON, or the page of the board, which asks for it.
 //!
 //! The page says nothing itself, and has the status of what the link shows: so it is 401 to whom the board is
-//! to sign in first, and 404 if there is nothing to decide any more.
+//! to sign in first, and 404 if there is nothing to decide any more. A path that is no screen has no page.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
-use svc_core::Result;
+use svc_core::{Code, Error, Result};
 
 use super::{Call, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::state::ServerState;
-use crate::ui;
+use crate::ui::{self, Board};
 
 /// What a link to an approval gate opens.
 pub(super) struct Approval;
@@ -19,6 +19,12 @@ pub(super) struct Approval;
 impl Framing for Approval {
     fn is_served(&self, state: &ServerState) -> bool {
         state.service.session_key().is_some()
+    }
+
+    fn refusal(&self, error: &Error) -> Response {
+        let mut response = encode::problem(error);
+        ui::protect(response.headers_mut());
+        response
     }
 
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
@@ -35,10 +41,17 @@ impl Approval {
             return Ok(ui::words(&refusal, None));
         }
         let opened = in_usual_steps(self, call).await;
-        let mut response = opened.unwrap_or_else(|error| encode::problem(&error));
-        if form == Form::Page {
-            response = board.page_in(&path, response)?;
-        }
+        let mut response = match opened {
+            // No link has such a name, so who is not signed in learns the same.
+            Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
+                Code::Unauthenticated => ui::words(&Error::not_found("page or file"), None),
+                _ => ui::words(&refusal, None),
+            },
+            opened => {
+                let response = opened.unwrap_or_else(|error| encode::problem(&error));
+                if form == Form::Page { board.page_in(&path, response)? } else { response }
+            }
+        };
         ui::protect(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)

@@ -1,7 +1,7 @@
 //! The routes of the board: its page and files, to whoever names this server; the way there from the root.
 //!
-//! Nothing is run for them. A browser that is refused because it calls the server by another name is told so
-//! by a page, since nobody reads the body of a problem.
+//! Nothing is run for them. A browser that is refused, such as because it calls the server by another name,
+//! is told so by a page, since nobody reads the body of a problem.
 
 use futures_util::future::BoxFuture;
 use hyper::StatusCode;
@@ -23,18 +23,25 @@ impl Framing for Board {
         response
     }
 
+    fn options(&self, allow: HeaderValue) -> Response {
+        let mut response = encode::options(allow);
+        ui::protect(response.headers_mut());
+        response
+    }
+
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(answer(call))
+        Box::pin(async move {
+            let takes_page = Accepted::of(call.headers()?).names("text", "html");
+            match answer(call, takes_page).await {
+                Err(refusal) if takes_page => Ok(ui::words(&refusal, None)),
+                answered => answered,
+            }
+        })
     }
 }
 
-async fn answer(mut call: Call<'_>) -> Result<Response> {
-    let takes_page = Accepted::of(call.headers()?).names("text", "html");
-    let head = match call.head().await {
-        Ok(head) => head,
-        Err(refusal) if takes_page => return Ok(ui::words(&refusal, None)),
-        Err(refusal) => return Err(refusal),
-    };
+async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
+    let head = call.head().await?;
     let found = if call.redirects() { None } else { Some(serve(&call)) };
     if let Some(Ok(response)) = found {
         // What is there counts for nothing: one page has more files than many a limit allows requests.

@@ -69,6 +69,11 @@ pub(super) trait Framing: Sync {
         encode::problem(error)
     }
 
+    /// Returns the response to OPTIONS, at a path that has these methods.
+    fn options(&self, allow: HeaderValue) -> Response {
+        encode::options(allow)
+    }
+
     /// Returns the response of a request, unless it is refused: by default in the usual steps.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(in_usual_steps(self, call))
@@ -122,6 +127,14 @@ pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     match at {
         Some(frame) => framing(frame).refusal(error),
         None => encode::problem(error),
+    }
+}
+
+/// Returns the response to OPTIONS at a path of this frame, or of none.
+pub(crate) fn options(at: Option<Frame>, allow: HeaderValue) -> Response {
+    match at {
+        Some(frame) => framing(frame).options(allow),
+        None => encode::options(allow),
     }
 }
 

@@ -185,13 +185,16 @@ impl Sessions {
     }
 }
 
+/// What to do without a session.
+const AGAIN: &str = "Begin a new session: send `initialize` again, without `Mcp-Session-Id`.";
+
 fn missing() -> Error {
-    Error::new(Code::NotFound, "there is no such session: begin a new one with initialize")
+    Error::new(Code::NotFound, "there is no such session").with_next(AGAIN)
 }
 
 /// Returns the error of a wait whose session has ended.
 pub(super) fn ended() -> Error {
-    Error::new(Code::NotFound, "the session has ended: begin a new one with initialize")
+    Error::new(Code::NotFound, "the session has ended").with_next(AGAIN)
 }
 
 impl Session {

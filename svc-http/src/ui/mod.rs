@@ -24,6 +24,7 @@ use hyper::{HeaderMap, StatusCode};
 use svc_core::op::Table;
 use svc_core::{Error, Result};
 
+use crate::accept;
 use crate::encode::{self, Response};
 use assets::{Asset, Assets, MANIFEST, WORKER};
 use shell::DEPTH_MAX;
@@ -86,6 +87,11 @@ impl Board {
         let made = operations::modules(table);
         let current = Mutex::new(Arc::new(Assets::read(&made)?));
         Ok(Self { made, current })
+    }
+
+    /// Returns whether a path may be a screen's.
+    pub fn has_screen(path: &str) -> bool {
+        matches!(Place::of(path), Some(Place::Screen { .. }))
     }
 
     /// Returns the response of a path, to a request with these headers.
@@ -179,9 +185,9 @@ pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
 fn accepts_gzip(asked: &HeaderMap) -> bool {
     let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
-        name.trim().eq_ignore_ascii_case("gzip").then_some(weight.unwrap_or(1.0))
+        let mut parts = coding.split(';');
+        let name = parts.next().unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("gzip").then(|| accept::weight(parts))
     });
     codings.next().is_some_and(|weight: f32| weight > 0.0)
 }
@@ -231,6 +237,8 @@ mod tests {
             (&["br", "GZIP;q=0.5"], true),
             (&["gzip; q=1"], true),
             (&["gzip;q=0"], false),
+            (&["br, gzip ; Q=0"], false),
+            (&["gzip;Q=0.5"], true),
             (&["br, *"], false),
             (&[""], false),
             (&[], false),

@@ -16,7 +16,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
 use svc_core::op::{self, Admission, SESSION_COOKIE, Takes};
-use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT, WHOAMI, Whoami};
+use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
 use svc_core::{Code, Error, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -96,7 +96,7 @@ pub(crate) async fn upgrade(
 /// None if it is of no member, who could be asked for.
 async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
     let asking = admission.follow_up().without_operation();
-    WHOAMI.ask(service, asking, Whoami {}).await.ok().and_then(|reply| reply.lsn)
+    service.bearer(asking).await.ok().and_then(|reply| reply.lsn)
 }
 
 /// Returns the value of `Sec-WebSocket-Accept`, if the request is a WebSocket handshake.

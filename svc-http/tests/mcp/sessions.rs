@@ -67,6 +67,11 @@ async fn a_stream_is_of_a_session_that_exists() {
     for unknown in [("mcp-session-id", "x"), ("mcp-session-id", "\u{fc}")] {
         assert_eq!(server.open("/mcp/streamable", &[unknown]).await.0.status, StatusCode::NOT_FOUND);
     }
+    let posted = server.at("/mcp/streamable", &[("mcp-session-id", "x")], wait(5)).await;
+    assert_eq!(posted.status, StatusCode::NOT_FOUND);
+    let message = posted.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("no such session") && message.contains("send `initialize` again"), "{message}");
+    assert!(!message.contains("Check the id"), "{message}");
     let foreign = format!("Bearer {}", server.admin);
     let taken = [("authorization", foreign.as_str()), ("mcp-session-id", id.as_str())];
     let answer = server.bytes("/mcp/streamable", Method::GET, &taken, "").await;

@@ -1,8 +1,8 @@
 // Reads the tasks of the workspace for the board, in the background, and stops before there are too many.
 //
 // Promises: what is open comes first, a page at a time, so that the first cards are there after one read;
-// what is done follows, the newest of each channel first; at most 10,000 in all, and then it says so. Leaves
-// out: keeping up, which events do.
+// what is done follows, the newest first; at most 10,000 in all, and then it says so. Leaves out: keeping up,
+// which events do.
 
 /**
  * @typedef {{isReading: boolean, isWhole: boolean, problem: import("../net/ask.js").Problem | null}} Progress
@@ -10,9 +10,8 @@
 
 const PAGE = 500;
 const MOST = 10_000;
-/** What is done of one channel, as long as nobody asks for more. */
-const DONE_OF_A_CHANNEL = 200;
-const CHANNELS_MAX = 100;
+/** What is done, as long as nobody asks for more. */
+const DONE = 2_000;
 const RETRY = 5_000;
 
 /**
@@ -60,13 +59,7 @@ export function readThreads({ ask, store }, changed) {
 
   async function run() {
     for (const state of ["open", "in_review"]) await pages("list_workspace_threads", { state }, MOST);
-    const { body } = await patient(() => ask("list_channels", { limit: PAGE }));
-    const channels = body.items.slice(0, CHANNELS_MAX);
-    if (body.next_cursor || channels.length < body.items.length) progress.isWhole = false;
-    for (const { id } of channels) {
-      if (isClosed || store.count("thread") >= MOST) break;
-      await pages("list_threads", { channel_id: id, state: "closed", newest_first: true }, DONE_OF_A_CHANNEL);
-    }
+    await pages("list_workspace_threads", { state: "closed", newest_first: true }, DONE);
   }
 
   let isWantedAgain = false;

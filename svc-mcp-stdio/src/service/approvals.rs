@@ -11,6 +11,7 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::hash::sha256;
+use svc_core::json::read_at_most;
 use svc_core::op::{Input, Operation};
 use svc_core::ops::follow_approval;
 use svc_core::{Error, Result, Service};
@@ -29,6 +30,8 @@ pub(super) const ROUND_SECS: u32 = 45;
 const LABEL: &str = "svc.mcp-state/1";
 /// How long a client may take to ask again, in microseconds.
 const STATE_MICROS: i64 = 600 * 1_000_000;
+/// Most values of arguments that a state is bound to, which are a few.
+const ARGUMENT_VALUES_MAX: usize = 1000;
 /// The name of the question that a client is asked.
 const QUESTION: &str = "decision";
 
@@ -149,7 +152,11 @@ impl ServiceOffer {
     async fn bound_to(&self, asked: &Asked, call: &Call) -> Result<Vec<u8>> {
         let member = asked.principal.member(&self.service).await?;
         // A client may write the same arguments in another order.
-        let arguments: BTreeMap<String, Value> = serde_json::from_slice(&call.arguments).unwrap_or_default();
+        let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
+            Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
+            // The operation refuses these.
+            _ => BTreeMap::new(),
+        };
         let called = json!([call.name, arguments]).to_string();
         Ok([member.to_string().as_bytes(), &sha256(called.as_bytes())].concat())
     }

@@ -5,7 +5,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_core::id::WorkspaceId;
 use svc_core::op::Input;
-use svc_core::ops::{WHOAMI, Whoami};
 use svc_core::{Error, Result};
 
 use super::ServiceOffer;
@@ -93,7 +92,7 @@ impl ServiceOffer {
             id: WorkspaceId,
         }
         if !caller.is_anonymous() {
-            return Ok(caller.typed(&self.service, WHOAMI, Whoami {}).await?.workspace_id);
+            return Ok(caller.bearer(&self.service).await?.workspace_id);
         }
         // Whoever has no credential is nobody, and sees one workspace.
         let listed =

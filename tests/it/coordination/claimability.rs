@@ -165,3 +165,31 @@ fn what_waits_can_be_claimed_or_has_every_obstacle_named() {
         }
     });
 }
+
+/// Skills count while somebody who has them all can work.
+#[test]
+fn skills_of_who_is_frozen_do_not_count() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let thread = json!({"channel_id": channel, "title": "skilled", "required_skills": ["cobol"]});
+        let skilled = text(&world.admin("create_thread", thread)["id"]);
+        let person = Person::new(world, "veteran");
+        world.call(&person.token, "set_skills", json!({"skills": ["cobol"]})).output();
+        let admin = &world.people.admin;
+        let check = |can_work: bool, when: &str| {
+            let claimable = threads(world, admin, json!({"claimable": true}));
+            assert_eq!(claimable.contains(&skilled), can_work, "{when}");
+            let others = threads(world, admin, json!({"claimable": false}));
+            assert_eq!(others.contains(&skilled), !can_work, "{when}");
+            let of = json!({"reason": "skills"});
+            let deferred = listed(world, admin, "list_deferred_threads", of, "thread_id");
+            assert_eq!(deferred.contains(&skilled), !can_work, "{when}");
+        };
+        let member = json!({"member_id": person.id});
+        check(true, "at work");
+        world.admin("freeze_member", member.clone());
+        check(false, "frozen");
+        world.admin("unfreeze_member", member);
+        check(true, "at work again");
+    });
+}

@@ -108,3 +108,20 @@ fn a_result_that_the_reviews_have_not_seen_is_undone_with_the_close() {
         world.agent("transition_thread", json!({"thread_id": thread, "action": "close"}));
     });
 }
+
+/// A model that asks too early is told to wait, and not to doubt the thread.
+#[test]
+fn a_thread_without_a_result_says_how_to_wait_for_it() {
+    on_both_engines(|world| {
+        let thread = world.new_thread(&world.id("channel").to_string(), "not done");
+        let asked = json!({"name": "get_thread_result", "arguments": {"thread_id": thread}});
+        let answer = world.mcp().request(Some(&world.people.agent), "tools/call", asked);
+        let told = text(&answer.body["result"]["content"][0]["text"]);
+        assert!(told.contains("has no result yet") && told.contains("`wait_for_result`"), "{told}");
+        assert!(!told.contains("Check the id"), "{told}");
+        let asked = json!({"thread_id": thread});
+        let problem =
+            world.call(&world.people.agent, "get_thread_result", asked).refused(404, "not-found").clone();
+        assert_eq!(problem["detail"], "the thread has no result yet");
+    });
+}

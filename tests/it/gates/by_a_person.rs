@@ -156,9 +156,21 @@ fn a_browser_that_opens_a_link_gets_the_board_whoever_it_is() {
         assert_eq!(opened(Some(&person), "/ui/approvals/x"), 404);
         world.admin("approval_decide", accept(&gate));
         assert_eq!(opened(Some(&person), &link), 404);
-        let odd = [("accept", "text/html")];
-        let odd = world.rest().send(None, "GET", "/ui/approvals/a.b", &odd, None);
-        odd.refused(401, "unauthenticated");
+        let odd = |headers: &[(&str, &str)]| {
+            let answer = world.rest().send(None, "GET", "/ui/approvals/a.b", headers, None);
+            for header in ["content-security-policy", "referrer-policy", "x-content-type-options"] {
+                assert_eq!(answer.headers[header], board.headers[header]);
+            }
+            answer
+        };
+        odd(&[]).refused(401, "unauthenticated");
+        for cookie in [None, Some(("cookie", person.as_str()))] {
+            let headers: Vec<_> = cookie.into_iter().chain([("accept", "text/html")]).collect();
+            let answer = odd(&headers);
+            assert_eq!(answer.status, 404, "no link has such a name");
+            assert_eq!(answer.headers[CONTENT_TYPE], "text/html; charset=utf-8");
+            assert!(text(&answer.body).contains("<h1>"), "{}", answer.body);
+        }
     });
 }
 

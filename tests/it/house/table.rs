@@ -7,6 +7,7 @@ use svc_core::Engine;
 use svc_core::op::{Operation, Table, mcp, openapi};
 use svc_tests::World;
 
+use crate::house::rules::{none, sources};
 use crate::house::schema::violations;
 
 /// Operations whose path variable is optional in an input without a path.
@@ -288,4 +289,25 @@ fn every_problem_type_is_the_address_of_its_page() {
         text.body
     );
     get("/problems/nonsense", "*/*").refused(404, "not-found");
+}
+
+/// These speak of what is no field of an input: parameters of OAuth, whose errors have a form of their own.
+const NAMES_NO_FIELD: [&str; 1] = ["svc-core/src/identity/apps/tokens.rs"];
+
+/// A program that learns which field is wrong from words alone cannot show it beside the field.
+#[test]
+fn a_rule_about_a_field_names_it_apart_from_the_words() {
+    let mut findings = Vec::new();
+    let is_asked = |path: &str| path.starts_with("svc-core/src/") && !NAMES_NO_FIELD.contains(&path);
+    for source in sources().iter().filter(|source| is_asked(&source.path)) {
+        let text = source.text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for said in text.split("Error::malformed(").skip(1) {
+            let said = said.trim_start();
+            let words = said.strip_prefix("format!(").unwrap_or(said).trim_start();
+            if words.starts_with("\"`") {
+                findings.push(format!("{}: use Error::in_field for {:.60}", source.path, words));
+            }
+        }
+    }
+    none(findings);
 }

@@ -1,6 +1,7 @@
 //! Input: single-line and multi-line text, and outputs that show what is stored.
 
 use serde_json::{Value, json};
+use svc_core::limits::JSON_MAX_BYTES;
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
@@ -76,4 +77,95 @@ fn the_output_is_what_is_stored() {
         world.admin("edit_message", json!({"message_id": w.id("message"), "metadata": odd}));
         assert_eq!(world.lsn(), lsn, "the same numbers are no edit");
     });
+}
+
+/// Changes to inputs that succeed otherwise, and the fields that are wrong then. Null takes a field away.
+fn wrong_fields(world: &World) -> Vec<(&'static str, Value, &'static [&'static str])> {
+    let past = "2001-01-01T00:00:00Z";
+    let beyond = json!({"n": 9_007_199_254_740_993_i64});
+    let long = json!({"long": "x".repeat(JSON_MAX_BYTES)});
+    let many = json!({"many": vec![json!({}); JSON_MAX_BYTES]});
+    let message = world.id("message");
+    vec![
+        ("attenuate_token", json!({"expires_at": past, "expires_in_secs": null}), &["expires_at"]),
+        ("attenuate_token", json!({"expires_at": past, "expires_in_secs": 60}), &EXPIRY),
+        ("cast_vote", json!({"options": [19]}), &["options"]),
+        ("create_delegation_grant", json!({"expires_at": null, "expires_in_secs": null}), &EXPIRY),
+        ("create_delegation_grant", json!({"capabilities": ["token:admin"]}), &["capabilities"]),
+        (
+            "create_delegation_grant",
+            json!({"expires_at": null, "expires_in_secs": 3600 * 24 * 3650}),
+            &["expires_in_secs"],
+        ),
+        ("create_memory_block", json!({"limit": null, "value": "x".repeat(5001)}), &["value"]),
+        ("create_share_ticket", json!({"expires_at": null, "expires_in_secs": null}), &EXPIRY),
+        ("create_vote", json!({"closes_at": past}), &["closes_at"]),
+        (
+            "create_thread",
+            json!({"footprint": {"items": [{"kind": "path", "value": "src"}]}}),
+            &["footprint.repo"],
+        ),
+        ("erase_workspace", json!({"confirm": "another"}), &["confirm"]),
+        ("mark_inbox_read", json!({"up_to_lsn": 1, "lsns": [1]}), &["up_to_lsn", "lsns", "target_id"]),
+        (
+            "mint_token",
+            json!({"capabilities": ["workspace:read"], "capability_set": "svc.agent.worker"}),
+            &["capabilities", "capability_set"],
+        ),
+        ("open_dm", json!({"member_ids": []}), &["member_ids"]),
+        ("post_message", json!({"metadata": {"artifacts": 1}}), &["metadata.artifacts"]),
+        ("post_message", json!({"metadata": {"citations": 1}}), &["metadata.citations"]),
+        ("post_message", json!({"metadata": beyond}), &["metadata"]),
+        ("post_message", json!({"metadata": long}), &["metadata"]),
+        ("post_message", json!({"content": [{"type": "data", "data": beyond}]}), &["content"]),
+        ("purge_workspace", json!({"confirm": "another"}), &["confirm"]),
+        (
+            "relate_message",
+            json!({"message_id": message, "target_message_id": message}),
+            &["target_message_id"],
+        ),
+        ("set_glossary_term", json!({"term": " "}), &["term"]),
+        (
+            "set_notification_preferences",
+            json!({"quiet_hours": {"start": "22:00", "end": "22:00", "time_zone": "UTC"}}),
+            &["quiet_hours"],
+        ),
+        ("set_thread_footprint", json!({"repo": null}), &["repo"]),
+        ("set_thread_result", json!({"result": beyond}), &["result"]),
+        ("set_thread_result", json!({"result": long}), &["result"]),
+        ("set_thread_result", json!({"result": many}), &["result"]),
+    ]
+}
+
+const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
+
+/// A program finds the field that is wrong without reading words, whichever rule it has broken.
+#[test]
+fn a_field_that_is_wrong_is_named_in_errors() {
+    on_both_engines(|world| {
+        let mut findings = Vec::new();
+        for (operation, changes, fields) in wrong_fields(world) {
+            let row = world.operation(operation);
+            let mut input = row.docs().example(&world.fixture).unwrap();
+            let members = input.as_object_mut().unwrap();
+            for (name, value) in changes.as_object().unwrap() {
+                members.remove(name);
+                if !value.is_null() {
+                    members.insert(name.clone(), value.clone());
+                }
+            }
+            let refused = world.call(&world.people.admin, operation, input);
+            let shown = format!("{operation} {:.200}: {:#}", changes.to_string(), refused.body);
+            let named: Vec<&str> =
+                refused.body["errors"].as_array().into_iter().flatten().filter_map(field).collect();
+            if refused.status != 400 || named != fields {
+                findings.push(format!("{fields:?}: {shown}"));
+            }
+        }
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    });
+}
+
+fn field(fault: &Value) -> Option<&str> {
+    fault["field"].as_str()
 }

@@ -16,4 +16,5 @@ mod pages;
 mod rate_limits;
 mod refusals;
 pub mod waits;
+mod wait_ends;
 mod without_credential;

@@ -365,6 +365,74 @@ fn threads_are_listed_from_either_end() {
             assert_eq!(oldest_first, newest_first);
             assert_eq!(oldest_first.len(), if state.is_some() { 8 } else { 9 });
         }
+        let title = "claimed by a member";
+        let claimed: Vec<String> = (0..3).map(|_| world.new_thread(&channel, title)).collect();
+        claimed.iter().for_each(|thread| drop(world.admin("claim_thread", json!({"thread_id": thread}))));
+        for thread in &threads[..3] {
+            world.admin("transition_thread", json!({"thread_id": thread, "action": "close"}));
+        }
+        for filter in [
+            json!({}),
+            json!({"state": "closed"}),
+            json!({"claimed": true}),
+            json!({"claimable": true}),
+            json!({"claimable": false}),
+            json!({"assignee_id": world.id("admin")}),
+        ] {
+            let listed = |newest_first: bool, limit: usize| {
+                let mut input = filter.clone();
+                input["newest_first"] = json!(newest_first);
+                input["limit"] = json!(limit);
+                ids(&traverse(world, "list_workspace_threads", &input))
+            };
+            let (oldest_first, mut newest_first) = (listed(false, 500), listed(true, 500));
+            assert_eq!(newest_first, listed(true, 1), "{filter}");
+            newest_first.reverse();
+            assert_eq!(newest_first, oldest_first, "{filter}");
+            assert_eq!(oldest_first, listed(false, 2), "{filter}");
+            assert!(oldest_first.len() >= 3, "{filter}");
+        }
+    });
+}
+
+/// From where one page ends, what is before it and after it are the rest of the list.
+#[test]
+fn a_cursor_serves_a_list_in_either_direction() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("long");
+        (0..5).for_each(|n| drop(world.new_thread(&channel, &format!("{n}"))));
+        let read = |more: Value| {
+            let mut input = json!({"limit": 500});
+            input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            world.admin("list_workspace_threads", input)
+        };
+        let all = ids(read(json!({}))["items"].as_array().unwrap());
+        let first = read(json!({"newest_first": true, "limit": 3}));
+        let cursor = first["next_cursor"].clone();
+        let back = ids(read(json!({"cursor": cursor}))["items"].as_array().unwrap());
+        assert_eq!(back, all[all.len() - 2..], "what was before it");
+        let on = read(json!({"newest_first": true, "cursor": cursor}));
+        assert_eq!(ids(on["items"].as_array().unwrap()).len(), all.len() - 3, "what comes after it");
+    });
+}
+
+#[test]
+fn the_newest_threads_of_a_workspace_are_found_behind_many_others() {
+    on_both_engines(|world| {
+        let closed = world.new_thread(&world.id("channel").to_string(), "done");
+        world.admin("transition_thread", json!({"thread_id": closed, "action": "close"}));
+        let den = world.new_private_channel("den");
+        let scan = usize::try_from(PAGE_SCAN_MAX).unwrap();
+        in_parallel(WRITERS, |_| (0..=scan / WRITERS).for_each(|_| drop(world.new_thread(&den, "hidden"))));
+        for filter in [json!({"state": "closed"}), json!({"claimable": false, "state": "closed"})] {
+            let mut input = filter;
+            input["newest_first"] = json!(true);
+            let page = world.agent("list_workspace_threads", input.clone());
+            assert_eq!(page["items"], json!([]), "a page reads a bounded part");
+            input["cursor"] = page["next_cursor"].clone();
+            let page = world.agent("list_workspace_threads", input);
+            assert_eq!(ids(page["items"].as_array().unwrap())[0], closed);
+        }
     });
 }
 

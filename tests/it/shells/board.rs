@@ -146,7 +146,20 @@ fn what_is_no_screen_and_no_file_is_not_found() {
             &format!("/ui/f/{digest}/%2e%2e/Cargo.toml"),
             &format!("/ui/f/{digest}/"),
         ] {
-            get(world, path, &[A_BROWSER]).refused(404, "not-found");
+            get(world, path, &[]).refused(404, "not-found");
+            let page = get(world, path, &[A_BROWSER]);
+            assert_eq!(
+                (page.status, &page.headers[CONTENT_TYPE]),
+                (404, &"text/html; charset=utf-8".parse().unwrap())
+            );
+            assert!(text(&page.body).contains("<h1>"), "{path}: {}", page.body);
+        }
+        for path in ["/ui", "/ui/", "/ui/board", "/ui/approvals/x"] {
+            let options = ask(world, "OPTIONS", path, &[]);
+            assert_eq!(
+                (options.status, &options.headers["allow"]),
+                (204, &"GET, HEAD, OPTIONS".parse().unwrap())
+            );
         }
         let posted = ask(world, "POST", "/ui/board", &[]);
         assert_eq!(posted.headers["allow"], "GET, HEAD, OPTIONS");
@@ -246,7 +259,7 @@ fn the_programs_print_links_that_sign_in() {
         let first = secret_in(first.strip_prefix("board ").unwrap(), &listens).to_owned();
         let mint = ["token", "mint", "--as-instance", "--link", "--member", "admin"];
         let minted = run(&mut run_ours("svc", &mint));
-        let minted = secret_in(minted.out.trim_end(), LISTENS).to_owned();
+        let minted = secret_in(minted.out.trim_end(), &listens).to_owned();
         let outside = run(run_ours("svc", &[&mint[..], &["--json"]].concat())
             .env("SVC_PUBLIC_URL", "https://svc.example/team"));
         let outside: Value = serde_json::from_str(&outside.out).unwrap();
@@ -259,6 +272,8 @@ fn the_programs_print_links_that_sign_in() {
             assert_eq!(signed_in.status, 200, "{:#}", signed_in.body);
         }
         server.end();
+        let idle = run(&mut run_ours("svc", &mint));
+        secret_in(idle.out.trim_end(), LISTENS);
         let mut again = Running::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
         let listens = again.next_line().trim_start_matches("listening on ").to_owned();
         assert_eq!(again.next_line(), format!("board {listens}/ui/"));

@@ -128,7 +128,7 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
     if size <= limit {
         return Ok(size);
     }
-    Err(Error::malformed(format!("`value`: {size} characters, and the limit of the block is {limit}")))
+    Err(Error::in_field("value", format!("{size} characters, and the limit of the block is {limit}")))
 }
 
 /// Changes a memory block and returns it.

@@ -188,13 +188,13 @@ pub(crate) fn reseal(
 fn canonical_text(words: &Plaintext) -> Result<String> {
     let Plaintext { body, metadata, content } = words;
     check_known_members(metadata)?;
-    let metadata = canonical::to_string(metadata)?;
+    let metadata = canonical::to_string(metadata).map_err(|error| error.about("metadata"))?;
     check_size("metadata", metadata.len())?;
     let body = canonical::to_string(body)?;
     if content.is_empty() {
         return Ok(format!("{{\"body\":{body},\"metadata\":{metadata}}}"));
     }
-    let content = canonical::to_string(content)?;
+    let content = canonical::to_string(content).map_err(|error| error.about("content"))?;
     check_size("content", metadata.len().saturating_add(content.len()))?;
     Ok(format!("{{\"body\":{body},\"content\":{content},\"metadata\":{metadata}}}"))
 }
@@ -204,9 +204,10 @@ fn check_size(field: &str, bytes: usize) -> Result<()> {
         return Ok(());
     }
     let with = if field == "content" { " with the metadata" } else { "" };
-    Err(Error::malformed(format!(
-        "`{field}`: {bytes} bytes as canonical JSON{with}, expected at most {JSON_MAX_BYTES}"
-    )))
+    Err(Error::in_field(
+        field,
+        format!("{bytes} bytes as canonical JSON{with}, expected at most {JSON_MAX_BYTES}"),
+    ))
 }
 
 /// Checks the members that the service itself reads; all others are up to the caller.
@@ -214,19 +215,23 @@ fn check_known_members(metadata: &Metadata) -> Result<()> {
     if let Some(artifacts) = metadata.get("artifacts") {
         let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
         if !fits {
-            return Err(Error::malformed(
-                "`metadata.artifacts`: expected a list of SHA-256 sums of 64 hex digits",
+            return Err(Error::in_field(
+                "metadata.artifacts",
+                "expected a list of SHA-256 sums of 64 hex digits",
             ));
         }
     }
     if let Some(citations) = metadata.get("citations") {
         let list = citations.as_array().filter(|list| list.len() <= CITATIONS_MAX);
         if !list.is_some_and(|list| list.iter().all(is_citation)) {
-            return Err(Error::malformed(format!(
-                "`metadata.citations`: expected a list of at most {CITATIONS_MAX} {{\"uri\", \
+            return Err(Error::in_field(
+                "metadata.citations",
+                format!(
+                    "expected a list of at most {CITATIONS_MAX} {{\"uri\", \
                  \"content_hash\"}}, with a uri that is not empty and has no other hash, and a hash of the \
                  form sha256:<64 hex digits>"
-            )));
+                ),
+            ));
         }
     }
     Ok(())

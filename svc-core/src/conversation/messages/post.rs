@@ -138,7 +138,7 @@ pub(crate) fn seal_block(shared: &Shared, now: Time, body: &str, block: OwnBlock
 }
 
 fn members_of(metadata: &Value) -> Result<Metadata> {
-    metadata.as_object().cloned().ok_or_else(|| Error::malformed("`metadata`: expected an object"))
+    metadata.as_object().cloned().ok_or_else(|| Error::in_field("metadata", "expected an object"))
 }
 
 fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) -> Result<SealedPost> {

@@ -101,7 +101,9 @@ fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<LeftUnrea
             cx.execute_any(MARK_TARGET, &[&member, &now, &reasons, &target])?;
             follows::see(cx, target)?;
         }
-        _ => return Err(Error::malformed("expected one of `up_to_lsn`, `lsns` and `target_id`")),
+        _ => {
+            return Err(Error::in_fields(&["up_to_lsn", "lsns", "target_id"], "expected one of these three"));
+        }
     }
     Ok(LeftUnread { unread: unread(cx, reasons)? })
 }

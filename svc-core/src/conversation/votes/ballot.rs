@@ -76,12 +76,13 @@ const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
     if let Some(unknown) = chosen.iter().find(|choice| **choice >= vote.options) {
         let last = vote.options.saturating_sub(1);
-        return Err(Error::malformed(format!(
-            "`options`: expected indexes from 0 to {last}, found {unknown}"
-        )));
+        return Err(Error::in_field(
+            "options",
+            format!("expected indexes from 0 to {last}, found {unknown}"),
+        ));
     }
     if chosen.len() > 1 && !vote.multiple {
-        return Err(Error::malformed("`options`: expected at most one option"));
+        return Err(Error::in_field("options", "expected at most one option"));
     }
     Ok(())
 }

@@ -312,7 +312,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
     let place = visible_place(cx, input.thread_id)?;
     let created_by = cx.caller().member_id()?;
     if input.closes_at.is_some_and(|end| end <= cx.now()) {
-        return Err(Error::malformed("`closes_at`: expected a time in the future"));
+        return Err(Error::in_field("closes_at", "expected a time in the future"));
     }
     place.check_not_archived()?;
     let (votes,): (i64,) = cx.one(COUNT, &[&place.thread_id])?.unwrap_or_default();

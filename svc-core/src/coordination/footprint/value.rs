@@ -177,13 +177,14 @@ impl Footprint {
 
     /// Returns the footprint in its stored form, without repeated items; none if it has no items.
     ///
-    /// Fails with `malformed` if an item belongs to a repository and none is named.
-    pub fn checked(mut self) -> Result<Option<Self>> {
+    /// Fails with `malformed` if an item belongs to a repository and none is named, in the input's field
+    /// `repo`.
+    pub fn checked(mut self, repo: &str) -> Result<Option<Self>> {
         if self.items.is_empty() {
             return Ok(None);
         }
         if self.repo.is_none() && self.items.iter().any(|item| item.kind != Kind::Slot) {
-            return Err(Error::malformed("`repo`: missing, although not all items are slots"));
+            return Err(Error::in_field(repo, "missing, although not all items are slots"));
         }
         let mut seen = HashSet::new();
         self.items.retain(|item| {
@@ -213,7 +214,7 @@ mod tests {
 
     fn footprint(value: Value) -> Result<Option<Value>> {
         let sent: Footprint = serde_json::from_value(value).map_err(|e| Error::malformed(e.to_string()))?;
-        Ok(sent.checked()?.map(|footprint| serde_json::to_value(footprint).unwrap()))
+        Ok(sent.checked("repo")?.map(|footprint| serde_json::to_value(footprint).unwrap()))
     }
 
     #[test]

@@ -262,7 +262,7 @@ fn open(
     task: &Task<'_>,
 ) -> Result<Thread> {
     let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
-    let touched = task.footprint.cloned().map_or(Ok(None), Footprint::checked)?;
+    let touched = task.footprint.cloned().map_or(Ok(None), |sent| sent.checked("footprint.repo"))?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skill_sets::intern(cx, &set)?;
     let required_skills = set.into_names();

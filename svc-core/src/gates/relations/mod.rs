@@ -289,7 +289,7 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
         return Err(Error::forbidden("only the author of a message relates it to another"));
     }
     if from.id == to.id {
-        return Err(Error::malformed("`target_message_id`: expected another message"));
+        return Err(Error::in_field("target_message_id", "expected another message"));
     }
     if let Some(found) = cx.one(EDGE, &[&from.id, &to.id, &input.kind])? {
         return Ok(found);

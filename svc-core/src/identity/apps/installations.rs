@@ -160,9 +160,9 @@ pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewI
 
 /// Returns what an administrator that holds `held` grants an app. Fails if it cannot.
 fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
-    let wanted = not_empty(wanted)?;
+    let wanted = not_empty("granted_capabilities", wanted)?;
     if wanted.has(ApprovalGrant) {
-        return Err(Error::malformed("`granted_capabilities`: an app cannot hold approval:grant"));
+        return Err(Error::in_field("granted_capabilities", "an app cannot hold approval:grant"));
     }
     authority::check_holds(held, wanted)?;
     Ok(wanted)

@@ -76,7 +76,8 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     input.workspace_id.of(cx)?;
     let installation = load_installation(cx, input.installation_id)?;
     let granted = installation.granted_capabilities;
-    let wanted = input.capabilities.map(not_empty).transpose()?.unwrap_or(granted);
+    let wanted =
+        input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?.unwrap_or(granted);
     authority::check_within_installation(granted, wanted)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
     if installation.revoked_at.is_some() {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId};
 use crate::identity::authority;
 use crate::identity::members::{Member, load_member};
-use crate::identity::tokens::{LIFE_MAX_SECS, check_active, expiry, not_empty};
+use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, expiry, not_empty};
 use crate::identity::workspaces::Here;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
@@ -61,7 +61,7 @@ pub(super) fn create_delegation_grant(
     input: &CreateDelegationGrant,
 ) -> Result<DelegationGrant> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let capabilities = not_empty(input.capabilities)?;
+    let capabilities = not_empty("capabilities", input.capabilities)?;
     authority::check_lends(cx.caller().capabilities, capabilities)?;
     let expires_at = end(cx, input)?;
     let (subject, delegate) = people(cx, input)?;
@@ -95,15 +95,17 @@ pub(super) fn create_delegation_grant(
 /// Returns when the grant ends, which the policy must allow.
 fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
     let asked = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
-    let expires_at = asked
-        .ok_or_else(|| Error::malformed("name when the grant ends: `expires_at` or `expires_in_secs`"))?;
+    let expires_at =
+        asked.ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the grant ends"))?;
     let policy = policy::of(cx, cx.caller().workspace_id)?;
     let latest = cx.now().plus(policy.ceiling());
     if expires_at > latest {
-        return Err(Error::malformed(format!(
-            "a delegation grant of this workspace lasts at most {} days: until {latest}",
-            policy.ceiling_days
-        )));
+        let field = if input.expires_at.is_some() { "expires_at" } else { "expires_in_secs" };
+        let days = policy.ceiling_days;
+        return Err(Error::in_field(
+            field,
+            format!("a delegation grant of this workspace lasts at most {days} days: until {latest}"),
+        ));
     }
     Ok(expires_at)
 }

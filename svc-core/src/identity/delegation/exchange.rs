@@ -61,7 +61,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     let (delegate, parent_id) = own_token(&caller)?;
     let grant = load_own_grant(cx, delegate, input.grant_id)?;
     check_live(&grant, now)?;
-    let asked = input.capabilities.map(not_empty).transpose()?;
+    let asked = input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?;
     let capabilities = authority::exchanged(grant.capabilities, caller.capabilities, asked)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
@@ -120,9 +120,10 @@ fn end(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Re
     let latest = calling.map_or(grant, |calling| calling.min(grant));
     let Some(asked) = asked else { return Ok(latest.min(after(DELEGATED_DEFAULT_SECS))) };
     if asked > after(DELEGATED_MAX_SECS) {
-        return Err(Error::malformed(format!(
-            "`expires_at`: a delegated token lasts at most {DELEGATED_MAX_SECS} seconds"
-        )));
+        return Err(Error::in_field(
+            "expires_at",
+            format!("a delegated token lasts at most {DELEGATED_MAX_SECS} seconds"),
+        ));
     }
     if asked > latest {
         return Err(Error::forbidden(format!(

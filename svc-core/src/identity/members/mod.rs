@@ -38,7 +38,7 @@ pub(crate) use people::{
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
-    LAND_GATE, MemberSkillsChanged, REVIEW, active_holders, has_skill, holders, skills_of,
+    LAND_GATE, MemberSkillsChanged, REVIEW, able_holders, has_skill, holders, skills_of,
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;

@@ -58,15 +58,15 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Returns the active members of the caller's workspace that have a skill.
-pub(crate) fn active_holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
-    let holders: Vec<(MemberId,)> = cx.query(ACTIVE_HOLDERS, &[&cx.caller().workspace_id, &skill])?;
+/// Returns the members of the caller's workspace that have a skill and can work: active, and not frozen.
+pub(crate) fn able_holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
+    let holders: Vec<(MemberId,)> = cx.query(ABLE_HOLDERS, &[&cx.caller().workspace_id, &skill])?;
     Ok(holders.into_iter().map(|(member,)| member).collect())
 }
 
-const ACTIVE_HOLDERS: &str = "
+const ABLE_HOLDERS: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
-    where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null";
+    where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null and m.frozen_at is null";
 
 /// Returns the members of the caller's workspace that have a skill.
 pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {

@@ -53,7 +53,7 @@ impl OidcLogin {
     /// Returns the person that the query names.
     pub fn mock_person(&self) -> Result<MockPerson> {
         let subject = self.sub.as_deref();
-        let subject = subject.ok_or_else(|| Error::malformed("`sub`: with SVC_OIDC_MOCK it is required"))?;
+        let subject = subject.ok_or_else(|| Error::in_field("sub", "with SVC_OIDC_MOCK it is required"))?;
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Ok(MockPerson {
             subject: subject.to_owned(),

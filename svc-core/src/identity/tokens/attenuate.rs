@@ -53,7 +53,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let Some(parent_id) = caller.token_id else {
         return Err(Error::forbidden("only a token can be narrowed, and the request has none"));
     };
-    let capabilities = not_empty(input.capabilities)?;
+    let capabilities = not_empty("capabilities", input.capabilities)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_derives(caller.capabilities, capabilities)?;
     let expires_at = no_later(caller.expires_at, asked)?;

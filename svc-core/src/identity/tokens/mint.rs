@@ -87,18 +87,24 @@ pub(crate) fn wanted(
     kind: MemberKind,
 ) -> Result<Capabilities> {
     match (capabilities, set) {
-        (Some(_), Some(_)) => Err(Error::malformed("name either capabilities or capability_set, not both")),
-        (Some(capabilities), None) => not_empty(capabilities),
+        (Some(_), Some(_)) => {
+            Err(Error::in_fields(&["capabilities", "capability_set"], "expected one of them"))
+        }
+        (Some(capabilities), None) => not_empty("capabilities", capabilities),
         (None, set) => Ok(set.unwrap_or_else(|| kind.default_set()).capabilities()),
     }
 }
 
-pub(crate) fn not_empty(capabilities: Capabilities) -> Result<Capabilities> {
+/// Returns the capabilities that a field of an input names. Fails if there are none.
+pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capabilities> {
     if capabilities == Capabilities::NONE {
-        return Err(Error::malformed("`capabilities`: name at least one"));
+        return Err(Error::in_field(field, "name at least one"));
     }
     Ok(capabilities)
 }
+
+/// The fields of an input that say when something expires.
+pub(crate) const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 
 /// Returns when a token expires, which is never in the past.
 pub(crate) fn expiry<const MAX_SECS: i64>(
@@ -107,8 +113,8 @@ pub(crate) fn expiry<const MAX_SECS: i64>(
     in_secs: Option<Count<1, MAX_SECS>>,
 ) -> Result<Option<Time>> {
     match (at, in_secs) {
-        (Some(_), Some(_)) => Err(Error::malformed("name either expires_at or expires_in_secs, not both")),
-        (Some(at), None) if at <= now => Err(Error::malformed("`expires_at`: expected a time in the future")),
+        (Some(_), Some(_)) => Err(Error::in_fields(&EXPIRY, "expected one of them")),
+        (Some(at), None) if at <= now => Err(Error::in_field("expires_at", "expected a time in the future")),
         (Some(at), None) => Ok(Some(at)),
         (None, in_secs) => Ok(in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs())))),
     }

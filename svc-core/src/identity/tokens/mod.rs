@@ -31,7 +31,7 @@ use attenuate::attenuate_token;
 pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
 use mint::mint_token;
 pub(crate) use mint::{
-    LIFE_MAX_SECS, Mint, check_active, check_takes_tokens, expiry, issue, named_surface, new_secret,
+    EXPIRY, LIFE_MAX_SECS, Mint, check_active, check_takes_tokens, expiry, issue, named_surface, new_secret,
     new_secret_of, not_empty, wanted,
 };
 pub use mint::{MINT_TOKEN, MintToken};

@@ -58,7 +58,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
     let id = input.workspace_id.of(cx)?;
     let workspace = workspaces::load_workspace(cx, id)?;
     if workspace.name != *input.confirm {
-        return Err(Error::malformed("`confirm` is not the name of the workspace"));
+        return Err(Error::in_field("confirm", "it is not the name of the workspace"));
     }
     let permit = cx.permit()?;
     if workspaces::is_the_only_one(cx, id)? {

@@ -159,9 +159,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
         if let (Some(wanted), Some(most)) = (wanted, most)
             && wanted > most
         {
-            return Err(Error::malformed(format!(
-                "{name}: the instance keeps {most} at most, found {wanted}"
-            )));
+            return Err(Error::in_field(name, format!("the instance keeps {most} at most, found {wanted}")));
         }
     }
     Ok(())

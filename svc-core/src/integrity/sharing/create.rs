@@ -14,7 +14,7 @@ use crate::conversation::places::{check_no_dm, visible_channel};
 use crate::error::{Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
-use crate::identity::tokens::{expiry, new_secret_of};
+use crate::identity::tokens::{EXPIRY, expiry, new_secret_of};
 use crate::identity::workspaces::Here;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
@@ -111,13 +111,13 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
 /// Returns when the ticket expires: at most 48 hours from now.
 fn end(now: Time, at: Option<Time>, in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>) -> Result<Time> {
     let expires_at = expiry(now, at, in_secs)?
-        .ok_or_else(|| Error::malformed("name when the ticket expires: `expires_at` or `expires_in_secs`"))?;
+        .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the ticket expires"))?;
     let latest = now.plus(Duration::from_secs(SHARE_TICKET_MAX_SECS.unsigned_abs()));
     if expires_at > latest {
-        return Err(Error::malformed(format!(
-            "`expires_at`: a share ticket lasts at most {} hours: until {latest}",
-            SHARE_TICKET_MAX_SECS / 3600
-        )));
+        return Err(Error::in_field(
+            "expires_at",
+            format!("a share ticket lasts at most {} hours: until {latest}", SHARE_TICKET_MAX_SECS / 3600),
+        ));
     }
     Ok(expires_at)
 }

@@ -110,7 +110,7 @@ impl Consumer {
     pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
         self.furthest = self.furthest.max(sent);
         if position > self.furthest {
-            return Err(Error::malformed(format!("`ack`: nothing after {sent} has been sent")));
+            return Err(Error::in_field("ack", format!("nothing after {sent} has been sent")));
         }
         if position > sent {
             return Ok(());

@@ -84,7 +84,7 @@ impl FirstFrame {
                     .map_err(|error| malformed("`consumer_id`", &error.to_string()))?,
             ),
             (false, None) => None,
-            _ => return Err(Error::malformed("`at_least_once` and `consumer_id` need each other")),
+            _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
         };
         let subscription = Subscription { wanted, begin, form: FrameForm::Full, consumer };
         Ok(Asked { subscription, positions: self.positions })
@@ -261,8 +261,8 @@ mod tests {
             (r#"{"token":"svc_1","filter":[]}"#, "object"),
             (&format!(r#"{{"token":"svc_1",{filter},"after_id":-1}}"#), "-1"),
             (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),
-            (&format!(r#"{{{filter},"at_least_once":true}}"#), "need each other"),
-            (&format!(r#"{{{filter},"consumer_id":"c"}}"#), "need each other"),
+            (&format!(r#"{{{filter},"at_least_once":true}}"#), "each needs the other"),
+            (&format!(r#"{{{filter},"consumer_id":"c"}}"#), "each needs the other"),
             (&format!(r#"{{{filter},"at_least_once":true,"consumer_id":"a b"}}"#), "consumer_id"),
         ] {
             let error = read(bad).unwrap_err();

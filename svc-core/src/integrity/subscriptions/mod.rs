@@ -214,10 +214,10 @@ fn resumed(
 ) -> Result<(WantedEvents, Option<i64>)> {
     let found = Resumption::of(token, cx.sealer(), cx.now())?;
     if (found.workspace_id, found.member_id) != (caller.workspace_id, caller.member) {
-        return Err(Error::malformed("`resume_token`: it is not valid here, or has expired"));
+        return Err(Error::in_field("resume_token", "it is not valid here, or has expired"));
     }
     if filter.is_some_and(|filter| *filter != found.wanted) {
-        return Err(Error::malformed("`resume_token`: it belongs to another filter"));
+        return Err(Error::in_field("resume_token", "it belongs to another filter"));
     }
     Ok((found.wanted, Some(found.after_id)))
 }

@@ -56,7 +56,7 @@ impl StreamQuery {
         let consumer = match (self.at_least_once, self.consumer_id) {
             (true, Some(id)) => Some(id),
             (false, None) => None,
-            _ => return Err(Error::malformed("`at_least_once` and `consumer_id` need each other")),
+            _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
         };
         let wanted =
             WantedEvents::of(self.workspace_id, (self.channel_id, self.thread_id, self.member_id), self.kind);

@@ -49,7 +49,7 @@ impl Resumption {
 
     /// Returns what a token stands for, if it is genuine and was issued in the last hour.
     pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
-        let refused = || Error::malformed("`resume_token`: it is not valid here, or has expired");
+        let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
         let found = Self::authentic(token, sealer)?.ok_or_else(refused)?;
         let age = now.micros().saturating_sub(found.issued_at);
         let lasts = i64::try_from(LASTS.as_micros()).unwrap_or(i64::MAX);

@@ -199,7 +199,7 @@ impl Subscriber {
         self.take_offered();
         let last = self.room_lsn();
         if position > last {
-            return Err(Error::malformed(format!("`after_id`: the log ends at {last}")));
+            return Err(Error::in_field("after_id", format!("the log ends at {last}")));
         }
         match self.consumer {
             Some(_) => self.moves_to = Some(position),
@@ -226,7 +226,7 @@ impl Subscriber {
         let sent = self.after;
         match &mut self.consumer {
             Some(consumer) => consumer.acknowledge(position, sent),
-            None => Err(Error::malformed("`ack`: the subscription has no consumer")),
+            None => Err(Error::in_field("ack", "the subscription has no consumer")),
         }
     }
 

@@ -112,7 +112,7 @@ impl Subscription {
     /// Fails with 400 `malformed-request` if it contradicts itself.
     pub(super) fn check(&self) -> Result<()> {
         if self.wanted.is_none() && !matches!(self.begin, Begin::Token(_)) {
-            return Err(Error::malformed("`filter` is missing, and there is no `resume_token` that has one"));
+            return Err(Error::in_field("filter", "missing, and there is no `resume_token` that has one"));
         }
         Ok(())
     }

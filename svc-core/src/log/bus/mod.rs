@@ -237,22 +237,14 @@ impl Bus {
 
     /// Finds what other processes have committed, with one statement for all watched workspaces.
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
-        let sql = match conn.engine() {
-            // Nothing has changed unless another process wrote to the file.
-            Engine::Sqlite if !conn.others_wrote().unwrap_or(true) => {
-                let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
-                tails.for_each(|tail| tail.is_current(self.state.clock()));
-                return Ok(());
-            }
-            Engine::Sqlite => HEADS_SQLITE,
-            Engine::Postgres => HEADS_POSTGRES,
-        };
-        let ids: Vec<uuid::Uuid> = watched.iter().map(|id| id.uuid()).collect();
-        let mut heads = conn.query(sql, &[&ids])?;
-        for head in &mut heads {
-            let (workspace, lsn): (WorkspaceId, i64) = (head.take()?, head.take()?);
-            let epoch = head.take()?;
-            self.observe(workspace, lsn, epoch, service_time(self.state.clock(), head.take()?));
+        // Nothing has changed unless another process wrote to the file.
+        if conn.engine() == Engine::Sqlite && !conn.others_wrote().unwrap_or(true) {
+            let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
+            tails.for_each(|tail| tail.is_current(self.state.clock()));
+            return Ok(());
+        }
+        for Head { workspace, lsn, epoch, now } in heads(conn, self.state.clock(), watched)? {
+            self.observe(workspace, lsn, epoch, now);
             self.announce(workspace, lsn);
         }
         Ok(())
@@ -302,6 +294,30 @@ struct NewEvents {
     has_more: bool,
     /// Whether the log is broken after them.
     is_broken: bool,
+}
+
+/// How far a workspace's log reaches.
+pub(crate) struct Head {
+    pub workspace: WorkspaceId,
+    pub lsn: i64,
+    /// The epoch of what decides who may do and see what.
+    pub epoch: i64,
+    /// When that was read, by the clock of the service.
+    pub now: Time,
+}
+
+/// Reads the heads of these workspaces, but for those that have no log.
+pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<Head>> {
+    let sql = match conn.engine() {
+        Engine::Sqlite => HEADS_SQLITE,
+        Engine::Postgres => HEADS_POSTGRES,
+    };
+    let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
+    let head = |row: &mut Row| {
+        let (workspace, lsn, epoch) = (row.take()?, row.take()?, row.take()?);
+        Ok(Head { workspace, lsn, epoch, now: service_time(clock, row.take()?) })
+    };
+    conn.query(sql, &[&ids])?.iter_mut().map(head).collect()
 }
 
 const HEADS_SQLITE: &str = "

@@ -52,8 +52,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// The member of a problem that has each fault by itself.
-pub(in crate::op) const ERRORS: &str = "errors";
+pub(in crate::op) use crate::error::ERRORS;
 
 /// Returns the error that tells these faults.
 pub(super) fn error(faults: &[Fault]) -> Error {

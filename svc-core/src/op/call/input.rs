@@ -20,8 +20,8 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::json::Strict;
-use crate::limits::{JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
+use crate::json::Budget;
+use crate::limits::{JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
@@ -301,23 +301,29 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
     Err(DecodeError::of(name, faults::unknown(name, known)))
 }
 
+/// Most values of a body: no JSON within its limit has more, beside what other fields have.
+///
+/// A value in memory takes up to a hundred times its bytes in a body, so the excess is not even read.
+const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
+
 /// Adds the body's members.
 ///
-/// Rejects a body that is not one object without repeated names, or that is nested deeper than the limit.
+/// Rejects a body that is not one object without repeated names, that is nested deeper than the limit, or
+/// that has more values than may be.
 fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    let given = entries.len();
+    let (given, budget) = (entries.len(), Budget::of(VALUES_MAX));
     let (mut refusal, mut reading) = (None, None);
     let mut json = serde_json::Deserializer::from_slice(body);
-    let members = Members { wanted, entries, refusal: &mut refusal, reading: &mut reading };
+    let members = Members { wanted, entries, budget: &budget, refusal: &mut refusal, reading: &mut reading };
     let read = json.deserialize_map(members).and_then(|()| json.end());
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
     read.map_err(|error| match reading {
-        // JSON, so the value is at fault: it has a member twice.
+        // JSON, so the value is at fault: it has a member twice, or too many values.
         Some(name) if error.is_data() => DecodeError::of(&name, error),
         _ => DecodeError::new(format!("the body cannot be decoded: {error}")),
     })?;
@@ -332,6 +338,7 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
 struct Members<'a, 'r> {
     wanted: Wanted<'a>,
     entries: &'a mut Vec<Entry<'r>>,
+    budget: &'a Budget,
     /// Why one was rejected.
     refusal: &'a mut Option<DecodeError>,
     /// The one whose value could not be read.
@@ -360,8 +367,8 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
             let value = match self.used(&name) {
-                Ok(Use::Value) => match access.next_value() {
-                    Ok(Strict(value)) => value,
+                Ok(Use::Value) => match access.next_value_seed(self.budget.reader()) {
+                    Ok(value) => value,
                     Err(error) => {
                         *self.reading = Some(name);
                         return Err(error);
@@ -504,6 +511,32 @@ mod tests {
         assert_eq!(problem[ERRORS][0]["field"], "x", "unknown, and there twice: {problem}");
         let deep = format!(r#"{{"note":{}{}}}"#, "[".repeat(80), "]".repeat(80));
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
+    }
+
+    /// A body is refused where it has too many values, and what follows is not read.
+    #[test]
+    fn values_beyond_the_most_are_not_read() {
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        struct Free {
+            result: Map<String, Value>,
+            #[serde(default)]
+            more: Vec<Value>,
+        }
+
+        let read = |result: usize, more: usize, end: &str| {
+            let (result, more) = ("{},".repeat(result), "0,".repeat(more));
+            let body = format!(r#"{{"result":{{"a":[{result}{{}}]}},"more":[{more}0]{end}"#);
+            decode::<Free>(&Input::json(body))
+        };
+        let largest = read(JSON_MAX_BYTES / 3, 0, "}").unwrap();
+        assert_eq!((largest.result.len(), largest.more.len()), (1, 1));
+        for (result, more, field) in [(VALUES_MAX, 0, "result"), (1, VALUES_MAX, "more")] {
+            let refused = read(result, more, " and no JSON").unwrap_err();
+            let problem = serde_json::to_value(refused.problem()).unwrap();
+            assert_eq!(problem[ERRORS][0]["field"], field, "{problem}");
+            assert!(refused.detail().contains("more than 135168 values"), "{}", refused.detail());
+        }
     }
 
     /// Fields by names that no operation has.

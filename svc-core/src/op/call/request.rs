@@ -3,11 +3,13 @@
 //! It is admitted by its head; the input is read after that. Shells frame bytes; everything else is decided
 //! here.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::id::ThreadId;
@@ -73,9 +75,13 @@ impl Input {
 
 impl Shown for Input {
     fn ids(&self) -> Map<String, Value> {
-        let body: Map<String, Value> = serde_json::from_slice(&self.body).unwrap_or_default();
+        // Only ids become values: those of a large body take many times its length.
+        let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
+        let is_id = |(name, text): &(String, &RawValue)| is_id(name) && text.get().starts_with('"');
+        let ids = body.into_iter().filter(is_id);
+        let ids = ids.filter_map(|(name, text)| Some((name, serde_json::from_str(text.get()).ok()?)));
         let text = self.text.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
-        ids_among(body.into_iter().chain(text))
+        ids_among(ids.chain(text))
     }
 
     fn bytes(&self) -> usize {
@@ -103,7 +109,11 @@ impl<I: Serialize> Shown for Typed<'_, I> {
 }
 
 fn ids_among(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
-    fields.filter(|(name, value)| name.ends_with("_id") && value.is_string()).collect()
+    fields.filter(|(name, value)| is_id(name) && value.is_string()).collect()
+}
+
+fn is_id(name: &str) -> bool {
+    name.ends_with("_id")
 }
 
 /// Counts the bytes that are written to it.

@@ -174,7 +174,7 @@ impl Operation {
         O: JsonSchema,
     {
         let run = move |mut input: I, shared: &Shared, now| {
-            let missing = || Error::malformed(format!("`{FILE_FIELD}` is missing"));
+            let missing = || Error::in_field(FILE_FIELD, "missing");
             let file = input.file().take().ok_or_else(missing)?;
             prepare(input, file.spooled(&shared.settings.spool_folder)?, shared, now)
         };

@@ -91,6 +91,8 @@ pub(in crate::op) struct Entered {
     pub caller: Caller,
     /// The position that the log of a member's workspace has reached there.
     pub lsn: Option<i64>,
+    /// The epoch of what decides who may do and see what there.
+    pub epoch: i64,
     pub now: Time,
 }
 
@@ -196,9 +198,11 @@ impl Call {
     pub fn entered_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<Entered> {
         let clock = &self.dispatch.clock;
         let lsn = check_cache(reader, clock, caller.workspace_id)?;
-        let now = clock.now().shifted(reader.cache.borrow().skew_micros);
+        let cache = reader.cache.borrow();
+        let (now, epochs) =
+            (clock.now().shifted(cache.skew_micros), cache.entries.epochs(caller.workspace_id));
         let lsn = caller.is_member().then_some(lsn);
-        Ok(Entered { caller, lsn, now })
+        Ok(Entered { caller, lsn, epoch: epochs.access, now })
     }
 
     /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
@@ -221,9 +225,10 @@ impl Call {
             }
             access => self.without_credential(access)?,
         };
-        let now = batch.borrow().now();
         let lsn = log_lsn(conn, batch, &caller)?;
-        Ok(Entered { caller, lsn, now })
+        let batch = batch.borrow();
+        let epochs = batch.cache.epochs(caller.workspace_id);
+        Ok(Entered { caller, lsn, epoch: epochs.access, now: batch.now() })
     }
 
     /// Returns what the service itself sees: what the operation declares, or nothing without one.

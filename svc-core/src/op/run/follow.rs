@@ -1,16 +1,17 @@
-//! Reads on behalf of a connection that follows a workspace.
+//! Reads that are no operation, on behalf of a connection or of a request to a shell.
 //!
-//! They go through the same pipeline as a request. What the connection began with was counted and recorded;
-//! its further reads are not.
+//! They go through the same pipeline as a request. What a connection began with was counted and recorded; its
+//! further reads are not.
 
 use std::sync::{Arc, Mutex};
 
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::own::result_of;
 use super::pipeline::Prepared;
 use super::tasks::ReadCall;
-use super::{Admission, Dispatch};
+use super::{Admission, Dispatch, Done, RunOn, Ticket};
 use crate::error::{Error, Result};
 use crate::op::call::request::Input;
 use crate::op::declare::job::ReadJob;
@@ -43,5 +44,21 @@ impl Dispatch {
         let call = self.call(Some(operation), admission, &Input::default());
         self.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(job), done)), is_long);
         receiver.await.map_err(Error::internal)?
+    }
+
+    /// Reads on behalf of an admitted caller, who needs what `operation` needs, as quickly as one statement.
+    pub(crate) fn start_quick<O: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        read: fn(&Read<'_>) -> Result<O>,
+        on: RunOn,
+        done: Done,
+    ) -> Ticket {
+        let call = self.call(Some(operation), admission, &Input::default());
+        let abandoned = Arc::clone(&call.abandoned);
+        let job: ReadJob = Box::new(move |cx| Ok(Box::new(read(cx)?)));
+        let task = ReadCall::new(call, Prepared::Ready(job), done);
+        Ticket { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 }

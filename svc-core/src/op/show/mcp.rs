@@ -92,7 +92,7 @@ pub fn refusal_text(tool: &str, error: &Error) -> String {
             }
         }
     }
-    text = format!("{text}\n{}", code.next());
+    text = format!("{text}\n{}", error.next());
     if !problem.extra.is_empty() {
         text = format!("{text}\n{}", Value::Object(problem.extra));
     }
@@ -117,6 +117,9 @@ mod tests {
             assert!(text.contains(said), "{text}");
         }
         assert!(text.contains(Code::CloseRefused.next()), "{text}");
+        let error = error.with_next("Do something else.");
+        let text = refusal_text("transition_thread", &error);
+        assert!(text.contains("Do something else.") && !text.contains(Code::CloseRefused.next()), "{text}");
         let faults = json!([{"field": "a", "detail": "missing"}, {"field": "b", "detail": "text, not 5"}]);
         let text = refusal_text("create_thread", &Error::malformed("a and b").with(ERRORS, faults));
         assert!(text.contains(".\n- `a`: missing\n- `b`: text, not 5\nCorrect"), "{text}");

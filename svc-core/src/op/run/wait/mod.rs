@@ -1,12 +1,13 @@
 //! A parked wait: a long poll that had nothing to return yet and is repeated when a matching event arrives.
 //!
 //! While it is parked it holds no thread, no connection and no slot in a queue. Every poll authenticates
-//! again, including the last one at the deadline, so that a revoked token learns nothing. A wait ends on
-//! time: if its last poll cannot be run, because the database does not respond, it is rejected shortly after
-//! its deadline.
+//! again, including the last one at the deadline, so that a revoked token learns nothing; its wait ends
+//! within ten seconds. A wait ends on time: if its last poll cannot be run, because the database does not
+//! respond, it is rejected shortly after its deadline.
 
 mod queue;
 mod quota;
+mod access;
 mod rounds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ use crate::op::run::presence::{Connection, Presence};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
 use crate::store::executor::Reader;
 use crate::sync::lock;
-use crate::time::Monotonic;
+use crate::time::{Monotonic, Time};
 use crate::timers::TimerId;
 
 /// How long after its deadline a wait is rejected if its last poll has not finished.
@@ -69,6 +70,10 @@ struct State {
     queued: bool,
     /// There is a reason to poll: it is new, or a matching event has arrived.
     due: bool,
+    /// Only its caller is to be looked up again, although it may be due: that is up to its queue.
+    looks: bool,
+    /// The epoch in which its caller was found.
+    epoch: i64,
     /// The last event that woke it. A poll in a snapshot older than that does not count.
     newest: i64,
     over: bool,
@@ -168,6 +173,23 @@ impl Parked {
         }
     }
 
+    /// Called every few seconds with the epoch that its caller's workspace has by then.
+    ///
+    /// Looks the caller up again if it may have lost its access since it was found.
+    fn look_again(self: &Arc<Self>, epoch: i64, now: Time) {
+        let mut state = lock(&self.state);
+        let Some((call, _)) = &state.poll_job else { return };
+        let is_live = call.entered().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
+        if (state.epoch == epoch && is_live) || state.done.is_none() {
+            return;
+        }
+        if !std::mem::replace(&mut state.queued, true) {
+            state.looks = true;
+            drop(state);
+            self.enqueue();
+        }
+    }
+
     /// Called when the deadline has passed: polls for the last time.
     fn deadline_passed(self: &Arc<Self>) {
         let mut state = lock(&self.state);
@@ -215,6 +237,7 @@ impl Parked {
         if let Some(workspace) = listening {
             self.dispatch.bus.unlisten(workspace, self.number);
             self.dispatch.rounds.leave((workspace, self.name), self.number);
+            access::remove(&self.dispatch, workspace, self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
         drop((poll_job, permit, connection));
@@ -231,7 +254,8 @@ impl Parked {
         state.queued = true;
         let last = state.over;
         // The last reply says how far the log was read, so it must be read.
-        let idle = !std::mem::replace(&mut state.due, false) && !last;
+        let looks = std::mem::take(&mut state.looks) && self.supply.is_some() && !last;
+        let idle = looks || (!std::mem::replace(&mut state.due, false) && !last);
         Some(Attempt { parked: Arc::clone(self), poll_job, idle, last, outcome: Polled::Skipped })
     }
 
@@ -258,6 +282,7 @@ impl Parked {
             state.connection = connection;
         }
         let unseen = was_polled && state.has_newer_than(call);
+        state.epoch = call.entered().map_or(state.epoch, |entered| entered.epoch);
         state.poll_job = Some(poll_job);
         state.due |= unseen;
         // A wait that competes for things is polled by its queue, except at the beginning and at the end.
@@ -267,7 +292,8 @@ impl Parked {
             drop(state);
             self.enqueue();
         } else if let (true, true, Some(supply), Some(workspace)) =
-            (unseen, in_queue, self.supply, state.listening)
+            // Its queue may have passed it over while its caller was looked up.
+            (state.due, in_queue, self.supply, state.listening)
         {
             drop(state);
             self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, &[]);
@@ -283,6 +309,7 @@ impl Parked {
         let waiting = Arc::downgrade(self);
         let wake: Wake = Arc::new(move |events: &[NewEvent]| with(&waiting, |parked| parked.woken(events)));
         let filter = self.filter.clone().of(entered.caller.member);
+        access::add(&self.dispatch, workspace, self.number, Arc::downgrade(self));
         self.dispatch.rounds.parked();
         self.dispatch.bus.listen(workspace, self.number, seen, filter, wake);
         Some(workspace)
@@ -416,7 +443,7 @@ mod tests {
     use crate::op::{Dispatch, Request};
     use crate::rate::RateSettings;
     use crate::store::{Database, OpenMode};
-    use crate::time::{Clock, Time};
+    use crate::time::Clock;
 
     /// The event that the waits of these tests wait for.
     const KIND: &str = "ChannelCreated";

@@ -14,6 +14,7 @@ use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::declare::job::{ReadingJob, Supply};
+use crate::op::run::wait::access::Callers;
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
 use crate::op::run::wait::{Parked, Polled};
@@ -54,6 +55,7 @@ pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
     quota: WaitQuota,
+    callers: Mutex<Callers>,
     parked: AtomicUsize,
     asked: AtomicU64,
     rounds: AtomicU64,
@@ -80,6 +82,11 @@ impl Rounds {
     /// Returns a number for who listens at the bus and is no wait; it is that of no wait.
     pub fn next_number(&self) -> u64 {
         self.admitted.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Returns those of whom a wait is parked.
+    pub(super) fn callers(&self) -> &Mutex<Callers> {
+        &self.callers
     }
 
     /// Counts a wait that was parked.

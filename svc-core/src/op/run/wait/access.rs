@@ -1,0 +1,111 @@
+//! Whether those who wait may still do so.
+//!
+//! Every few seconds the epochs of the workspaces in which somebody waits are read, by one statement for all
+//! of them. Whoever was found in another epoch, or has a credential that has expired since, is looked up
+//! again; so a wait whose credential has ended is rejected although nothing happens that it waits for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Parked;
+use crate::error::Result;
+use crate::id::WorkspaceId;
+use crate::log::bus::{Head, heads};
+use crate::log::cache::{Epochs, ReaderCache};
+use crate::op::run::Dispatch;
+use crate::store::executor::{ReadTask, Reader, Task};
+use crate::sync::lock;
+
+/// How often the epochs are read.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The parked waits, by the workspaces of their callers.
+#[derive(Default)]
+pub(super) struct Callers {
+    parked: HashMap<WorkspaceId, HashMap<u64, Weak<Parked>>>,
+    /// Whether there will be another look.
+    looks: bool,
+}
+
+/// Adds a wait that is parked.
+pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64, parked: Weak<Parked>) {
+    let mut callers = lock(dispatch.rounds.callers());
+    callers.parked.entry(workspace).or_default().insert(number, parked);
+    let looked = std::mem::replace(&mut callers.looks, true);
+    drop(callers);
+    if !looked {
+        look_later(dispatch);
+    }
+}
+
+/// Removes a wait that has ended.
+pub(super) fn remove(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64) {
+    let mut callers = lock(dispatch.rounds.callers());
+    let Some(here) = callers.parked.get_mut(&workspace) else { return };
+    here.remove(&number);
+    if here.is_empty() {
+        callers.parked.remove(&workspace);
+    }
+}
+
+fn look_later(dispatch: &Arc<Dispatch>) {
+    let weak = Arc::downgrade(dispatch);
+    dispatch.timers.after(LOOK_EVERY, move || {
+        let Some(dispatch) = weak.upgrade() else { return };
+        let mut callers = lock(dispatch.rounds.callers());
+        let workspaces: Vec<WorkspaceId> = callers.parked.keys().copied().collect();
+        callers.looks = !workspaces.is_empty();
+        drop(callers);
+        if !workspaces.is_empty() {
+            let look = Look { dispatch: Arc::clone(&dispatch), workspaces, found: Vec::new() };
+            dispatch.executor.read(Box::new(look), false);
+        }
+    });
+}
+
+/// Reads the epochs of these workspaces.
+struct Look {
+    dispatch: Arc<Dispatch>,
+    workspaces: Vec<WorkspaceId>,
+    found: Vec<Head>,
+}
+
+impl Look {
+    /// Has those looked up again who were found in another epoch.
+    fn heed(&self) {
+        for workspace in &self.workspaces {
+            let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
+            let found = self.found.iter().find(|head| head.workspace == *workspace);
+            let epoch = found.map_or(Epochs::OF_NO_LOG.access, |head| head.epoch);
+            let now = found.map_or_else(|| self.dispatch.clock.now(), |head| head.now);
+            let parked = here.into_iter().flat_map(HashMap::into_values);
+            parked.filter_map(|parked| parked.upgrade()).for_each(|parked| parked.look_again(epoch, now));
+        }
+    }
+}
+
+impl Task for Look {
+    fn bytes(&self) -> usize {
+        self.workspaces.len().saturating_mul(size_of::<Head>())
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        // What was not read is read the next time.
+        if outcome.is_ok() {
+            self.heed();
+        }
+        look_later(&self.dispatch);
+    }
+}
+
+impl ReadTask<ReaderCache> for Look {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
+        self.found = heads(&reader.conn, &self.dispatch.clock, &self.workspaces)?;
+        Ok(())
+    }
+}
