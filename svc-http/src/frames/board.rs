@@ -35,7 +35,7 @@ async fn answer(mut call: Call<'_>) -> Result<Response> {
         Err(refusal) if takes_page => return Ok(ui::words(&refusal, None)),
         Err(refusal) => return Err(refusal),
     };
-    let found = if call.redirects() { None } else { Some(serve(&call)) };
+    let found = if call.redirects() { None } else { Some(serve(&call).await) };
     if let Some(Ok(response)) = found {
         // What is there counts for nothing: one page has more files than many a limit allows requests.
         call.discard().await;
@@ -55,8 +55,8 @@ async fn answer(mut call: Call<'_>) -> Result<Response> {
     }
 }
 
-fn serve(call: &Call<'_>) -> Result<Response> {
-    call.state.board.response(call.uri()?.path(), call.headers()?)
+async fn serve(call: &Call<'_>) -> Result<Response> {
+    call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
 /// Returns the redirect to the board; at the root only for who wants a page.

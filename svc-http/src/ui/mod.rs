@@ -89,7 +89,7 @@ impl Board {
     }
 
     /// Returns the response of a path, to a request with these headers.
-    pub fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
+    pub async fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
         let missing = || Error::not_found("page or file");
         let place = Place::of(path).ok_or_else(missing)?;
         let assets = self.assets(&place)?;
@@ -100,7 +100,7 @@ impl Board {
             // The file of another version of the service might be another one.
             Place::File { .. } => (None, ASK_AGAIN),
         };
-        Ok(response(asset.ok_or_else(missing)?, cached, asked))
+        Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
     /// Puts the page into the response of a path that may be a screen's: its status stays, and that it is not
@@ -132,8 +132,8 @@ impl Board {
 }
 
 /// Returns the response with a file, or without it if whoever asks has it.
-fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
-    let packed = asset.gzip().filter(|_| accepts_gzip(asked));
+async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
+    let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
     let tag = asset.tag(packed.is_some());
     let mut response = encode::empty(StatusCode::OK);
     let headers = response.headers_mut();
@@ -151,7 +151,7 @@ fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
     if packed.is_some() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    *response.body_mut() = packed.unwrap_or(asset.plain()).clone().into();
+    *response.body_mut() = packed.unwrap_or_else(|| asset.plain().clone()).into();
     response
 }
 
@@ -180,7 +180,8 @@ fn accepts_gzip(asked: &HeaderMap) -> bool {
     let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse().ok());
+        let weight = weight.trim().strip_prefix(['q', 'Q']).and_then(|weight| weight.strip_prefix('='));
+        let weight = weight.and_then(|weight| weight.trim().parse().ok());
         name.trim().eq_ignore_ascii_case("gzip").then_some(weight.unwrap_or(1.0))
     });
     codings.next().is_some_and(|weight: f32| weight > 0.0)
@@ -231,6 +232,7 @@ mod tests {
             (&["br", "GZIP;q=0.5"], true),
             (&["gzip; q=1"], true),
             (&["gzip;q=0"], false),
+            (&["gzip; Q=0.000"], false),
             (&["br, *"], false),
             (&[""], false),
             (&[], false),
