@@ -1,8 +1,8 @@
 // Runs the modules of the board, which are sent many in a file: a body is run when its module is first needed.
 //
-// Promises: a body is run once; a file is fetched once, by whoever first wants what is in it or when the page
-// has nothing else to do, and anew after it could not be fetched. Leaves out: what is in which file, which the
-// server decides.
+// Promises: a body is run once, and one that fails has failed for whoever needs its module; a file is fetched
+// once, by whoever first wants what is in it or when the page has nothing else to do, and anew after it could
+// not be fetched. Leaves out: what is in which file, which the server decides.
 
 /** @typedef {Record<string, any>} Module */
 /** @typedef {(name: string) => Module} Need Returns a module that is there. */
@@ -18,7 +18,7 @@
  */
 export function openModules(first, root, files, fetchFile, whenIdle = idle) {
   const bodies = new Map(Object.entries(first));
-  /** @type {Map<string, Module>} */
+  /** @type {Map<string, () => Module>} */
   const made = new Map();
   const left = [...files];
   /** @type {Promise<void> | null} */
@@ -29,12 +29,19 @@ export function openModules(first, root, files, fetchFile, whenIdle = idle) {
   /** @type {Need} */
   function need(name) {
     const known = made.get(name);
-    if (known) return known;
+    if (known) return known();
     const body = bodies.get(name);
     if (!body) throw new Error(`no module ${name}`);
-    const module = body(need, load, new URL(name, root).href);
-    made.set(name, module);
-    return module;
+    try {
+      const module = body(need, load, new URL(name, root).href);
+      made.set(name, () => module);
+      return module;
+    } catch (error) {
+      made.set(name, () => {
+        throw error;
+      });
+      throw error;
+    }
   }
 
   /** @type {Load} */

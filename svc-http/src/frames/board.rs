@@ -42,7 +42,7 @@ impl Framing for Board {
 
 async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
     let head = call.head().await?;
-    let found = if call.redirects() { None } else { Some(serve(&call)) };
+    let found = if call.redirects() { None } else { Some(serve(&call).await) };
     if let Some(Ok(response)) = found {
         // What is there counts for nothing: one page has more files than many a limit allows requests.
         call.discard().await;
@@ -62,8 +62,8 @@ async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
     }
 }
 
-fn serve(call: &Call<'_>) -> Result<Response> {
-    call.state.board.response(call.uri()?.path(), call.headers()?)
+async fn serve(call: &Call<'_>) -> Result<Response> {
+    call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
 /// Returns the redirect to the board; at the root only for who wants a page.

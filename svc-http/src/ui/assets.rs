@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use libdeflater::{CompressionLvl, Compressor};
 use rust_embed::RustEmbed;
 use svc_core::hash::sha256;
@@ -39,9 +41,11 @@ pub(super) struct Asset {
     media: &'static str,
     tag: String,
     plain: Bytes,
-    /// None in it if that is not smaller.
-    gzip: OnceLock<Option<Bytes>>,
+    gzip: OnceLock<Packing>,
 }
+
+/// A file that is being packed, or is packed; none if that is not smaller.
+type Packing = Shared<BoxFuture<'static, Option<Bytes>>>;
 
 impl Asset {
     fn new(name: &str, plain: Bytes) -> Self {
@@ -64,8 +68,16 @@ impl Asset {
     }
 
     /// Returns the file packed by gzip, if that is smaller.
-    pub fn gzip(&self) -> Option<&Bytes> {
-        self.gzip.get_or_init(|| packed(&self.plain)).as_ref()
+    ///
+    /// It is packed once, for all who ask meanwhile and whether they wait or not; it takes too long for a
+    /// thread that serves others. What could not be packed is sent as it is.
+    pub async fn gzip(&self) -> Option<Bytes> {
+        let begun = self.gzip.get_or_init(|| {
+            let plain = self.plain.clone();
+            let packing = tokio::task::spawn_blocking(move || packed(&plain));
+            packing.map(|packed| packed.ok().flatten()).boxed().shared()
+        });
+        begun.clone().await
     }
 }
 
@@ -253,16 +265,35 @@ mod tests {
         assert!(assets.file(MANIFEST).is_none() && assets.file(PAGE).is_none());
     }
 
-    #[test]
-    fn a_file_is_packed_if_that_is_smaller() {
+    #[tokio::test]
+    async fn a_file_is_packed_if_that_is_smaller() {
         let long = "word ".repeat(100);
         let assets = of(sent(&[("long.js", &long), ("short.js", "x")])).unwrap();
         let (long, short) = (assets.file("long.js").unwrap(), assets.file("short.js").unwrap());
-        assert!(long.gzip().unwrap().len() < 100 && short.gzip().is_none());
+        let packed = long.gzip().await.unwrap();
+        assert!(packed.len() < 100 && short.gzip().await.is_none());
         let mut read = vec![0; long.plain().len()];
-        Decompressor::new().gzip_decompress(long.gzip().unwrap(), &mut read).unwrap();
+        Decompressor::new().gzip_decompress(&packed, &mut read).unwrap();
         assert_eq!(read, &long.plain()[..]);
         assert_ne!(long.tag(true), long.tag(false));
+    }
+
+    /// Who goes before that is done has it packed for those after.
+    #[test]
+    fn a_file_is_packed_once_and_holds_up_nobody() {
+        let long = "word ".repeat(100);
+        let assets = of(sent(&[("long.js", &long)])).unwrap();
+        let file = assets.file("long.js").unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.max_blocking_threads(1).build().unwrap().block_on(async {
+            let (go, held) = std::sync::mpsc::channel::<()>();
+            tokio::task::spawn_blocking(move || held.recv());
+            assert!(file.gzip().now_or_never().is_none(), "it is packed elsewhere");
+            drop(go);
+            let all = futures_util::future::join_all((0..100).map(|_| file.gzip())).await;
+            let first = all[0].as_ref().unwrap().as_ptr();
+            assert!(all.iter().all(|packed| packed.as_ref().unwrap().as_ptr() == first));
+        });
     }
 
     /// Few files are fetched, and little: what a browser has to fetch before the first screen is there, which
@@ -276,7 +307,7 @@ mod tests {
         assert!(assets.read_if_changed(&made).unwrap().is_none());
         made.insert(operations::TITLES, "export default {};".to_owned());
         assert!(assets.read_if_changed(&made).unwrap().is_some());
-        let size = |asset: &Asset| asset.gzip().unwrap_or(asset.plain()).len();
+        let size = |asset: &Asset| packed(asset.plain()).map_or(asset.plain().len(), |packed| packed.len());
         let sizes: BTreeMap<&str, usize> =
             assets.files.iter().map(|(name, asset)| (name.as_str(), size(asset))).collect();
         let names: Vec<&str> = sizes.keys().copied().collect();

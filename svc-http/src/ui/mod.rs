@@ -95,7 +95,7 @@ impl Board {
     }
 
     /// Returns the response of a path, to a request with these headers.
-    pub fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
+    pub async fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
         let missing = || Error::not_found("page or file");
         let place = Place::of(path).ok_or_else(missing)?;
         let assets = self.assets(&place)?;
@@ -106,7 +106,7 @@ impl Board {
             // The file of another version of the service might be another one.
             Place::File { .. } => (None, ASK_AGAIN),
         };
-        Ok(response(asset.ok_or_else(missing)?, cached, asked))
+        Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
     /// Puts the page into the response of a path that may be a screen's: its status stays, and that it is not
@@ -138,8 +138,8 @@ impl Board {
 }
 
 /// Returns the response with a file, or without it if whoever asks has it.
-fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
-    let packed = asset.gzip().filter(|_| accepts_gzip(asked));
+async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
+    let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
     let tag = asset.tag(packed.is_some());
     let mut response = encode::empty(StatusCode::OK);
     let headers = response.headers_mut();
@@ -157,7 +157,7 @@ fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
     if packed.is_some() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    *response.body_mut() = packed.unwrap_or(asset.plain()).clone().into();
+    *response.body_mut() = packed.unwrap_or_else(|| asset.plain().clone()).into();
     response
 }
 
@@ -239,6 +239,7 @@ mod tests {
             (&["gzip;q=0"], false),
             (&["br, gzip ; Q=0"], false),
             (&["gzip;Q=0.5"], true),
+            (&["gzip; Q=0.000"], false),
             (&["br, *"], false),
             (&[""], false),
             (&[], false),

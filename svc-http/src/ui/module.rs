@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::script::{Gap, Kind, Result, Token, tokens, written};
+use super::script::{Gap, Kind, Result, Token, is_member, tokens, written};
 
 /// What the body of a module calls a module that it needs by: the module is made first.
 pub(super) const NEED: &str = "$n";
@@ -52,6 +52,8 @@ struct Reader<'a> {
     at: usize,
     module: Module,
     code: Vec<Token<'a>>,
+    /// Whether a statement has ended here that is not in the code.
+    is_after_removed: bool,
 }
 
 impl Module {
@@ -59,10 +61,24 @@ impl Module {
     pub fn read(name: &str, source: &str) -> Result<Self> {
         let of_file = |wrong: String| format!("{name}, {wrong}");
         let tokens = tokens(source).map_err(of_file)?;
-        let mut reader = Reader { name, tokens: &tokens, at: 0, module: Self::default(), code: Vec::new() };
+        let is_ours = |token: &&Token<'_>| {
+            token.kind == Kind::Word && [NEED, LOAD, ADDRESS, DEFAULT].contains(&&*token.text)
+        };
+        if let Some(token) = tokens.iter().find(is_ours) {
+            return Err(of_file(wrong(token, "is a name of the packer's")));
+        }
+        let mut reader = Reader {
+            name,
+            tokens: &tokens,
+            at: 0,
+            module: Self::default(),
+            code: Vec::new(),
+            is_after_removed: false,
+        };
         while reader.at < tokens.len() {
             reader.step().map_err(of_file)?;
         }
+        reader.are_constant().map_err(of_file)?;
         reader.module.code = written(&reader.code);
         Ok(reader.module)
     }
@@ -71,19 +87,16 @@ impl Module {
 impl<'a> Reader<'a> {
     fn step(&mut self) -> Result<()> {
         let token = self.next()?;
-        if token.kind == Kind::Word && [NEED, LOAD, ADDRESS, DEFAULT].contains(&&*token.text) {
-            return Err(wrong(token, "is a name of the packer's"));
-        }
         if token.is("await") && token.depth == 0 {
             return Err(wrong(token, "holds up whoever imports the module"));
         }
         let is_keyword = token.is("import") || token.is("export");
-        let is_name = self.peek(":") || self.code.last().is_some_and(|last| last.is("."));
+        let is_name = self.peek(":") || is_member(&self.code);
         if !is_keyword || is_name {
-            self.code.push(token.clone());
+            self.push(token.clone());
             return Ok(());
         }
-        let before = self.code.last();
+        let before = self.code.last().filter(|_| !self.is_after_removed);
         let begins = token.depth == 0
             && (token.gap == Gap::Line || before.is_none_or(|last| last.is(";") || last.is("}")));
         match &*token.text {
@@ -233,7 +246,21 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self) -> Result<()> {
+        self.is_after_removed = true;
         self.expect(";")
+    }
+
+    /// Makes sure that what is given by a name will not change: whoever takes it has it as it was.
+    fn are_constant(&self) -> Result<()> {
+        let imported = |name: &String| self.module.imports.iter().any(|import| import.local == *name);
+        for export in self.module.exports.values() {
+            if let Export::Local(name) = export
+                && !(name == DEFAULT || imported(name) || declares(&self.code, name))
+            {
+                return Err(format!("{name:?} is exported, and is no constant, function or class"));
+            }
+        }
+        Ok(())
     }
 
     fn next(&mut self) -> Result<&'a Token<'a>> {
@@ -275,18 +302,41 @@ impl<'a> Reader<'a> {
 
     fn copy(&mut self) -> Result<()> {
         let token = self.next()?;
-        self.code.push(token.clone());
+        self.push(token.clone());
         Ok(())
+    }
+
+    /// Adds to the code; what is before a statement that was removed does not go on after it.
+    fn push(&mut self, mut token: Token<'a>) {
+        if std::mem::take(&mut self.is_after_removed) {
+            token.gap = Gap::Line;
+            if token.kind != Kind::Word && self.code.last().is_some_and(|last| !last.is(";")) {
+                self.code.push(Token { kind: Kind::Sign, text: Cow::Borrowed(";"), ..token.clone() });
+            }
+        }
+        self.code.push(token);
     }
 
     /// Puts a text where a token was.
     fn put(&mut self, token: &Token<'a>, text: String) {
-        self.code.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
+        self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
     }
 
     fn line(&self) -> String {
         format!("line {}", self.tokens.get(self.at).map_or(0, |token| token.line))
     }
+}
+
+/// Whether code declares a name as one that stays what it is.
+fn declares(code: &[Token<'_>], name: &str) -> bool {
+    let is_outer = |token: &Token<'_>| token.depth == 0;
+    let before = |at: usize| at.checked_sub(1).and_then(|at| code.get(at));
+    code.iter().enumerate().filter(|(_, token)| is_outer(token) && token.is(name)).any(|(at, _)| {
+        let Some(word) = before(at) else { return false };
+        let is_generator =
+            word.is("*") && at.checked_sub(1).and_then(before).is_some_and(|w| w.is("function"));
+        is_generator || ["const", "function", "class"].iter().any(|keyword| word.is(keyword))
+    })
 }
 
 fn wrong(token: &Token<'_>, what: &str) -> String {
@@ -365,6 +415,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_around_a_statement_that_is_not_in_the_code_stays_apart() {
+        for (source, wanted) in [
+            ("a\nexport { b };\n(c)();\nconst b = 1;", "a;(c)();const b=1;"),
+            ("a\nimport b from \"./b.js\"; c();", "a\nc();"),
+            ("a = {}\nexport * from \"./b.js\"; export * from \"./c.js\";\n[d]", "a={};[d]"),
+            ("a\nimport b from \"./b.js\"; import(\"./c.js\");", "a\n$l(\"c.js\");"),
+            ("a;\nimport b from \"./b.js\";\n`c`;", "a;`c`;"),
+            ("[...import.meta.url];\na.import.b;", "[...$a];a.import.b;"),
+        ] {
+            assert_eq!(Module::read("x.js", source).unwrap().code, wanted, "{source}");
+        }
+    }
+
+    #[test]
     fn words_in_texts_and_comments_are_no_statements() {
         let source = "// import a from \"./a.js\";\n/*\nexport const a = 1;\n*/\n\
                       f(`\nimport { a } from \"./a.js\";\n${b}\nexport const c = 1;`,\n\
@@ -392,6 +456,13 @@ mod tests {
             ("if (a) {\n  export { a };\n}", "line 2: \"export\" stands where it is not understood"),
             ("a = export;", "line 1: \"export\" stands where it is not understood"),
             ("const $n = 1;", "line 1: \"$n\" is a name of the packer's"),
+            ("import { $n } from \"./a.js\";", "line 1: \"$n\" is a name of the packer's"),
+            ("export const $l = 1;", "line 1: \"$l\" is a name of the packer's"),
+            ("export function $a() {}", "line 1: \"$a\" is a name of the packer's"),
+            (
+                "let a = 1;\nexport { a as b };\nexport const c = () => (a += 1);",
+                "\"a\" is exported, and is no constant, function or class",
+            ),
             ("a();\nawait b();", "line 2: \"await\" holds up whoever imports the module"),
             ("import * as", "it ends within a statement"),
         ] {

@@ -51,7 +51,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     );
     files.insert(APP.to_owned(), app);
     for worker in WORKERS {
-        let of_page: BTreeSet<&str> = graph.needed_by(&[worker])?.intersection(&in_app).copied().collect();
+        let of_page: BTreeSet<&str> = graph.reached_from(&[worker])?.intersection(&in_app).copied().collect();
         let (bodies, begun) = (graph.bodies(&of_page)?, quoted(worker));
         let up = "../".repeat(worker.matches('/').count());
         let script = format!(
@@ -198,22 +198,23 @@ impl<'a> Graph<'a> {
 
     fn body(&self, name: &str) -> Result<String> {
         let (_, module) = self.module(name)?;
-        // By the module that has them.
-        let mut taken: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        let mut whole = Vec::new();
+        // In the order in which the source names them, for in that they are made.
+        let mut taken: Vec<Taken<'_>> = Vec::new();
         for import in &module.imports {
             let local = &import.local;
             match &import.name {
-                None => whole.push(format!("{local}={NEED}({})", quoted(&import.from))),
+                None => taken.push(Taken::All { from: &import.from, local }),
                 Some(wanted) => {
                     let (module, name) = self.origin(&import.from, wanted)?;
                     let as_local = if name == local { local.clone() } else { format!("{name}:{local}") };
-                    taken.entry(module).or_default().push(as_local);
+                    let known = taken.iter_mut().find_map(|taken| taken.names_of(module));
+                    match known {
+                        Some(names) => names.push(as_local),
+                        None => taken.push(Taken::Names { from: module, names: vec![as_local] }),
+                    }
                 }
             }
         }
-        let taken = taken.into_iter();
-        whole.extend(taken.map(|(from, names)| format!("{{{}}}={NEED}({})", names.join(","), quoted(from))));
         let mut given = Vec::new();
         for wanted in self.names(name)? {
             given.push(match module.exports.get(wanted) {
@@ -225,8 +226,31 @@ impl<'a> Graph<'a> {
                 }
             });
         }
-        let takes = if whole.is_empty() { String::new() } else { format!("const{};", declared(&whole)) };
+        let taken: Vec<String> = taken.iter().map(Taken::declared).collect();
+        let takes = if taken.is_empty() { String::new() } else { format!("const{};", declared(&taken)) };
         Ok(format!("{takes}{}\nreturn{{{}}}", module.code, given.join(",")))
+    }
+}
+
+/// What a module takes of another.
+enum Taken<'a> {
+    All { from: &'a str, local: &'a str },
+    Names { from: &'a str, names: Vec<String> },
+}
+
+impl Taken<'_> {
+    fn names_of(&mut self, module: &str) -> Option<&mut Vec<String>> {
+        match self {
+            Self::Names { from, names } if *from == module => Some(names),
+            _ => None,
+        }
+    }
+
+    fn declared(&self) -> String {
+        match self {
+            Self::All { from, local } => format!("{local}={NEED}({})", quoted(from)),
+            Self::Names { from, names } => format!("{{{}}}={NEED}({})", names.join(","), quoted(from)),
+        }
     }
 }
 
@@ -308,13 +332,43 @@ mod tests {
         .unwrap();
         let body = |name: &str, body: &str| format!("\"{name}\"($n,$l,$a){{{body}}}");
         for wanted in [
-            body(MAIN, "const g=$n(\"c.js\"),{a}=$n(\"c.js\"),{d:f}=$n(\"d.js\");f(a,g);\nreturn{}"),
+            body(MAIN, "const{a}=$n(\"c.js\"),{d:f}=$n(\"d.js\"),g=$n(\"c.js\");f(a,g);\nreturn{}"),
             body("c.js", "const{b}=$n(\"d.js\");const a=b;\nreturn{a,c:$n(\"d.js\").b}"),
             body("d.js", "const x=1;const b=2;\nreturn{b,d:x}"),
         ] {
             assert!(files[MAIN].contains(&wanted), "{wanted} in {}", files[MAIN]);
         }
         assert!(files.values().all(|file| !file.contains("big")), "nobody needs it");
+    }
+
+    #[test]
+    fn modules_are_made_in_the_order_in_which_the_source_names_them() {
+        let files = files(&[
+            (
+                MAIN,
+                "import * as b from \"./b.js\";\nimport { c } from \"./c.js\";\n\
+                 import { a } from \"./a.js\";\nimport { c as d } from \"./c.js\";",
+            ),
+            ("a.js", "export const a = 1;"),
+            ("b.js", "export const b = 1;"),
+            ("c.js", "export const c = 1;"),
+        ])
+        .unwrap();
+        let wanted = "{const b=$n(\"b.js\"),{c,c:d}=$n(\"c.js\"),{a}=$n(\"a.js\");\n";
+        assert!(files[MAIN].contains(wanted), "{}", files[MAIN]);
+    }
+
+    #[test]
+    fn a_worker_has_what_it_loads_later() {
+        let files = files(&[
+            (APP, "import { a } from \"./a.js\";\nvoid import(\"./main.js\");"),
+            ("a.js", "export const a = 1;"),
+            ("worker/verify.js", "void import(\"../later.js\");"),
+            ("later.js", "import { a } from \"./a.js\";"),
+        ])
+        .unwrap();
+        assert_eq!(inside(&files["worker/verify.js"]), ["a.js"]);
+        assert_eq!(inside(&files[REST]), ["later.js", "worker/verify.js"]);
     }
 
     #[test]

@@ -11,7 +11,9 @@ pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// After these words a slash begins a pattern, and is no division.
 const BEFORE_PATTERN: [&str; 12] =
-    ["return", "typeof", "case", "in", "of", "await", "yield", "void", "delete", "throw", "do", "else"];
+    ["return", "typeof", "case", "in", "await", "yield", "void", "delete", "throw", "do", "else", "default"];
+/// After this it may be either: it is a name, too.
+const BEFORE_EITHER: [&str; 1] = ["of"];
 /// After these a bracket holds a condition, and a slash after it would begin a pattern.
 const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
 /// A line that ends after these words ends the statement.
@@ -106,7 +108,7 @@ impl<'a> Lexer<'a> {
         }
         match first {
             '/' if self.rest.starts_with("//") => {
-                let length = length_while(self.rest, |c| c != '\n');
+                let length = length_while(self.rest, |c| !ends_line(c));
                 self.skip(length);
             }
             '/' if self.rest.starts_with("/*") => {
@@ -147,7 +149,13 @@ impl<'a> Lexer<'a> {
             let open = open.ok_or_else(|| self.wrong(&format!("{first} closes nothing")))?;
             self.after_condition = open == Open::Round { is_condition: true };
         }
-        let is_condition = self.tokens.last().is_some_and(|last| last.is_one_of(&BEFORE_CONDITION));
+        if first == '.' && self.ends_number() {
+            return Err(self.wrong("a number ends with its point"));
+        }
+        let is_condition = match self.tokens.as_slice() {
+            [.., before, last] if last.is("await") => before.is("for"),
+            _ => self.is_keyword(&BEFORE_CONDITION),
+        };
         self.take(Kind::Sign, first.len_utf8());
         match first {
             '(' => self.open.push(Open::Round { is_condition }),
@@ -156,6 +164,25 @@ impl<'a> Lexer<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether the last token is one of these words, and not the name of a member.
+    fn is_keyword(&self, words: &[&str]) -> bool {
+        match self.tokens.as_slice() {
+            [before @ .., last] => last.is_one_of(words) && !is_member(before),
+            [] => false,
+        }
+    }
+
+    /// Whether a point that comes next is that of a number, and nothing after it is.
+    fn ends_number(&self) -> bool {
+        let is_number = |token: &Token<'_>| token.text.chars().all(|c| c.is_ascii_digit() || c == '_');
+        let is_first = match self.tokens.as_slice() {
+            [.., point, last] if is_number(last) => !(point.is(".") && last.gap == Gap::None),
+            [last] => is_number(last),
+            _ => false,
+        };
+        is_first && self.gap == Gap::None && !self.rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
     }
 
     /// Takes a template up to its end, or up to where something is filled in.
@@ -179,7 +206,10 @@ impl<'a> Lexer<'a> {
     fn begins_pattern(&self) -> Result<bool> {
         let Some(last) = self.tokens.last() else { return Ok(true) };
         Ok(match last.kind {
-            Kind::Word => BEFORE_PATTERN.contains(&&*last.text),
+            Kind::Word if self.is_keyword(&BEFORE_EITHER) => {
+                return Err(self.wrong("a slash here may be a division"));
+            }
+            Kind::Word => self.is_keyword(&BEFORE_PATTERN),
             Kind::Text | Kind::Pattern => false,
             Kind::Template => last.text.ends_with('{'),
             Kind::Sign => match &*last.text {
@@ -201,14 +231,27 @@ impl<'a> Lexer<'a> {
 
     fn skip(&mut self, length: usize) {
         let (space, rest) = self.rest.split_at(length);
-        let lines = space.matches('\n').count();
-        self.line += lines;
-        self.gap = self.gap.max(if lines > 0 { Gap::Line } else { Gap::Space });
+        self.line += space.matches('\n').count();
+        self.gap = self.gap.max(if space.contains(ends_line) { Gap::Line } else { Gap::Space });
         self.rest = rest;
     }
 
     fn wrong(&self, what: &str) -> String {
         format!("line {}: {what}", self.line)
+    }
+}
+
+/// Whether a line ends with a character, for a browser.
+fn ends_line(sign: char) -> bool {
+    matches!(sign, '\n' | '\r' | '\u{2028}' | '\u{2029}')
+}
+
+/// Whether what follows some tokens is the name of a member: after a point, but not after three.
+pub(super) fn is_member(before: &[Token<'_>]) -> bool {
+    match before {
+        [.., one, two, three] if one.is(".") && two.is(".") && three.is(".") => false,
+        [.., last] => last.is("."),
+        [] => false,
     }
 }
 
@@ -225,7 +268,7 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, sign) in text.char_indices().skip(1) {
         match sign {
-            '\n' => return None,
+            '\n' | '\r' => return None,
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
             _ if sign == quote => return Some(at + 1),
@@ -240,7 +283,7 @@ fn pattern(text: &str) -> Option<usize> {
     let (mut is_escaped, mut in_class) = (false, false);
     for (at, sign) in text.char_indices().skip(1) {
         match sign {
-            '\n' => return None,
+            _ if ends_line(sign) => return None,
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
             '[' => in_class = true,
@@ -294,7 +337,10 @@ fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     let are_words = matches!(left.kind, Kind::Word | Kind::Pattern) && right.kind == Kind::Word;
     let is_number = left.text.starts_with(|c: char| c.is_ascii_digit()) && right.is(".");
     let is_twice = ["+", "-"].iter().any(|sign| left.is(sign) && right.is(sign));
-    let is_comment = left.is("/") && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"]));
+    let is_slash = left.is("/") || left.kind == Kind::Pattern;
+    // A script that is no module has comments of HTML, too.
+    let is_comment = (is_slash && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"])))
+        || (left.is("<") && right.is("!"));
     if are_words || is_number || is_twice || is_comment { Gap::Space } else { Gap::None }
 }
 
@@ -332,6 +378,13 @@ mod tests {
             ("a + +b - -c + -d", "a+ +b- -c+-d"),
             ("1 .a; 1.5e-3", "1 .a;1.5e-3"),
             ("static #a = #a in b;", "static #a=#a in b;"),
+            ("export default /a  b/;", "export default/a  b/;"),
+            ("a.case / 2 + \"b/ // c\";", "a.case/2+\"b/ // c\";"),
+            ("[...await / a  b/]", "[...await/ a  b/]"),
+            ("1.5.a + 1_0 .a + b[1].c / 2", "1.5.a+1_0 .a+b[1].c/2"),
+            ("/a/ / b", "/a/ /b"),
+            ("a < !--b", "a< !--b"),
+            ("// a\rb // c\u{2028}d // e\u{2029}f", "b\nd\nf"),
         ] {
             assert_eq!(short(source), wanted, "{source}");
         }
@@ -350,6 +403,7 @@ mod tests {
             ("a\n`b`", "a\n`b`"),
             ("{\n  a\n}\nb", "{a}\nb"),
             ("a /* b\n */ c", "a\nc"),
+            ("a\r\nb\rc\u{2028}d\u{2029}e", "a\nb\nc\nd\ne"),
         ] {
             assert_eq!(short(source), wanted, "{source}");
         }
@@ -368,6 +422,11 @@ mod tests {
             ("`${(}`", "line 1: } closes nothing"),
             ("{\n} / a", "line 2: a slash here may be a division"),
             ("if (a) /b/.test(c);", "line 1: a slash here may be a division"),
+            ("for await (a of b) /c/.test(a);", "line 1: a slash here may be a division"),
+            ("for (a of /b/) {}", "line 1: a slash here may be a division"),
+            ("a = 1.\nb", "line 1: a number ends with its point"),
+            ("1. / b", "line 1: a number ends with its point"),
+            ("\"a\rb\"", "line 1: a text does not end"),
             ("a++ / b", "line 1: a slash here may be a division"),
             ("@a", "line 1: '@' is no sign"),
             ("a \u{2014} b", "line 1: '\u{2014}' is no sign"),

@@ -197,6 +197,41 @@ export const tests = {
     isOffline = false;
     await page.click("main > .row button");
     await page.waitForSelector("main [data-screen=log]");
-    assert.deepEqual(asked, ["rest.js", "rest.js?1"]);
+    // The worker that the log begins asks for it by its own address.
+    assert.deepEqual(asked.slice(0, 2), ["rest.js", "rest.js?1"]);
+    assert.ok(asked.slice(2).every((name) => name === "rest.js"), `${asked}`);
+  },
+
+  "a page that is open over an upgrade leads to the new one when its files are gone": async ({ world, open }) => {
+    const page = await open(world.admin, { before: holdIdle });
+    await page.at("board");
+    const ours = /\/f\/(\w+)\//.exec((await folderOf(world)).href)[1];
+    const others = ours.split("").reverse().join("");
+    const gone = { status: 404, contentType: "application/problem+json", body: "{}" };
+    let asked = 0;
+    const isAway = (url) => url.pathname.endsWith("/rest.js") || url.pathname.endsWith("/worker/verify.js");
+    await page.route(isAway, (route) => ((asked += 1), route.fulfill(gone)));
+    const ofPage = (url) => url.pathname === new URL(world.url).pathname;
+    await page.route(ofPage, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replaceAll(ours, others) });
+    });
+    // A dialog, and a screen: each says it, and has the way out.
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open] button:has-text('Reload')");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog[open]", { state: "detached" });
+    await page.keyboard.press("g");
+    await page.keyboard.press("l");
+    await page.waitForSelector("main > .problem[role=alert]");
+    await page.waitForSelector("body :not(dialog) button:has-text('Reload')");
+    assert.equal(asked, 2);
+    page.problems.length = 0;
+    await page.unroute(isAway);
+    await page.unroute(ofPage);
+    const other = page.waitForNavigation();
+    await page.click("button:has-text('Reload')");
+    await other;
+    await page.waitForSelector("main [data-screen=log]");
   },
 };

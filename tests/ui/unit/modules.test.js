@@ -38,6 +38,21 @@ test("a module is made once, when it is first needed, and what it needs before i
   assert.throws(() => need("constructor"), /no module constructor/);
 });
 
+test("a body that fails is not run again, nor is that of who needs it", async () => {
+  const run = [];
+  const first = {
+    "a.js": (need) => (run.push("a"), need("b.js"), assert.fail()),
+    "b.js": () => {
+      run.push("b");
+      throw new Error(`failure ${run.length}`);
+    },
+  };
+  const { need, load } = openModules(first, ROOT, [], never, never);
+  for (const name of ["a.js", "a.js", "b.js"]) assert.throws(() => need(name), /failure 2/);
+  await assert.rejects(load("a.js"), /failure 2/);
+  assert.deepEqual(run, ["a", "b"]);
+});
+
 test("files are fetched in their order until a module is there, each once", async () => {
   const { asked, fetchFile } = server([{ "a.js": () => ({ a: 1 }) }, { "b.js": (need) => ({ b: need("a.js").a + 1 }) }]);
   const { load } = openModules({}, ROOT, ["one.js", "two.js"], fetchFile, never);
