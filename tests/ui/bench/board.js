@@ -167,7 +167,7 @@ async function busyTime() {
     const board = await openBoard();
     const ours = await follow(board);
     await board.close();
-    const list = await open();
+    const list = await open({ bypassCSP: true });
     await openList(list.page, world, Array.from({ length: tasks }, (_, at) => titleOf(at)));
     const theirs = await follow(list);
     await list.close();

@@ -23,34 +23,39 @@ ${html}<script type="text/plain">${js.replaceAll("</script", "<\\/script")}</scr
 }
 
 /** Where the list is shown: an address of the server's own, so that the session's cookie opens its socket. */
-const LIST = "floor";
+const LIST = "/auth/session";
 
 /**
  * Opens a list that is patched by text: an array of titles, rows for as many as fit into the window, and with each event
- * that comes over the socket the text of one row is set.
+ * that comes over the socket the text of one row is set. The page has to be one whose policy is not enforced.
  */
 export async function openList(page, world, titles) {
-  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Floor</title>
-<style>body { margin: 0; font: 14px system-ui; overflow: hidden } li { height: 24px; overflow: hidden }</style><ul></ul>`;
-  const address = new URL(LIST, world.url).href;
-  await page.route(address, (route) => route.fulfill({ contentType: "text/html", body: html }));
-  await page.goto(address);
-  await page.unroute(address);
+  await page.goto(new URL(LIST, world.url).href);
   const socket = new URL("/ws/subscribe", world.url).href.replace("http", "ws");
-  await page.evaluate(follow, { titles, socket, workspaceId: world.workspaceId });
+  await page.evaluate(follow, { titles, socket, workspaceId: world.workspaceId, style: STYLE });
 }
 
+const STYLE = "body { margin: 0; font: 14px system-ui; overflow: hidden } li { height: 24px; overflow: hidden }";
+
 /** Runs in the page. */
-async function follow({ titles, socket: address, workspaceId }) {
+async function follow({ titles, socket: address, workspaceId, style }) {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(style);
+  document.adoptedStyleSheets = [sheet];
+  const list = document.createElement("ul");
+  document.body.replaceChildren(list);
   const rows = [];
   for (const title of titles.slice(0, Math.ceil(innerHeight / 24))) {
     const row = document.createElement("li");
     row.textContent = title;
     rows.push(row);
   }
-  document.querySelector("ul").append(...rows);
+  list.append(...rows);
   const socket = new WebSocket(address);
-  await new Promise((resume) => socket.addEventListener("open", resume));
+  await new Promise((resume, fail) => {
+    socket.addEventListener("open", resume);
+    socket.addEventListener("error", () => fail(new Error("the socket of the list did not open")));
+  });
   let heard = 0;
   const acknowledged = new Promise((resume) =>
     socket.addEventListener("message", ({ data }) => {
