@@ -24,6 +24,28 @@ async function tabTo(page, selector) {
 
 const focused = (page) => page.evaluate(() => document.activeElement.closest("[data-thread]")?.dataset.thread ?? null);
 
+const rowOf = (page) =>
+  page.evaluate(() => {
+    const at = document.activeElement;
+    const inWindow = ".rows :is([data-thread], [data-member], [data-event])";
+    const row = at.closest(".held-rows > [data-key]") ?? at.closest(inWindow);
+    const { key, thread, member, event } = row?.dataset ?? {};
+    return key ?? thread ?? member ?? event ?? null;
+  });
+
+/** Lists, by the screens that show them, and the link of a row that leads elsewhere. */
+const LISTS = { "": "a.title", inbox: "a.title", people: "a.title", log: ".where a", "board?channel=back": "a.title" };
+
+/** A task of which the agent asks something. */
+async function asking(world, channel, title) {
+  const task = await world.task(channel, title);
+  await world.claimed(world.agent, task.id);
+  const gate = await world.agent.call("request_approval", { thread_id: task.id, question: `${title}?` });
+  return { task, gate };
+}
+
+const accept = (gate) => `[data-gate="${gate.id}"] [data-of="approval_decide accept"]`;
+
 export const tests = {
   "a task is made, found, claimed, spoken in and closed": async ({ world, open }) => {
     await world.channel("by keys");
@@ -147,5 +169,168 @@ export const tests = {
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
     await tabTo(page, "[data-of=claim_thread]");
     await tabTo(page, "textarea[name=body]");
+  },
+
+  "Space presses the button that has the focus, and nothing else": async ({ world, open }) => {
+    const { task, gate } = await asking(world, await world.channel("space"), "Is pressed by Space");
+    const page = await open(world.admin);
+    await page.at("board?channel=space");
+    await page.inLane(task.id, "needs-you");
+    await page.focus(`[data-thread="${task.id}"] .menu`);
+    await page.keyboard.press("Space");
+    await page.waitForSelector("dialog[data-dialog=menu]");
+    await page.keyboard.press("Escape");
+    await page.at("");
+    await page.focus(accept(gate));
+    await page.keyboard.press("Space");
+    await page.says(accept(gate), /press again/);
+    assert.equal(await page.locator("dialog").count(), 0);
+  },
+
+  "a accepts what a task asks, and what stands behind a link; the first press arms": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const { task, gate } = await asking(world, await world.channel("accepts"), "Asks twice");
+    const second = await agent.call("request_approval", { thread_id: task.id, question: "And this?" });
+    const stateOf = async ({ id }) => (await admin.call("get_approval_gate", { gate_id: id })).state;
+    const page = await open(admin);
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector(accept(gate));
+    await page.waitForSelector(accept(second));
+    await page.keyboard.press("a");
+    const at = await page.evaluate(() => document.activeElement.closest("[data-gate]")?.dataset.gate);
+    const [first, other] = at === gate.id ? [gate, second] : [second, gate];
+    assert.equal(at, first.id, "of several it leads to the first");
+    assert.ok(!(await page.has(".armed")));
+    await page.keyboard.press("a");
+    await page.says(accept(first), /press again/);
+    await page.keyboard.press("a");
+    await page.waitForSelector(`[data-gate="${first.id}"][data-state=accepted]`);
+    assert.equal(await stateOf(other), "pending");
+    const asked = { gate_id: other.id, decision: "accept" };
+    const { link } = await agent.refused("approval_decide", asked, "needs-person");
+    await page.at(link.url.split("/ui/")[1]);
+    await page.waitForSelector(accept(other));
+    await page.keyboard.press("a");
+    await page.says(accept(other), /press again/);
+    await page.keyboard.press("a");
+    await page.waitForSelector(`[data-gate="${other.id}"][data-state=accepted]`);
+    assert.equal(await stateOf(other), "accepted");
+  },
+
+  "Escape leads back to the row that one left, in every list": async ({ world, open }) => {
+    const channel = await world.channel("back");
+    for (const name of ["One", "Two", "Three"]) await asking(world, channel, `${name} to come back to`);
+    const page = await open(world.admin);
+    for (const [path, link] of Object.entries(LISTS)) {
+      await page.at(path);
+      await page.waitForSelector(`main :is(.held-rows, .rows) ${link}`);
+      await page.keyboard.press("j");
+      const leads = (link) => document.activeElement.closest(".held-rows > *, .slot")?.querySelector(link) !== null;
+      // Not the first, and not one that leads nowhere.
+      for (let step = 0; step < 30 && (step === 0 || !(await page.evaluate(leads, link))); step += 1)
+        await page.keyboard.press("j");
+      const row = await rowOf(page);
+      assert.ok(row, path);
+      const from = page.url();
+      await page.evaluate((link) => {
+        const at = document.activeElement.closest(".held-rows > *, .slot");
+        at.querySelector(link).focus();
+      }, link);
+      await page.keyboard.press("Enter");
+      await page.waitForFunction((from) => location.href !== from, from);
+      await page.waitForSelector("main :is([data-screen=task], [data-screen=member])");
+      await page.settled();
+      await page.keyboard.press("Escape");
+      await page.waitForURL(from);
+      await page.waitForFunction(() => document.activeElement !== document.body);
+      await page
+        .waitForFunction(() => document.activeElement.closest(".held-rows, .rows"), null, { timeout: 5_000 })
+        .catch(() => assert.fail(`${path}: the focus is not back`));
+      assert.equal(await rowOf(page), row, path);
+    }
+  },
+
+  "where the row is gone meanwhile, the next one has the focus": async ({ world, open }) => {
+    const channel = await world.channel("gone");
+    const gates = [];
+    for (const name of ["One", "Two"]) gates.push((await asking(world, channel, `${name} is decided`)).gate);
+    const page = await open(world.admin);
+    await page.at("");
+    for (const gate of gates) await page.waitForSelector(accept(gate));
+    await page.focus(`.held-rows > :has([data-gate="${gates[0].id}"]) a.title`);
+    const [row, next] = await page.evaluate(() => {
+      const at = document.activeElement.closest(".held-rows > [data-key]");
+      return [at.dataset.key, at.nextElementSibling.dataset.key];
+    });
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("[data-screen=task]");
+    await page.settled();
+    await world.admin.call("approval_decide", { gate_id: gates[0].id, decision: "decline" });
+    await page.reached(world.admin.lsn);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("[data-screen=now]");
+    await page.waitForFunction(() => document.activeElement.closest(".held-rows"));
+    assert.equal(await rowOf(page), next);
+    assert.ok(!(await page.has(`[data-key="${row}"]`)));
+  },
+
+  "what is chosen is told in words, and is done by keys": async ({ world, open }) => {
+    const channel = await world.channel("chosen");
+    const tasks = [];
+    for (let at = 0; at < 3; at += 1) tasks.push(await world.task(channel, `Is chosen ${at}`, { priority: 9 - at }));
+    const page = await open(world.admin);
+    await page.at("board?channel=chosen");
+    await page.inLane(tasks[2].id, "ready");
+    for (const key of ["j", "x", "j", "Shift+X"]) await page.keyboard.press(key);
+    await page.says(".chosen", /2 tasks are chosen/);
+    for (const { id } of tasks.slice(0, 2)) {
+      await page.says(`[data-thread="${id}"] .chips`, /^Chosen/);
+      assert.match(await page.getAttribute(`[data-thread="${id}"] a.title`, "aria-label"), /, Chosen, /);
+    }
+    assert.doesNotMatch(await page.getAttribute(`[data-thread="${tasks[2].id}"] a.title`, "aria-label"), /Chosen/);
+    await page.emulateMedia({ forcedColors: "active" });
+    const ground = (id) =>
+      page.locator(`[data-thread="${id}"]`).evaluate((node) => getComputedStyle(node).backgroundColor);
+    assert.notEqual(await ground(tasks[1].id), await ground(tasks[2].id), "it is seen whatever the colours are");
+    await page.emulateMedia({ forcedColors: "none" });
+    await page.keyboard.press("Control+k");
+    await page.says("dialog[data-dialog=palette] [aria-selected=true]", /Actions[^]*2 tasks are chosen/);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("dialog[data-dialog=many]");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+    await page.inLane(tasks[0].id, "ready");
+    for (const key of ["Escape", "j", "x", "j", "x", "i"]) await page.keyboard.press(key);
+    await page.waitForSelector("dialog[data-dialog=many] [data-of=claim_thread]:focus");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("dialog", { state: "detached" });
+    await page.keyboard.press("Escape");
+    await page.inLane(tasks[0].id, "running");
+    await page.inLane(tasks[1].id, "running");
+    await page.inLane(tasks[2].id, "ready");
+  },
+
+  "what a key has done has a receipt, and why it does nothing is said": async ({ world, open }) => {
+    const task = await world.task(await world.channel("receipt"), "Is claimed by a key");
+    const page = await open(world.admin);
+    await page.at("board?channel=receipt");
+    await page.inLane(task.id, "ready");
+    await page.keyboard.press("j");
+    await page.keyboard.press("i");
+    await page.says(".receipts [data-event]", /Is claimed by a key[^]*Claim: done[^]*event \d+/);
+    const { items } = await world.admin.call("list_thread_events", { thread_id: task.id, limit: 500 });
+    const { lsn } = items.find(({ kind }) => kind === "ThreadAssignmentChanged");
+    await page.waitForSelector(`.receipts [data-event="${lsn}"] a[href$="log#${lsn}"]`);
+    await page.keyboard.press("Escape");
+    await page.inLane(task.id, "running");
+    await page.focus(`[data-thread="${task.id}"] a.title`);
+    await page.keyboard.press("i");
+    await page.says(".strip [data-told]", /Claim: .*not offered/);
+    world.proxy.down(true);
+    await page.live("offline");
+    await page.focus(`[data-thread="${task.id}"] a.title`);
+    await page.keyboard.press("i");
+    await page.says(".strip [data-told]", /Claim: Not while offline/);
+    world.proxy.down(false);
   },
 };

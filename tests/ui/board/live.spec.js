@@ -55,6 +55,36 @@ export const tests = {
     assert.equal(await button.getAttribute("aria-disabled"), null);
   },
 
+  "all that sends is off while offline, and says why": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const task = await world.task(await world.channel("off"), "Has much to press");
+    const said = await agent.call("post_message", { thread_id: task.id, body: "@admin look here" });
+    await agent.call("add_reaction", { message_id: said.id, emoji: "🎉" });
+    await admin.call("create_vote", { thread_id: task.id, question: "Which?", options: ["one", "other"] });
+    const wanted = {
+      [`t/${task.id}`]: "cast_vote add_reaction claim_thread",
+      inbox: "mark_inbox_read",
+      log: "verify_event_chain",
+    };
+    const pages = [];
+    for (const [path, actions] of Object.entries(wanted)) {
+      const page = await open(admin);
+      await page.at(path);
+      for (const action of actions.split(" ")) await page.waitForSelector(`main [data-action=${action}]`);
+      pages.push(page);
+    }
+    const enabled = "main [data-action]:not([aria-disabled])";
+    for (const page of pages) assert.ok(await page.has(enabled));
+    world.proxy.down(true);
+    for (const page of pages) {
+      await page.live("offline");
+      await page.waitForFunction((enabled) => !document.querySelector(enabled), enabled);
+      const silent = page.locator("main [data-action]:not([aria-description])");
+      assert.deepEqual(await silent.evaluateAll((all) => all.map((one) => one.outerHTML)), []);
+    }
+    world.proxy.down(false);
+  },
+
   "a server that comes back with another board: a reload is offered, and drafts outlive it": async ({ world, open }) => {
     const task = await world.task(await world.channel("upgrade"), "Outlives an upgrade");
     const page = await open(world.admin);

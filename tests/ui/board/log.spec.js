@@ -85,6 +85,33 @@ export const tests = {
     await page.says("dialog", new RegExp(event.content_hash.slice(7, 15)));
   },
 
+  "what was found of the log is still told after a reload and in other tabs, until it is whole again": async ({
+    world,
+    open,
+  }) => {
+    const { event } = await claimed(world, "remembered");
+    const sane = world.proxy.edit(CATCH_UP, (text) => changed(text, event.lsn, ["payload", "reason"]));
+    const alarm = `.strip [data-verify=broken][data-broken="${event.lsn}"]`;
+    const page = await open(world.admin);
+    await page.at("board");
+    const other = await page.context().newPage();
+    await other.goto(`${world.url}people`);
+    await other.waitForSelector("main [data-screen=people]");
+    await page.at("log");
+    await page.waitForSelector(`${proof}[data-broken="${event.lsn}"]`);
+    await other.waitForSelector(alarm);
+    await page.at("board");
+    await page.waitForSelector(alarm);
+    await page.says(".strip", new RegExp(`broken at event ${event.lsn}`));
+    sane();
+    await page.at("log");
+    await page.waitForSelector(is("whole"));
+    await page.waitForSelector(".strip [data-verify]", { state: "detached" });
+    await other.waitForSelector(".strip [data-verify]", { state: "detached" });
+    await page.at("board");
+    assert.ok(!(await page.has(".strip [data-verify]")));
+  },
+
   "what one may not see is counted as withheld, and the rest is verified": async ({ world, open }) => {
     const { id: channel } = await world.admin.call("create_channel", { name: "behind doors", private: true });
     await world.task(channel, "Is seen by few");

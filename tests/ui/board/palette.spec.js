@@ -76,9 +76,53 @@ export const tests = {
     await page.fill("dialog [name=name]", "made by a form");
     await page.click("dialog form [type=submit]");
     await page.says("dialog [data-answer=create_channel]", /made by a form/);
-    await page.says("dialog", /event \d+/);
     const { items } = await world.admin.call("list_channels", {});
-    assert.ok(items.some(({ name }) => name === "made by a form"));
+    const made = items.find(({ name }) => name === "made by a form");
+    const log = (await world.admin.call("list_events", { after_id: 0, limit: 500 })).items;
+    await page.says("dialog [data-receipt]", /^event \d+$/);
+    const lsn = Number(await page.getAttribute("dialog [data-receipt]", "data-receipt"));
+    const { payload } = log.find((event) => event.lsn === lsn);
+    assert.equal(payload.$chain?.channel_id, made.id, "it is an event of the channel");
+    await page.waitForSelector(`dialog [data-receipt] a[href$="log#${lsn}"]`);
+  },
+
+  "what leaves no event has no receipt, whatever others do meanwhile": async ({ world, open }) => {
+    const task = await world.task(await world.channel("follows"), "Is followed");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await find(page, "follow");
+    await page.click(`${palette} [data-action=follow]`);
+    await page.fill("dialog[data-dialog=follow] [name=target_id]", task.id);
+    await world.agent.call("post_message", { thread_id: task.id, body: "Said by another" });
+    await page.reached(world.agent.lsn);
+    await page.click("dialog form [type=submit]");
+    await page.waitForSelector("dialog [data-answer=follow]");
+    await page.waitForSelector("dialog [data-receipt=none]", { state: "attached" });
+    assert.doesNotMatch(await page.locator("dialog").innerText(), /event \d/);
+  },
+
+  "what cannot be undone takes a second press, as its button does": async ({ world, open }) => {
+    const task = await world.task(await world.channel("twice"), "Is closed by a command");
+    const stateOf = async () => (await world.admin.call("get_thread", { thread_id: task.id })).state;
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector("[data-why]");
+    await page.emulateMedia({ forcedColors: "active" });
+    await find(page, "close");
+    const rows = page.locator(`${palette} [role=option]`);
+    const ground = (at) => rows.nth(at).evaluate((node) => getComputedStyle(node).backgroundColor);
+    assert.notEqual(await ground(0), await ground(1), "the chosen row is seen whatever the colours are");
+    await page.emulateMedia({ forcedColors: "none" });
+    await page.keyboard.press("Enter");
+    await page.says(`${palette} [aria-selected=true]`, /Close: press again/);
+    assert.equal(await stateOf(), "open");
+    await page.fill(`${palette} input`, "clos");
+    await page.says(`${palette} [aria-selected=true]`, /^Close\b(?!: press)/);
+    await page.keyboard.press("Enter");
+    await page.says(`${palette} [aria-selected=true]`, /Close: press again/);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("[data-why=done]");
+    assert.equal(await stateOf(), "closed");
   },
 
   "Enter takes what is called as one types, whatever the task at hand is called": async ({ world, open }) => {
