@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
-use super::script::{Result, tokens, written};
+use super::script::Result;
 
 /// The module that the page begins with; it has the modules in its own file that it needs.
 const APP: &str = "app.js";
@@ -43,6 +43,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
         files.insert(pack.to_owned(), format!("export default{{{}}};\n", graph.bodies(names)?));
     }
     let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
+    needs_none(MODULES, runner)?;
     let runner = format!("const{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
     let (bodies, begun) = (graph.bodies(&in_app)?, quoted(APP));
     let app = format!(
@@ -62,8 +63,12 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     }
     for name in ALONE {
         if let Some(source) = sources.get(name) {
-            let script = tokens(source).map_err(|wrong| format!("{name}, {wrong}"))?;
-            files.insert(name.to_owned(), written(&script) + "\n");
+            let script = Module::read(name, source)?;
+            needs_none(name, &script)?;
+            if let Some(given) = script.exports.keys().next() {
+                return Err(format!("{name} gives {given}, which nobody can take"));
+            }
+            files.insert(name.to_owned(), script.code + "\n");
         }
     }
     Ok(files)
@@ -71,6 +76,15 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
 
 fn missing(name: &str) -> String {
     format!("there is no module {name}")
+}
+
+/// Makes sure that a script has all that it runs.
+fn needs_none(name: &str, module: &Module) -> Result<()> {
+    let taken = module.imports.iter().map(|import| &import.from);
+    match taken.chain(&module.stars).chain(&module.later).next() {
+        Some(other) => Err(format!("{name} needs {other}, and stands by itself")),
+        None => Ok(()),
+    }
 }
 
 /// All modules, by what they need.
@@ -412,6 +426,15 @@ mod tests {
                 "a.js gives no a",
             ),
             (&[(MAIN, "a(")], "main.js, line 1: a bracket is not closed"),
+            (
+                &[
+                    (MODULES, "import { a } from \"./a.js\";\nexport const openModules = a;"),
+                    ("a.js", "export const a = 1;"),
+                ],
+                "modules.js needs a.js, and stands by itself",
+            ),
+            (&[("push.js", "import(\"./main.js\");")], "push.js needs main.js, and stands by itself"),
+            (&[("push.js", "export const a = 1;")], "push.js gives a, which nobody can take"),
             (&[("push.js", "a(")], "push.js, line 1: a bracket is not closed"),
         ] {
             assert_eq!(files(more).unwrap_err(), wanted);

@@ -105,15 +105,16 @@ export const tests = {
 
   "a screen that the server has no more says so, and offers the reload": async ({ world, open }) => {
     const page = await open(world.admin);
+    // It is in what the page fetches when it has nothing else to do.
+    const rest = /\/rest\.js(\?\d+)?$/;
+    await page.route(rest, (route) => route.fulfill({ status: 404, body: "" }));
     await page.at("board");
-    const gone = (route) => route.fulfill({ status: 404, body: "" });
-    await page.route(/\/screens\/memory\.js$/, gone);
     const isBack = world.proxy.edit(/^GET \/ui\/$/, (text) => text.replaceAll(/f\/[0-9a-f]+\//g, "f/0123456789ab/"));
     await page.click("[data-place=memory]");
     await page.says("main", /could not be loaded/);
     await page.says("[data-outdated]", /newer board/);
     isBack();
-    await page.unroute(/\/screens\/memory\.js$/);
+    await page.unroute(rest);
     await page.click("[data-outdated] button");
     await page.waitForSelector("[data-screen=memory]");
     page.problems.splice(0);
