@@ -162,10 +162,8 @@ impl Crowd {
         (number, serde_json::from_str(&outcome.unwrap()).unwrap())
     }
 
-    /// The next outcome after the clock has jumped.
-    ///
-    /// A poll that was queued as it jumped has been queued for too long, so polling goes on only when some more
-    /// time has passed.
+    /// The next outcome after the clock has jumped: a poll that was queued then has been queued for too long,
+    /// so polling goes on only when some more time has passed.
     fn next_after_jump(&self, world: &World) -> Result<String> {
         let mut next = None;
         until("the next outcome", || {
