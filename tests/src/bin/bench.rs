@@ -27,8 +27,9 @@ const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|with
     delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
     [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
-    [--json]\n   or: bench board [--pairs N] [--json]\n   or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools \
-    [--callers N] [--pipe] [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate \
+    [--json]\n   or: bench board [--pairs N] [--json]\n   \
+    or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe] \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench simulate \
     [--engine sqlite|postgres] [--steps N] [--seed N] [--json]";
 
 struct Arguments {
