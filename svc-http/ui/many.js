@@ -34,10 +34,14 @@ export function openMany(world, ids, done, first) {
   let isRunning = false;
   /** Whether they can be used changes with the connection. */
   const unwatch = world.store.watch(() => {
-    if (isRunning) return;
-    for (const node of list.children)
-      if (node instanceof HTMLElement) disable(node, whyNot(world, node.dataset.action ?? ""));
+    if (!isRunning) disableEach((op) => whyNot(world, op));
   });
+
+  /** @param {(op: string) => string | null} why */
+  function disableEach(why) {
+    for (const node of list.children)
+      if (node instanceof HTMLElement) disable(node, why(node.dataset.action ?? ""));
+  }
 
   const wanted = list.querySelector(first ? `[data-of="${CSS.escape(first)}"]` : "button");
   if (wanted instanceof HTMLElement) wanted.focus();
@@ -78,7 +82,7 @@ export function openMany(world, ids, done, first) {
   /** @param {Action} action @param {Record<string, unknown>} input */
   async function run(action, input) {
     isRunning = true;
-    for (const node of list.children) if (node instanceof HTMLElement) disable(node, say.asking);
+    disableEach(() => say.asking);
     /** @type {string[]} */
     const refused = [];
     const all = threads();

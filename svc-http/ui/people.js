@@ -74,10 +74,14 @@ export function usageByMember({ store }) {
 
 /** @param {Used | undefined} used */
 export const usedText = (used) =>
-  used ? [say.tokensUsed(compact(used.tokens)), ...paid(used.usd_micros)].join(", ") : say.unused;
+  used ? [say.tokens(compact(used.tokens)), ...paid(used.usd_micros)].join(", ") : say.unused;
+
+/** What was reported, with how often. @param {any} sum */
+export const reportedText = ({ tokens, turns, usd_micros, reports }) =>
+  [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(reports)].join(", ");
 
 /** What nobody has put a price on costs nothing that is known. @param {number} micros */
-export const paid = (micros) => (micros > 0 ? [money(micros)] : []);
+const paid = (micros) => (micros > 0 ? [money(micros)] : []);
 
 /** What else there is to say of a member, in a word. @param {any} member */
 export function standingOf(member) {

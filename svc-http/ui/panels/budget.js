@@ -4,7 +4,7 @@
 // action.
 
 import { BUDGET_LOW } from "../pure/rank.js";
-import { paid } from "../people.js";
+import { reportedText } from "../people.js";
 import { compact, duration, money, number } from "../pure/format.js";
 import { limits, parts as say } from "../strings/en.js";
 import { actionBar } from "../act.js";
@@ -94,15 +94,13 @@ function usageRows(world, reports) {
     sum.reports += 1;
     sums.set(key, sum);
   }
-  return [...sums.values()].map(({ member_id, model, tokens, turns, usd_micros, reports: count }) =>
+  return [...sums.values()].map((sum) =>
     h(
       "p.small",
-      world.names.member(member_id),
-      model ? h("span.quiet", " ", words(model)) : "",
+      world.names.member(sum.member_id),
+      sum.model ? h("span.quiet", " ", words(sum.model)) : "",
       ": ",
-      [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(count)].join(
-        ", ",
-      ),
+      reportedText(sum),
     ),
   );
 }

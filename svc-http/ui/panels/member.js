@@ -4,9 +4,9 @@
 
 import { leaseOf } from "../cards.js";
 import { hrefTo } from "../names.js";
-import { paid, presenceOf, timeOf } from "../people.js";
+import { presenceOf, reportedText, timeOf } from "../people.js";
 import { ms } from "../pure/clock.js";
-import { compact, dateTime, number, relative } from "../pure/format.js";
+import { dateTime, number, relative } from "../pure/format.js";
 import { isLive } from "../pure/lanes.js";
 import { eventParts, member as say, people } from "../strings/en.js";
 import { plainWords } from "../view/plain.js";
@@ -182,17 +182,13 @@ function usage(world, id) {
       const rows = sums().sort((one, other) => other.tokens - one.tokens);
       setChildren(
         list,
-        rows.flatMap((row) => fact(row.model ?? say.noModel, usageText(row))),
+        rows.flatMap((row) => fact(row.model ?? say.noModel, reportedText(row))),
       );
       setText(none, rows.length === 0 && store.get("list", "usage") ? say.noUsage : "");
     },
   );
   return { node: section("usage", say.usage, list, none), show: draw };
 }
-
-/** @param {any} sum */
-const usageText = ({ tokens, turns, usd_micros, reports }) =>
-  [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(reports)].join(", ");
 
 /** @param {World} world @returns {MemberPart} */
 function skills(world) {

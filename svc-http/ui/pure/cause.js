@@ -5,6 +5,7 @@
 
 import { ms } from "./clock.js";
 import { placeOf } from "./effects/effect.js";
+import { keepNewest } from "./newest.js";
 
 /** @typedef {import("./types.js").LogEvent} LogEvent */
 
@@ -35,10 +36,7 @@ export function createCauses(me) {
       const key = `${kind}/${thread}`;
       // What is used after little was left has not caused it.
       if (kind === "budget" && isNeed(key)) return;
-      since.delete(key);
-      since.set(key, ms(at) ?? 0);
-      const [oldest] = since.keys();
-      if (since.size > MOST && oldest !== undefined) since.delete(oldest);
+      keepNewest(since, key, ms(at) ?? 0, MOST);
     },
     /** In ms; null if it is not known. @param {string} kind @param {string} id */
     of: (kind, id) => since.get(`${kind}/${id}`) ?? null,

@@ -151,9 +151,8 @@ export function open(root, world, place) {
 
   /** Draws the lanes as they stand now. */
   function drawLanes() {
-    const shown = LANES.map((lane) => tasks.ids(lane));
     // What is not in sight is not acted on unseen.
-    if (chosen.size) dropOthers(chosen, new Set(shown.flat()));
+    for (const id of chosen) if (!tasks.laneOf(id)) chosen.delete(id);
     for (const { lane, list, count, pickCount, empty } of columns) {
       const ids = tasks.ids(lane);
       const text = countOf(lane, ids.length);
@@ -256,11 +255,6 @@ export function open(root, world, place) {
       tasks.setFilter(null);
     },
   };
-}
-
-/** @param {Set<string>} ids @param {Set<string>} shown */
-function dropOthers(ids, shown) {
-  for (const id of ids) if (!shown.has(id)) ids.delete(id);
 }
 
 /** @param {string | undefined} one @param {string | undefined} other */

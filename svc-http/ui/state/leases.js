@@ -6,6 +6,7 @@
 
 import { ms } from "../pure/clock.js";
 import { placeOf } from "../pure/merge.js";
+import { keepNewest } from "../pure/newest.js";
 
 const BEGIN = new Set(["ThreadAssignmentChanged", "ClaimRenewed"]);
 /** More are never in sight. */
@@ -21,10 +22,7 @@ export function createLeases({ index }) {
     const until = ms(event.payload.expires_at);
     if (!BEGIN.has(event.kind) || until === null) return;
     const { thread, at } = placeOf(event);
-    known.delete(thread);
-    known.set(thread, { until, whole: until - (ms(at) ?? until) });
-    const [oldest] = known.keys();
-    if (known.size > MOST && oldest !== undefined) known.delete(oldest);
+    keepNewest(known, thread, { until, whole: until - (ms(at) ?? until) }, MOST);
   }
   index(({ events }) => events.forEach(note));
 

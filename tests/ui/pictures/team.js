@@ -26,6 +26,14 @@ export async function fillTeam(world, ago) {
   const say = (who, thread, body) => who.call("post_message", { thread_id: thread.id, body });
   const claim = (who, thread, lease_secs = LONG) =>
     who.call("claim_thread", { thread_id: thread.id, acknowledge: true, lease_secs });
+  const handIn = (who, thread, { claim_lease_id }, result) =>
+    who.call("set_thread_result", {
+      thread_id: thread.id,
+      claim_lease_id,
+      result,
+      result_kind: "acme.change/1",
+      action: "start_review",
+    });
 
   for (const title of ["Pin the toolchain", "Cache the test database", "Draft the changelog", "Delete the old login page"]) {
     ago(300);
@@ -99,21 +107,9 @@ export async function fillTeam(world, ago) {
   });
 
   ago(24);
-  await atlas.call("set_thread_result", {
-    thread_id: index.id,
-    claim_lease_id: built.claim_lease_id,
-    result: { branch: "search/one-pass", head_sha: "4f0c2ab" },
-    result_kind: "acme.change/1",
-    action: "start_review",
-  });
+  await handIn(atlas, index, built, { branch: "search/one-pass", head_sha: "4f0c2ab" });
   const logged = await claim(atlas, refusals);
-  await atlas.call("set_thread_result", {
-    thread_id: refusals.id,
-    claim_lease_id: logged.claim_lease_id,
-    result: { branch: "sessions/refusals", head_sha: "91bd03e" },
-    result_kind: "acme.change/1",
-    action: "start_review",
-  });
+  await handIn(atlas, refusals, logged, { branch: "sessions/refusals", head_sha: "91bd03e" });
   await jonas.call("set_review_requirement", { thread_id: index.id, approvals: 1 });
   await jonas.call("add_reviewer", { thread_id: index.id, member_id: mira.id });
   await say(atlas, index, "Half the time, a third of the memory. `search/one-pass` is ready to be read.");

@@ -2,9 +2,10 @@
 //
 // Leaves out: importing one.
 
+import { disable, whyNot } from "../../act.js";
 import { addressOf } from "../../net/ask.js";
-import { acting, adminParts as say } from "../../strings/en.js";
-import { button, h, setAttr, setChildren } from "../../view/node.js";
+import { adminParts as say } from "../../strings/en.js";
+import { button, h, setChildren } from "../../view/node.js";
 
 /** @type {import("./part.js").OpenAdminPart} */
 export function open(place, world) {
@@ -22,8 +23,7 @@ export function open(place, world) {
   );
 
   function draw() {
-    const lacks = world.lacks("export_workspace");
-    const why = lacks ? acting.lacks(lacks) : world.isOffline() ? acting.offline : null;
+    const why = whyNot(world, "export_workspace");
     const input = { workspace_id: world.me.workspace_id, words: words.value };
     const href = addressOf("export_workspace", input)?.href ?? null;
     setChildren(control, [why === null ? download(href) : disabled(why)]);
@@ -35,9 +35,8 @@ export function open(place, world) {
 
   /** @param {string} why */
   function disabled(why) {
-    const node = button(say.download, () => {}, { "data-action": "export_workspace", title: why });
-    setAttr(node, "aria-disabled", "true");
-    setAttr(node, "aria-description", why);
+    const node = button(say.download, () => {}, { "data-action": "export_workspace" });
+    disable(node, why);
     return node;
   }
 
@@ -45,7 +44,7 @@ export function open(place, world) {
   return {
     wants: () => [],
     show() {
-      const now = `${world.isOffline()} ${world.lacks("export_workspace")}`;
+      const now = String(whyNot(world, "export_workspace"));
       if (now !== state) draw();
       state = now;
     },
