@@ -1,4 +1,4 @@
-//! Scripts of `tests/ui` that run a browser.
+//! Scripts of `tests/ui`, most of which run a browser.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +10,22 @@ pub const PACKAGES: &str = "SVC_TEST_UI";
 /// The variable with the path of Chromium.
 pub const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 
+/// Keeps Node.js from telling, with each module of the board, that it had to look what it is.
+const QUIET: &str = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON";
+
+/// The command that runs Node.js, of these packages, in a folder of `tests/ui`.
+pub fn node(packages: &Path, folder: &str) -> Command {
+    let mut node = Command::new(packages.join("node"));
+    node.current_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).join(folder)).arg(QUIET);
+    node
+}
+
 /// The command that runs a script in a folder of `tests/ui`, if the variables say with what.
 pub fn script(folder: &str, arguments: &[&str]) -> Option<Command> {
     let packages = PathBuf::from(std::env::var_os(PACKAGES)?);
     std::env::var_os(CHROMIUM)?;
-    let mut node = Command::new(packages.join("node"));
-    node.current_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).join(folder))
-        .arg("--disable-warning=MODULE_TYPELESS_PACKAGE_JSON")
-        .args(["--import", "../packages.js"])
+    let mut node = node(&packages, folder);
+    node.args(["--import", "../packages.js"])
         .args(arguments)
         .env("SVC_TEST_PROGRAMS", program("svc-http").parent().unwrap());
     Some(node)

@@ -22,9 +22,7 @@ impl Framing for Approval {
     }
 
     fn refusal(&self, error: &Error) -> Response {
-        let mut response = encode::problem(error);
-        ui::protect(response.headers_mut());
-        response
+        ui::protected(encode::problem(error))
     }
 
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
@@ -41,7 +39,7 @@ impl Approval {
             return Ok(ui::words(&refusal, None));
         }
         let opened = in_usual_steps(self, call).await;
-        let mut response = match opened {
+        let response = match opened {
             // No link has such a name, so who is not signed in learns the same.
             Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
                 Code::Unauthenticated => ui::words(&Error::not_found("page or file"), None),
@@ -52,7 +50,7 @@ impl Approval {
                 if form == Form::Page { board.page_in(&path, response)? } else { response }
             }
         };
-        ui::protect(response.headers_mut());
+        let mut response = ui::protected(response);
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)
     }

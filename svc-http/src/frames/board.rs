@@ -9,7 +9,6 @@ use hyper::header::{HeaderValue, LOCATION};
 use svc_core::{Code, Error, Result};
 
 use super::{Call, Framing};
-use crate::accept::Accepted;
 use crate::encode::{self, Response};
 use crate::ui;
 
@@ -18,20 +17,16 @@ pub(super) struct Board;
 
 impl Framing for Board {
     fn refusal(&self, error: &Error) -> Response {
-        let mut response = encode::problem(error);
-        ui::protect(response.headers_mut());
-        response
+        ui::protected(encode::problem(error))
     }
 
     fn options(&self, allow: HeaderValue) -> Response {
-        let mut response = encode::options(allow);
-        ui::protect(response.headers_mut());
-        response
+        ui::protected(encode::options(allow))
     }
 
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
-            let takes_page = Accepted::of(call.headers()?).names("text", "html");
+            let takes_page = call.takes_page()?;
             match answer(call, takes_page).await {
                 Err(refusal) if takes_page => Ok(ui::words(&refusal, None)),
                 answered => answered,
@@ -74,6 +69,5 @@ fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
     let mut response = encode::empty(StatusCode::SEE_OTHER);
     let location = call.state.location(call.uri()?.path(), "/ui/");
     response.headers_mut().insert(LOCATION, HeaderValue::from_str(&location).map_err(Error::internal)?);
-    ui::protect(response.headers_mut());
-    Ok(response)
+    Ok(ui::protected(response))
 }

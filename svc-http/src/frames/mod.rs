@@ -35,6 +35,7 @@ use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
 use svc_core::{Client, Code, Error, Result};
 
+use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
@@ -234,6 +235,11 @@ impl Call<'_> {
     /// Returns the form that the client asks for.
     pub fn form(&self) -> Result<Form> {
         Ok(Form::of(self.row, self.headers()?))
+    }
+
+    /// Returns whether the client names a page among what it takes, as a browser does.
+    pub fn takes_page(&self) -> Result<bool> {
+        Ok(Accepted::of(self.headers()?).names("text", "html"))
     }
 
     /// Returns the headers.

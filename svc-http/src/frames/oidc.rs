@@ -15,7 +15,6 @@ use svc_core::{Error, Result};
 
 use super::sessions::session_cookie;
 use super::{Call, Framing};
-use crate::accept::Accepted;
 use crate::encode::{self, Response};
 use crate::oidc::Provider;
 use crate::state::ServerState;
@@ -68,9 +67,8 @@ struct Reader {
 
 impl Reader {
     fn of(call: &Call<'_>) -> Result<Self> {
-        let takes_page = Accepted::of(call.headers()?).names("text", "html");
         let board = call.state.location(call.uri()?.path(), "/ui/");
-        Ok(Self { board: takes_page.then_some(board) })
+        Ok(Self { board: call.takes_page()?.then_some(board) })
     }
 
     fn told(&self, outcome: Result<Response>) -> Result<Response> {

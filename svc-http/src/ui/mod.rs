@@ -162,12 +162,18 @@ async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Resp
 }
 
 /// Adds the headers that keep the pages of the board apart from all others.
-pub(crate) fn protect(headers: &mut HeaderMap) {
+fn protect(headers: &mut HeaderMap) {
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, SAME_ORIGIN);
     headers.insert(HeaderName::from_static("cross-origin-opener-policy"), SAME_ORIGIN);
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), SAME_ORIGIN);
+}
+
+/// Returns a response with the headers of the board.
+pub(crate) fn protected(mut response: Response) -> Response {
+    protect(response.headers_mut());
+    response
 }
 
 /// Returns the response with a page that says in words what is wrong, and has no script.
@@ -177,8 +183,7 @@ pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
     let mut response = encode::problem(error);
     *response.body_mut() = Bytes::from(shell::words(error, board)).into();
     response.headers_mut().insert(CONTENT_TYPE, HTML);
-    protect(response.headers_mut());
-    response
+    protected(response)
 }
 
 /// Returns whether a client takes a response that is packed by gzip.

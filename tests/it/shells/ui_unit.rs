@@ -2,9 +2,8 @@
 //! their types.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use svc_tests::browser::PACKAGES;
+use svc_tests::browser::{self, PACKAGES};
 use svc_tests::database::skipped;
 use svc_tests::process::run;
 
@@ -19,17 +18,14 @@ fn packages() -> Option<PathBuf> {
 
 /// Runs Node.js beside the tests of the board, and returns what it printed.
 fn node(packages: &Path, arguments: &[&str]) -> String {
-    let mut node = Command::new(packages.join("node"));
-    node.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).args(arguments);
-    let outcome = run(&mut node);
+    let outcome = run(browser::node(packages, "").args(arguments));
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
     outcome.out
 }
 
 /// Runs files of tests, and returns how many tests have passed.
 fn passed(packages: &Path, files: &str) -> usize {
-    let quiet = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON";
-    let out = node(packages, &[quiet, "--import", "./packages.js", "--test", "--test-reporter=tap", files]);
+    let out = node(packages, &["--import", "./packages.js", "--test", "--test-reporter=tap", files]);
     let count = out.lines().find_map(|line| line.strip_prefix("# pass "));
     count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{out}"))
 }
