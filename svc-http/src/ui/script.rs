@@ -120,7 +120,8 @@ impl<'a> Lexer<'a> {
                 self.take(Kind::Pattern, length);
             }
             '"' | '\'' => {
-                let end = quoted(self.rest, first).ok_or_else(|| self.wrong("a text does not end"))?;
+                let end =
+                    length_of_text(self.rest, first).ok_or_else(|| self.wrong("a text does not end"))?;
                 self.take(Kind::Text, end);
             }
             '`' => self.template()?,
@@ -264,7 +265,7 @@ fn length_while(text: &str, holds: impl Fn(char) -> bool) -> usize {
 }
 
 /// Returns the length of the text in quotes that something begins with.
-fn quoted(text: &str, quote: char) -> Option<usize> {
+pub(super) fn length_of_text(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, sign) in text.char_indices().skip(1) {
         match sign {

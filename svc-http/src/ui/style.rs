@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::script::Result;
+use super::script::{Result, length_of_text};
 
 /// The sheet that the page names; it imports all others.
 const SHEET: &str = "css/screens.css";
@@ -53,7 +53,7 @@ fn shortened(source: &str) -> Result<String> {
         } else if first.is_whitespace() {
             (rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len()), true)
         } else if first == '"' || first == '\'' {
-            (text(rest, first).ok_or("a text does not end")?, false)
+            (length_of_text(rest, first).ok_or("a text does not end")?, false)
         } else {
             (first.len_utf8(), false)
         };
@@ -75,20 +75,6 @@ fn shortened(source: &str) -> Result<String> {
         is_apart = false;
     }
     Ok(short)
-}
-
-/// Returns the length of the text in quotes that something begins with.
-fn text(source: &str, quote: char) -> Option<usize> {
-    let mut is_escaped = false;
-    for (at, sign) in source.char_indices().skip(1) {
-        match sign {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            _ if sign == quote => return Some(at + 1),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
