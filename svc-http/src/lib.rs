@@ -18,6 +18,7 @@ mod strangers;
 mod limits;
 mod pace;
 mod shares;
+mod own_wakes;
 mod stream;
 mod response_body;
 mod encode;

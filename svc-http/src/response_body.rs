@@ -18,10 +18,13 @@ use tokio::task::JoinHandle;
 use crate::pace::{Pace, Pending};
 use crate::shares::Share;
 
-/// Bytes in a chunk, and so the least that a slow peer must read within the stall timeout.
-///
-/// A smaller one costs a write for each, with the longest of the usual responses, the list of tools.
+/// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
+
+/// Bytes in a chunk on a connection with one response at a time, where each write is watched instead.
+///
+/// Each chunk costs a write. The longest of the usual responses, the list of tools, is one.
+const LONG_CHUNK: usize = 512 << 10;
 
 /// Bytes of a file that are read at a time.
 const READ: usize = 64 << 10;
@@ -100,7 +103,7 @@ impl ResponseBody {
         self.slot = Some(slot);
     }
 
-    /// Reports to a connection's pace which chunks are taken.
+    /// Reports to a connection's pace which chunks are taken, where writes alone do not tell who reads.
     pub fn watched(&mut self, pace: &Pace) {
         if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
@@ -142,7 +145,7 @@ impl Body for ResponseBody {
                 None => return Poll::Ready(None),
             }
         }
-        let size = self.rest.len().min(CHUNK);
+        let size = self.rest.len().min(if self.pending.is_some() { CHUNK } else { LONG_CHUNK });
         let bytes = self.rest.split_to(size);
         let mut pending = self.pending.take();
         let (share, slot) = if self.file.is_some() {
@@ -205,7 +208,9 @@ mod tests {
         let client = Client::at([127, 0, 0, 1].into());
         let (size, all) = (2 * CHUNK + 7, 4 * CHUNK);
         let shares = Shares::new(all, all);
+        let pace = Pace::new();
         let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
+        body.watched(&pace);
         body.followed_by(Bytes::from(vec![7; size - CHUNK]));
         body.counted(shares.take(client, size).unwrap());
         assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());

@@ -38,6 +38,7 @@ use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEO
 use crate::mail::MailSender;
 use crate::mcp::Shown;
 use crate::openapi::Document;
+use crate::own_wakes::OwnWakes;
 use crate::pace::Pace;
 use crate::phase::Phase;
 use crate::push::WebPush;
@@ -227,7 +228,8 @@ async fn connection(
     });
     let stream = TokioIo::new(Stream::new(stream, WRITE_STALL_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
-    let mut conn = pin!(watcher.watch(conn));
+    let watched = pin!(watcher.watch(conn));
+    let mut conn = pin!(OwnWakes::of(watched));
     let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
@@ -314,6 +316,7 @@ impl Server {
     ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
         let place = Place::of(&request);
+        let has_streams = request.version() == Version::HTTP_2;
         let mut unverified = self.unverified(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
@@ -322,7 +325,9 @@ impl Server {
             Err(_) => place.refusal(&Error::internal("answering a request panicked")),
         };
         let mut response = if head { encode::without_body(response) } else { response };
-        response.body_mut().watched(&link.pace);
+        if has_streams {
+            response.body_mut().watched(&link.pace);
+        }
         unverified.complete(&mut response);
         Ok(response)
     }

@@ -8,6 +8,7 @@ pub(crate) mod features;
 mod housekeeping;
 mod scheduler;
 mod shared_limits;
+mod after_others;
 pub mod service;
 mod outgoing;
 mod refusals;

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::data_dir;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
+use crate::host::after_others::after_others;
 use crate::host::features;
 use crate::host::housekeeping::Upkeep;
 use crate::host::opening;
@@ -435,11 +436,10 @@ pub(super) async fn reply_of<T: Send + 'static>(
         // The caller may have gone away; then nobody needs the outcome.
         let _ = sender.send(outcome);
     }));
-    if ticket.must_flush() {
-        // Other ready callers add their reads before this continues.
-        tokio::task::yield_now().await;
-        ticket.flush();
+    if ticket.flushes_after_others() {
+        after_others().await;
     }
+    ticket.flush();
     receiver.await.map_err(Error::internal)?
 }
 

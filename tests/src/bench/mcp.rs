@@ -91,7 +91,7 @@ pub fn run(
     let (floor, floor_address) = match compared {
         Compared::Tools => {
             let list = runtime.block_on(async { first_answer(address, &ours).await });
-            (post("/mcp", token, "", &json!({})), constant(list, runtime))
+            (post("/mcp", token, "", &json!({})), constant(list))
         }
         Compared::Whoami => (get_bytes("/me", token), address),
         Compared::Context => (get_bytes(&format!("/threads/{id}/context"), token), address),

@@ -5,10 +5,12 @@
 //! encoded full answer, by the schema of the output and of each event's kind, so that no output has a second
 //! type. What callers have stored as JSON of their own is returned as it is.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -82,17 +84,21 @@ impl Lean {
 
     fn write(&self, full: &RawValue, asked: &Asked<'_>, is_root: bool, out: &mut Vec<u8>) -> Result<()> {
         match self {
-            Self::Object(members) if full.get().starts_with('{') => object(full, out, |all, name, out| {
-                let Some(value) = all.get(name) else { return Ok(()) };
-                if says_nothing(name, value) || all.repeats(name) || (!is_root && asked.implies(all, name)) {
-                    return Ok(());
-                }
-                match members.get(name) {
-                    Some(Self::Payload) => asked.payload(all, value, out),
-                    Some(member) => member.write(value, asked, false, out),
-                    None => Self::Verbatim.write(value, asked, false, out),
-                }
-            }),
+            Self::Object(members) if full.get().starts_with('{') => {
+                object(full, out, |all, (name, value), out| {
+                    if says_nothing(name, value)
+                        || all.repeats(name)
+                        || (!is_root && asked.implies(all, name))
+                    {
+                        return Ok(());
+                    }
+                    match members.get(name) {
+                        Some(Self::Payload) => asked.payload(all, value, out),
+                        Some(member) => member.write(value, asked, false, out),
+                        None => Self::Verbatim.write(value, asked, false, out),
+                    }
+                })
+            }
             Self::List(items) if full.get().starts_with('[') => {
                 let values: Vec<&RawValue> = parse(full)?;
                 out.push(b'[');
@@ -157,10 +163,8 @@ impl Asked<'_> {
     fn payload(&self, event: &Members<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
         let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&Lean::Verbatim);
         let mut left = Vec::new();
-        object(full, &mut left, |all, name, out| {
-            if !OF_PAYLOAD.contains(&name)
-                && let Some(value) = all.get(name)
-            {
+        object(full, &mut left, |_, (name, value), out| {
+            if !OF_PAYLOAD.contains(&name) {
                 out.extend_from_slice(value.get().as_bytes());
             }
             Ok(())
@@ -197,26 +201,24 @@ fn says_nothing(name: &str, value: &RawValue) -> bool {
 fn object(
     full: &RawValue,
     out: &mut Vec<u8>,
-    mut write: impl FnMut(&Members<'_>, &str, &mut Vec<u8>) -> Result<()>,
+    mut write: impl FnMut(&Members<'_>, (&str, &RawValue), &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     let members: Members<'_> = parse(full)?;
-    let mut value = Vec::new();
-    let mut before = b'{';
-    for (name, _) in &members.0 {
-        value.clear();
-        write(&members, name, &mut value)?;
-        let is_empty = matches!(value.as_slice(), b"" | b"[]" | b"{}");
-        if is_empty && name != ITEMS {
-            continue;
+    out.push(b'{');
+    let first = out.len();
+    for (Name(name), value) in &members.0 {
+        let before = out.len();
+        if before > first {
+            out.push(b',');
         }
-        out.push(before);
         serde_json::to_writer(&mut *out, name).map_err(Error::internal)?;
         out.push(b':');
-        out.extend_from_slice(&value);
-        before = b',';
-    }
-    if before == b'{' {
-        out.push(b'{');
+        let written = out.len();
+        write(&members, (name, value), out)?;
+        let is_empty = matches!(out.get(written..), None | Some(b"" | b"[]" | b"{}"));
+        if is_empty && name != ITEMS {
+            out.truncate(before);
+        }
     }
     out.push(b'}');
     Ok(())
@@ -227,11 +229,15 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
 }
 
 /// The members of an object, in their order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a>(Vec<(Name<'a>, &'a RawValue)>);
+
+/// The name of a member, which is copied only if something in it is escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Members<'_> {
     fn get(&self, name: &str) -> Option<&RawValue> {
-        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| *value)
+        self.0.iter().find(|(given, _)| given.0 == name).map(|(_, value)| *value)
     }
 
     /// Returns a member that is a name or an id, which has no character that JSON escapes.
@@ -263,8 +269,8 @@ impl<'de> Visitor<'de> for InOrder {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> std::result::Result<Members<'de>, A::Error> {
         let mut members = Vec::new();
-        while let Some(name) = access.next_key::<String>()? {
-            members.push((name, access.next_value()?));
+        while let Some(member) = access.next_entry()? {
+            members.push(member);
         }
         Ok(Members(members))
     }

@@ -51,7 +51,7 @@ use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::page::Detail;
 use crate::rate::{Charged, Client, RateLimits, Standing};
 use crate::spool::Content;
-use crate::store::executor::{Executor, ReadTask};
+use crate::store::executor::{Executor, ReadTask, Turn};
 use crate::time::Clock;
 use crate::timers::Timers;
 use admit::AdmitCall;
@@ -151,19 +151,26 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 #[derive(Default)]
 pub struct Ticket {
     parked: Option<Arc<Parked>>,
-    flushes: Option<Arc<Dispatch>>,
+    flushes: Option<Flush>,
     abandoned: Arc<AtomicBool>,
 }
 
+/// Batched reads that the holder of a ticket must run.
+struct Flush {
+    dispatch: Arc<Dispatch>,
+    /// Whether others are to have the chance to add theirs.
+    after_others: bool,
+}
+
 impl Ticket {
-    /// Returns whether its holder must run the batched reads, with [`Ticket::flush`].
-    pub(crate) fn must_flush(&self) -> bool {
-        self.flushes.is_some()
+    /// Returns whether other callers are to have their turn before [`Ticket::flush`].
+    pub(crate) fn flushes_after_others(&self) -> bool {
+        self.flushes.as_ref().is_some_and(|flush| flush.after_others)
     }
 
     /// Runs the batched reads, if its holder must.
     pub(crate) fn flush(&mut self) {
-        if let Some(dispatch) = self.flushes.take() {
+        if let Some(Flush { dispatch, .. }) = self.flushes.take() {
             dispatch.executor.flush_batched();
         }
     }
@@ -458,11 +465,16 @@ impl Dispatch {
 
     /// Submits a quick read, or runs it on this thread if that needs no network.
     ///
-    /// Returns the dispatch if the caller must run the batched reads.
-    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<Arc<Self>> {
+    /// Returns what the caller must do for the batched reads.
+    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<Flush> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {
-                return self.executor.batch(task).then(|| Arc::clone(self));
+                let flush = |after_others| Some(Flush { dispatch: Arc::clone(self), after_others });
+                return match self.executor.batch(task) {
+                    Turn::Others => None,
+                    Turn::Now => flush(false),
+                    Turn::AfterOthers => flush(true),
+                };
             }
             RunOn::Pool if self.executor.reads_locally() => self.executor.read_inline(task),
             RunOn::Pool | RunOn::Batched => self.executor.read(task, false),

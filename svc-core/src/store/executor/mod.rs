@@ -27,6 +27,7 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::Clock;
 use batched::BatchedReads;
+pub(crate) use batched::Turn;
 use lane::Lane;
 pub(crate) use queue::Task;
 use readers::ReadPool;
@@ -179,12 +180,11 @@ impl<S: BatchState> Executor<S> {
 
     /// Adds a read to those that will share one transaction.
     ///
-    /// Returns true if the caller must run them all, by [`Executor::flush_batched`], once others had the
-    /// chance to add theirs.
-    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> bool {
+    /// Returns whether the caller must run them all, by [`Executor::flush_batched`], and when.
+    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> Turn {
         let added = self.batched.add(task);
         self.reads.run_here(added.full);
-        added.is_first
+        added.turn
     }
 
     /// Runs the batched reads in one transaction.
@@ -375,8 +375,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         executor.read(Count::task(&sender, 8), false);
         assert_eq!(receiver.recv().unwrap(), [277, 277]);
-        let first: Vec<bool> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
-        assert_eq!(first, [true, false, false], "one of them runs all");
+        let first: Vec<Turn> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
+        assert_eq!(first, [Turn::AfterOthers, Turn::Others, Turn::Others], "one of them runs all");
         assert!(receiver.try_recv().is_err(), "they wait");
         executor.flush_batched();
         drop(sender);
@@ -393,10 +393,12 @@ mod tests {
         let executor = on_file(&folder.path().join("t.db"));
         for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
             let (sender, receiver) = mpsc::channel();
-            let batched: Vec<bool> =
+            let batched: Vec<Turn> =
                 (0..fitting).map(|_| executor.batch(Count::task(&sender, bytes))).collect();
-            assert!(batched[0] && !batched[1..].contains(&true), "the first runs all");
-            assert!(executor.batch(Count::task(&sender, bytes)), "it is the first of another batch");
+            assert_eq!(batched[0], Turn::AfterOthers, "the first runs all");
+            assert!(batched[1..].iter().all(|turn| *turn == Turn::Others));
+            let next = executor.batch(Count::task(&sender, bytes));
+            assert_eq!(next, Turn::AfterOthers, "it is the first of another batch");
             (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
             assert!(receiver.try_recv().is_err(), "those before it were run");
             executor.flush_batched();
@@ -404,6 +406,25 @@ mod tests {
             drop(sender);
             assert_eq!(receiver.iter().count(), 1);
         }
+    }
+
+    #[test]
+    fn a_caller_that_is_alone_waits_for_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = on_file(&folder.path().join("t.db"));
+        let (sender, _receiver) = mpsc::channel();
+        let batch = |reads: usize| {
+            let first = executor.batch(Count::task(&sender, 8));
+            (1..reads).for_each(|_| assert_eq!(executor.batch(Count::task(&sender, 8)), Turn::Others));
+            executor.flush_batched();
+            first
+        };
+        let lone: Vec<Turn> = (0..100).map(|_| batch(1)).collect();
+        let waited = lone.iter().enumerate().filter(|(_, turn)| **turn == Turn::AfterOthers);
+        let waited: Vec<usize> = waited.map(|(number, _)| number).collect();
+        assert_eq!(waited, [0, 1, 2, 3, 4, 5, 6, 7, 32, 64, 96]);
+        assert_eq!(batch(2), Turn::Now);
+        assert_eq!(batch(1), Turn::AfterOthers, "there are others again");
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! Lets the other ready tasks of a thread go first.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+use tokio::task::yield_now;
+
+/// Resolves once the other ready tasks of the thread had their turn.
+///
+/// Unlike [`yield_now`], which has resolved when it is polled again for whatever reason.
+pub(super) async fn after_others() {
+    let turn = Arc::new(Turn::default());
+    let waker = Waker::from(Arc::clone(&turn));
+    let is_put_off = pin!(yield_now()).poll(&mut std::task::Context::from_waker(&waker)).is_pending();
+    poll_fn(|cx| {
+        turn.task.register(cx.waker());
+        let has_come = !is_put_off || turn.has_come.load(Ordering::Acquire);
+        if has_come { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Whether the runtime has come to the task again.
+#[derive(Default)]
+struct Turn {
+    has_come: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.has_come.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Context;
+
+    use super::*;
+
+    #[test]
+    fn whoever_polls_it_again_does_not_end_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ran = Arc::new(AtomicBool::new(false));
+        runtime.block_on(async {
+            let other = Arc::clone(&ran);
+            tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
+            let (mut turn, mut polls) = (Box::pin(after_others()), 0);
+            poll_fn(|cx| {
+                for _ in 0..3 {
+                    if turn.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    polls += 1;
+                }
+                Poll::Pending
+            })
+            .await;
+            assert!(polls >= 3, "polling it again does not end it");
+            assert!(ran.load(Ordering::Relaxed), "the other task went first");
+        });
+    }
+
+    #[test]
+    fn outside_a_runtime_there_are_no_others() {
+        let turn = pin!(after_others());
+        assert!(turn.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}
