@@ -26,7 +26,7 @@ export const NODES_MAX = 5000;
 const DEPTH_MAX = 5;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})(?=([^`]*))\2$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]+/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const QUOTE = /^ {0,3}>\s?/;
 const ITEM = /^( {0,3})(?:([-*+])|(\d{1,9})[.)])(?:\s+|$)/;
@@ -64,6 +64,19 @@ function blocks(lines, setting, depth) {
 
 /** @typedef {{node: TextNode | null, next: number}} Block */
 
+/**
+ * A title without the number signs that close it.
+ *
+ * @param {string} title
+ */
+function withoutClosing(title) {
+  const trimmed = title.trimEnd();
+  let end = trimmed.length;
+  while (trimmed[end - 1] === "#") end -= 1;
+  const isClosed = end === 0 || trimmed[end - 1] === " " || trimmed[end - 1] === "\t";
+  return isClosed ? trimmed.slice(0, end).trimEnd() : trimmed;
+}
+
 /** @param {string[]} lines @param {number} at @param {Setting} setting @param {number} depth @returns {Block} */
 function block(lines, at, setting, depth) {
   const line = lines[at];
@@ -72,7 +85,8 @@ function block(lines, at, setting, depth) {
   if (fence) return fenced(lines, at, fence[1], shownText(fence[2].trim().slice(0, 50)));
   const heading = HEADING.exec(line);
   if (heading) {
-    return { node: { type: "heading", level: heading[1].length, children: inline(heading[2], setting) }, next: at + 1 };
+    const title = withoutClosing(line.slice(heading[0].length));
+    return { node: { type: "heading", level: heading[1].length, children: inline(title, setting) }, next: at + 1 };
   }
   if (RULE.test(line)) return { node: { type: "rule" }, next: at + 1 };
   if (depth < DEPTH_MAX && QUOTE.test(line)) return quote(lines, at, setting, depth);

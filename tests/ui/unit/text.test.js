@@ -51,6 +51,7 @@ test("what stands in lines of its own", () => {
   const table = [
     ["# One\n### Three\ntext", "<heading 1 One><heading 3 Three><paragraph text>"],
     ["#no heading", "<paragraph #no heading>"],
+    ["# One ## \n## C#\n# ##", "<heading 1 One><heading 2 C#><heading 1>"],
     ["a\n\nb", "<paragraph a><paragraph b>"],
     ["- a\n- b\n  - c\n\ntext", "<list <item <paragraph a>><item <paragraph b><list <item <paragraph c>>>>><paragraph text>"],
     ["3. a\n4. b", "<list 3 <item <paragraph a>><item <paragraph b>>>"],
@@ -185,7 +186,9 @@ test("a text of any form takes little time and few nodes", () => {
     "*a*b",
     "- \n\n  ",
   ];
-  for (const form of [...forms, "```" + " ".repeat(90_000), "[x](http://a"]) {
+  const [spaces, signs] = [" ".repeat(45_000), "#".repeat(45_000)];
+  const long = ["```", "# x", "- ", "> ", "* * *"].map((begin) => `${begin}${spaces}y${spaces}\u2028z`);
+  for (const form of [...forms, ...long, `# x${signs}y`, "```" + " ".repeat(90_000), "[x](http://a"]) {
     const text = form.repeat(Math.ceil(100_000 / form.length));
     const begun = performance.now();
     const nodes = parse(text, { mentions });
