@@ -42,9 +42,10 @@ export function createReads({ store, ask, lacks }) {
   const standings = new Map();
   /** @type {Set<string>} */
   const queue = new Set();
+  /** @type {Set<string>} */
+  const reading = new Set();
   /** What fails again and again, and why. @type {Map<string, Problem>} */
   const failing = new Map();
-  let running = 0;
   let isClosed = false;
 
   /** How reads of things went that nobody wants any more is no news. */
@@ -93,7 +94,9 @@ export function createReads({ store, ask, lacks }) {
 
   function pump() {
     for (const key of queue) {
-      if (running >= AT_ONCE) return;
+      if (reading.size >= AT_ONCE) return;
+      // Of two answers under way the older one could be the last to arrive: it is read again after this one.
+      if (reading.has(key)) continue;
       const rest = standing(key).at + (key.startsWith("list/") ? LIST_EVERY : ENTITY_EVERY) - Date.now();
       if (rest > 0) {
         later(key, rest);
@@ -120,28 +123,34 @@ export function createReads({ store, ask, lacks }) {
   async function run(key) {
     const now = standing(key);
     Object.assign(now, { state: "reading", at: Date.now() });
-    running += 1;
+    reading.add(key);
+    const since = Math.max(store.lsn(), store.get(...split(key))?.of ?? 0);
     try {
       await (key.startsWith("list/") ? readList(split(key)[1]) : readEntity(...split(key)));
       failing.delete(key);
       if (now.state === "reading") Object.assign(now, { state: "known", failures: 0, problem: undefined });
     } catch (problem) {
-      failed(key, now, /** @type {Problem} */ (problem));
+      failed(key, now, /** @type {Problem} */ (problem), since);
     } finally {
-      running -= 1;
+      reading.delete(key);
       store.touch([key]);
       pump();
     }
   }
 
-  /** @param {string} key @param {Standing} now @param {Problem} problem */
-  function failed(key, now, problem) {
+  /**
+   * @param {string} key
+   * @param {Standing} now
+   * @param {Problem} problem
+   * @param {number} since What came after it is not missing.
+   */
+  function failed(key, now, problem, since) {
     now.problem = problem;
     failing.delete(key);
     const [kind, id] = split(key);
     if (problem.status === 404) {
-      now.state = "missing";
-      store.missing(kind, id, Number.MAX_SAFE_INTEGER);
+      store.missing(kind, id, since);
+      now.state = store.get(kind, id) ? "known" : "missing";
     } else if (problem.status >= 400 && problem.status < 500 && !PASSING.has(problem.status)) {
       now.state = "refused";
     } else {
@@ -170,12 +179,16 @@ export function createReads({ store, ask, lacks }) {
     const { op, input, kind, id, most, rowsOf, told = Infinity } = /** @type {import("./entities.js").Listing} */ (
       LISTINGS[name]
     );
-    const { body, lsn } = await pages(op, input ?? {}, most, rowsOf);
-    if (isClosed) return;
+    const since = store.lsn();
+    const { body, lsn: answered } = await pages(op, input ?? {}, most, rowsOf);
+    const lsn = answered || since;
+    if (isClosed || lsn < (store.get("list", name)?.of ?? 0)) return;
     /** @type {any[]} */
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
-    if (WHOLE.has(name) && body.isWhole) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn);
+    // Of the newest alone, what is older than all of them is not answered.
+    const from = body.isWhole ? 0 : input?.newest_first ? (rows.at(-1)?.lsn ?? 0) : Infinity;
+    if (WHOLE.has(name)) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn, from);
     store.put("list", { id: name, isWhole: body.isWhole && rows.length < told, count: rows.length }, lsn);
   }
 
@@ -186,9 +199,11 @@ export function createReads({ store, ask, lacks }) {
    * @param {string} kind
    * @param {Set<string>} ids
    * @param {number} lsn
+   * @param {number} from Rows whose position is below it are left.
    */
-  function dropOthers(kind, ids, lsn) {
-    for (const { id, of } of store.all(kind)) if (of <= lsn && !ids.has(id)) store.missing(kind, id, lsn);
+  function dropOthers(kind, ids, lsn, from) {
+    for (const { id, of, lsn: at = 0 } of store.all(kind))
+      if (of <= lsn && at >= from && !ids.has(id)) store.missing(kind, id, lsn);
   }
 
   /**
