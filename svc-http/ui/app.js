@@ -1,4 +1,4 @@
-// What the page begins with: the token of a link is out of the address before anything else is fetched.
+// What the page begins with: the token of a link is out of the address before anything else is done.
 //
 // Promises: if the board cannot be loaded, the page says so. Leaves out: the board itself (main.js).
 
@@ -6,6 +6,13 @@ import { takeLink } from "./net/session.js";
 import { loading } from "./strings/loading.js";
 
 void open(takeLink(location, history));
+// Where the board is open already, a link changes the address of the page and loads none.
+addEventListener("popstate", (event) => {
+  const linkToken = takeLink(location, history);
+  if (!linkToken) return;
+  event.stopImmediatePropagation();
+  void open(linkToken);
+});
 
 /** @param {string | null} linkToken */
 async function open(linkToken) {

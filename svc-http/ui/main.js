@@ -39,13 +39,19 @@ let isUnheard = false;
 /** Whether what is on the page is of a log that is no more. */
 let isRewound = false;
 
+/** Counts what the page was opened with: of two links the later one counts. */
+let opening = 0;
+
 /**
  * Opens the board; with a link's token it is offered to sign in.
  *
  * @param {string | null} linkToken
  */
 export async function openBoard(linkToken) {
+  const mine = (opening += 1);
+  stop();
   const { signedIn, ways } = await untilAnswered();
+  if (mine !== opening) return;
   if (linkToken) showSignIn({ ways: ways ?? BY_TOKEN, linkToken, ...keeping(signedIn) });
   else if (signedIn) start(signedIn);
   else showSignIn({ ways, linkToken: null, current: null });
@@ -145,6 +151,8 @@ function start({ session, lsn }) {
 const stageOf = (world) => (running?.world === world ? running.stage : null);
 
 function stop() {
+  ended?.close();
+  ended = null;
   running?.stage.close();
   running?.world.close();
   running = null;
@@ -206,9 +214,9 @@ function showEnded(ways) {
  * @param {SignedIn} signedIn
  */
 function resume(signedIn) {
+  if (!running || isRewound || !isSame(signedIn.session, running.world.me)) return start(signedIn);
   ended?.close();
   ended = null;
-  if (!running || isRewound || !isSame(signedIn.session, running.world.me)) return start(signedIn);
   tellSession(signedIn.session.session_id);
   running.world.resume(signedIn.session);
 }

@@ -33,6 +33,43 @@ export const tests = {
     assert.equal(await page.locator(".account summary").innerText(), world.admin.handle);
   },
 
+  "a link that is opened where the board is already is out of the address too, and says as whom": async ({
+    world,
+    open,
+  }) => {
+    const follow = (page, { token }) => page.evaluate((token) => void (location.href = `#${token}`), token);
+    const account = (page) => page.locator(".account summary").innerText();
+    const page = await open(null);
+    await page.goto(world.url);
+    await page.waitForSelector("[name=token]");
+    await follow(page, world.admin);
+    await page.says("[data-screen=sign-in]", new RegExp(`as ${world.admin.handle}`));
+    assert.equal(page.url(), world.url);
+    await page.waitForSelector(`${enter}:focus`);
+    await page.keyboard.press("Enter");
+    await page.live("live");
+    assert.equal(await account(page), world.admin.handle);
+
+    await follow(page, world.agent);
+    await page.says("[data-screen=sign-in]", new RegExp(`signed in as ${world.admin.handle}`, "i"));
+    assert.equal(page.url(), world.url);
+    await page.getByRole("button", { name: `Stay signed in as ${world.admin.handle}` }).click();
+    await page.live("live");
+    assert.equal(await account(page), world.admin.handle);
+    await follow(page, world.agent);
+    await page.waitForSelector(`${enter}:focus`);
+    await page.keyboard.press("Enter");
+    await page.live("live");
+    assert.equal(await account(page), world.agent.handle);
+    await page.keyboard.press("g");
+    await page.keyboard.press("b");
+    await page.waitForSelector("[data-screen=board]");
+    for (let back = 0; back < 4; back += 1) {
+      await page.evaluate(() => history.back());
+      await page.waitForURL(world.url);
+    }
+  },
+
   "a bad link and a bad token are told, and neither stays in the field": async ({ world, open }) => {
     const page = await open(null);
     await page.goto(`${world.url}#svc_nobody-has-this-token-at-all`);
