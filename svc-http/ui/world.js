@@ -119,7 +119,7 @@ export function createWorld(session, page) {
           const { items } = (await ask("list_events", { after_id: lsn - 1, limit: 1 })).body;
           return items[0]?.lsn === lsn ? items[0].content_hash : null;
         },
-        probe: async () => (await ask("whoami", {}, { head: true })).lsn,
+        probe: async (signal) => (await ask("whoami", {}, { head: true, signal })).lsn,
       },
     });
   }

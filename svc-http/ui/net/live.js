@@ -1,8 +1,8 @@
 // The one socket: a workspace's events, in order, without gaps, for as long as the page is open.
 //
 // Promises: an open socket is not believed: it is replaced when the log is known to be ahead of it for 3 s,
-// or when it is silent and does not answer to what is asked beside it; a gap too large to replay is reported
-// as one. Leaves out: what the events mean.
+// or when it is silent while what is asked beside it is answered; without that answer one is offline; a gap too
+// large to replay is reported as one. Leaves out: what the events mean.
 
 /** @typedef {Record<string, any>} Frame An event, as the server sends it. */
 /**
@@ -12,7 +12,7 @@
  *   state: (state: "live" | "behind" | "offline", since: number) => void,
  *   refused: (reason: string) => void,
  *   rewound: () => void,
- *   probe: () => Promise<number>,
+ *   probe: (signal: AbortSignal) => Promise<number>,
  *   head: () => Promise<{lsn: number, hash: string}>,
  *   hashAt: (lsn: number) => Promise<string | null>,
  * }} Hooks `gap`: what happened up to there was not sent, and is to be read anew. `probe`: asks how far the log goes.
@@ -30,6 +30,8 @@ const SILENCE_MAX = 30_000;
  * not see is ahead, too.
  */
 const REPLACE_EVERY = 30_000;
+/** How long an answer, or that a socket opens, is waited for. */
+const PROBE_MAX = 10_000;
 const BACK_OFF = { first: 1_000, most: 30_000 };
 
 /**
@@ -45,7 +47,9 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   let known = null;
   let target = afterId;
   let failures = 0;
-  let heardAt = 0;
+  let heardAt = Date.now();
+  /** When the socket was made: before it has begun, its silence means nothing. */
+  let openedAt = 0;
   let probedAt = 0;
   let replacedAt = 0;
   let aheadSince = 0;
@@ -63,7 +67,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     const opened = new WebSocket(url);
     socket = opened;
     isAcknowledged = false;
-    heardAt = Date.now();
+    openedAt = Date.now();
     opened.addEventListener("open", () => opened.send(firstFrame()));
     opened.addEventListener("message", ({ data }) => opened === socket && receive(String(data)));
     opened.addEventListener("close", ({ code, reason }) => opened === socket && closed(code, reason));
@@ -167,12 +171,19 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
 
   /** @param {number} code @param {string} reason */
   function closed(code, reason) {
-    socket = null;
-    if (isClosed) return;
-    hooks.state("offline", heardAt);
+    lost();
     // A token that has lasted too long would be refused again and again.
     if (code !== 1000) resumeToken = null;
     if (code === 1008) hooks.refused(reason);
+  }
+
+  /** There is no socket any more, until one is tried again. */
+  function lost() {
+    const old = socket;
+    socket = null;
+    if (isClosed) return;
+    old?.close();
+    hooks.state("offline", heardAt);
     failures += 1;
     const longest = Math.min(BACK_OFF.most, BACK_OFF.first * 2 ** (failures - 1));
     retry = setTimeout(open, longest / 2 + Math.random() * (longest / 2));
@@ -191,7 +202,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     if (!socket || socket.readyState !== WebSocket.OPEN) return stuck(now);
     if (position < target && aheadSince === 0) aheadSince = now;
     if (position >= target) aheadSince = 0;
-    const isSilentFor = now - heardAt;
+    const isSilentFor = now - Math.max(heardAt, openedAt);
     if (
       aheadSince &&
       now - aheadSince > AHEAD_MAX &&
@@ -203,13 +214,13 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
       hooks.state("behind", heardAt);
       return replace();
     }
-    if (now - Math.max(heardAt, probedAt) > SILENCE_MAX) probe();
+    if (now - Math.max(heardAt, openedAt, probedAt) > SILENCE_MAX) probe();
   }
 
   /** @param {number} now */
   function stuck(now) {
     const isConnecting = socket?.readyState === WebSocket.CONNECTING;
-    if (isConnecting && now - heardAt > 10_000) replace();
+    if (isConnecting && now - openedAt > PROBE_MAX) lost();
   }
 
   let isProbing = false;
@@ -217,15 +228,16 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     if (isProbing || isClosed) return;
     isProbing = true;
     probedAt = Date.now();
-    hooks.probe().then(
+    hooks.probe(AbortSignal.timeout(PROBE_MAX)).then(
       (lsn) => {
         isProbing = false;
         if (lsn > target) target = lsn;
         if (!isAcknowledged) replace();
       },
-      () => {
+      ({ status }) => {
         isProbing = false;
-        if (!isClosed && navigator.onLine === false) hooks.state("offline", heardAt);
+        const isReached = status > 0 && status < 500;
+        if (socket && !isReached && heardAt < probedAt) lost();
       },
     );
   }

@@ -154,6 +154,25 @@ export const tests = {
     assert.equal(world.proxy.sockets(), 1, "the dead one was replaced");
   },
 
+  "a socket that is open and says nothing while nothing else is answered is no connection": async ({ world, open }) => {
+    const task = await world.task(await world.channel("cut off"), "Is claimed far away");
+    const page = await open(world.admin);
+    await page.at("board?channel=cut%20off");
+    await page.inLane(task.id, "ready");
+    await mark(page);
+    const { lsn } = world.admin;
+    world.proxy.freeze();
+    world.proxy.down(true);
+    await world.claimed(world.agent, task.id);
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await page.live("offline");
+    await page.says(".strip", new RegExp(`Offline since .*as of event ${lsn}`));
+    world.proxy.down(false);
+    await page.live("live");
+    await page.inLane(task.id, "running");
+    assert.ok(await isSamePage(page));
+  },
+
   "an answer to something else tells that the socket is dead": async ({ world, open }) => {
     const channel = await world.channel("frozen too");
     const task = await world.task(channel, "Is spoken in unheard");
