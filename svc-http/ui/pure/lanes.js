@@ -76,6 +76,17 @@ export function canAnswer(gate, me) {
 }
 
 /**
+ * Whether an approval waits for me: a person who may not accept it can with a token that may.
+ * @param {Gate} gate
+ * @param {Me} me
+ * @returns {boolean}
+ */
+export function awaitsMe(gate, me) {
+  const standing = canAnswer(gate, me);
+  return standing === "yes" || (standing === "capability" && me.kind === "human");
+}
+
+/**
  * Whether a member sees what is in a channel.
  * @param {import("./types.js").Fields} member
  * @param {import("./types.js").Fields | undefined} channel
@@ -135,7 +146,7 @@ export function isMine(thread, me) {
  */
 export function needsMe(thread, { me, gates, awaited, alarm, letter = thread.dead }) {
   return {
-    gate: gates.some((gate) => canAnswer(gate, me) === "yes"),
+    gate: gates.some((gate) => awaitsMe(gate, me)),
     review: awaited && !isDone(thread),
     dead: letter && !isDone(thread) && isMine(thread, me),
     unacknowledged: isUnacknowledged(thread, alarm) && isMine(thread, me),

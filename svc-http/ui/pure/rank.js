@@ -1,7 +1,7 @@
 // What needs me, in the order in which I should look at it: approvals, claims that have lapsed or failed, reviews and
 // critical findings, claims that nobody acknowledged, budgets that run out, mentions; the older first.
 
-import { canAnswer, isDone, isLapsed, isMine, isUnacknowledged } from "./lanes.js";
+import { awaitsMe, isDone, isLapsed, isMine, isUnacknowledged } from "./lanes.js";
 import { ms } from "./clock.js";
 
 /** @typedef {import("./types.js").Thread} Thread */
@@ -91,7 +91,7 @@ const need = (kind, id, thread_id, since, op, more = {}) => ({
 /** @param {Known} known */
 function gates({ gates: all, me, now }) {
   return [...all]
-    .filter((gate) => canAnswer(gate, me) === "yes" && (ms(gate.expires_at) ?? Infinity) > now)
+    .filter((gate) => awaitsMe(gate, me) && (ms(gate.expires_at) ?? Infinity) > now)
     .map((gate) => need("gate", gate.id, gate.thread_id, ms(gate.requested_at), "approval_decide"));
 }
 

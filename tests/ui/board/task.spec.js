@@ -181,6 +181,10 @@ export const tests = {
     const page = await open(person);
     const sent = [];
     page.on("request", (request) => sent.push([request.url(), JSON.stringify(request.headers())]));
+    await page.at("");
+    await page.waitForSelector(`[data-need=gate] [data-gate="${gate.id}"] [name=token]`);
+    await page.at("board");
+    await page.inLane(task.id, "needs-you");
     await page.at(`t/${task.id}`);
     await page.waitForSelector(`[data-gate="${gate.id}"] [name=token]`);
     const field = page.locator(`[data-gate="${gate.id}"] [name=token]`);

@@ -61,6 +61,8 @@ test("each thread stands in the first lane that holds", () => {
   for (const [fields, about, lane] of table) {
     assert.equal(laneFor({ ...free, ...fields }, { me, ...about }), lane, JSON.stringify([fields, about]));
   }
+  const lane = (my) => laneFor({ ...free, ...held }, { me: { ...me, mayGrant: false, ...my }, gates: [gate] });
+  assert.deepEqual([lane({}), lane({ kind: "agent" })], ["needs-you", "running"]);
   assert.deepEqual([...new Set(table.map(([, , lane]) => lane))].sort(), [...LANES].sort());
   const needs = { gate: false, review: false, dead: false, unacknowledged: true };
   assert.equal(laneOf({ ...free, state: "closed" }, { needs }), "needs-you");

@@ -106,7 +106,9 @@ test("an approval is mine to answer only if I may, did not ask, and it is open",
     gate("mine"),
   ];
   assert.deepEqual(rank({ gates }), ["gate/mine approval_decide"]);
-  assert.deepEqual(rank({ gates, me: { ...me, mayGrant: false } }), []);
+  const mayNot = { ...me, mayGrant: false };
+  assert.deepEqual(rank({ gates, me: mayNot }), ["gate/mine approval_decide"], "a person can with a token that may");
+  assert.deepEqual(rank({ gates, me: { ...mayNot, kind: "agent" } }), []);
   assert.deepEqual(rank({ gates: [gate("p", { needs_person: true })], me: { ...me, kind: "agent" } }), []);
 });
 
