@@ -51,6 +51,8 @@ impl Approval {
             }
         };
         let mut response = ui::protected(response);
+        // What is below /ui/ is of no position in a log.
+        encode::remove_lsn(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)
     }

@@ -61,13 +61,14 @@ async fn serve(call: &Call<'_>) -> Result<Response> {
     call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
-/// Returns the redirect to the board; at the root only for who wants a page.
+/// Returns the redirect to the board, with the query; at the root only for who wants a page.
 fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
     if call.uri()?.path() == "/" && !takes_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
     }
     let mut response = encode::empty(StatusCode::SEE_OTHER);
-    let location = call.state.location(call.uri()?.path(), "/ui/");
+    let board = call.state.location(call.uri()?.path(), "/ui/");
+    let location = call.uri()?.query().map_or_else(|| board.clone(), |query| format!("{board}?{query}"));
     response.headers_mut().insert(LOCATION, HeaderValue::from_str(&location).map_err(Error::internal)?);
     Ok(ui::protected(response))
 }

@@ -117,8 +117,6 @@ impl Board {
             let page = assets.page(depth).ok_or_else(|| Error::internal("the board has no page"))?;
             *response.body_mut() = page.plain().clone().into();
             response.headers_mut().insert(CONTENT_TYPE, HTML);
-            // It is of no position in a log.
-            encode::remove_lsn(response.headers_mut());
         }
         Ok(response)
     }

@@ -95,7 +95,9 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
         assert!(text(&problem["link"]["url"]).starts_with(&own), "{problem:#}");
 
         let (link, person) = (path_of(&problem), cookie(world, &world.people.admin));
-        let shown = open(world, &person, &link).output();
+        let opened = open(world, &person, &link);
+        assert!(opened.headers.get("svc-room-lsn").is_none(), "it is of no position in a log");
+        let shown = opened.output();
         assert_eq!(shown["gate"], gate);
         let thread = world.admin("get_thread", json!({"thread_id": gate["thread_id"]}));
         assert_eq!(

@@ -173,6 +173,8 @@ fn a_browser_finds_the_board_from_the_root() {
         for (path, headers) in [("/", &[A_BROWSER][..]), ("/ui", &[])] {
             let sent = get(world, path, headers);
             assert_eq!((sent.status, &sent.headers[LOCATION]), (303, &"ui/".parse().unwrap()), "{path}");
+            let sent = get(world, &format!("{path}?workspace=w"), headers);
+            assert_eq!(sent.headers[LOCATION], "ui/?workspace=w");
         }
         for accept in [&[][..], &[("accept", "application/json")], &[("accept", "*/*")]] {
             get(world, "/", accept).refused(404, "unknown-route");
