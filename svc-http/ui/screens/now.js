@@ -45,7 +45,7 @@ export function open(root, world, place) {
   });
   const first = createFirstSteps(world);
   root.classList.add("stack", "now");
-  root.append(h("h1", say.title, " ", count), first.root, status, list.root);
+  root.append(h("h1", say.title, " ", count), first.root, list.root, status);
   let isAimed = place.fragment === "next";
 
   function draw() {

@@ -109,8 +109,12 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   }
 
   const isNeed = (/** @type {string} */ key) => ranked.some((need) => need.key === key);
+  // What was read stays known while it is read again.
   const isWhole = () =>
-    NEEDS.every((key) => ["known", "refused", "missing"].includes(reads.standing(key)?.state ?? ""));
+    NEEDS.every(
+      (key) =>
+        store.get("list", key.slice(5)) || ["refused", "missing"].includes(reads.standing(key)?.state ?? ""),
+    );
 
   const unwatch = store.index((changes) => {
     const keys = [...changes.dirty].filter((key) => MATTERS.test(key));

@@ -44,6 +44,25 @@ export const tests = {
     await page.waitForFunction(() => document.activeElement?.closest("[data-screen=now]") !== null);
   },
 
+  "what is said elsewhere moves nothing under a pointer that rests": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const channel = await world.channel("elsewhere");
+    const [task, other] = [await world.task(channel, "Asks"), await world.task(channel, "Is talked about")];
+    await world.claimed(agent, task.id);
+    const gate = await agent.call("request_approval", { thread_id: task.id, question: "May I stand still?" });
+    const page = await open(admin);
+    await page.at("");
+    const accept = `[data-gate="${gate.id}"] [data-of="approval_decide accept"]`;
+    await page.waitForSelector(accept);
+    const others = await page.rests(accept, async () => {
+      for (let at = 0; at < 5; at += 1) {
+        await agent.call("post_message", { thread_id: other.id, body: `Something else ${at}` });
+        await page.reached(agent.lsn);
+      }
+    });
+    assert.equal(others, 0);
+  },
+
   "of more reviews than are told it says so, and of an age only what is known": async ({ world, open }) => {
     const reviewer = await world.newAgent("weary");
     await world.admin.call("confer_skill", { member_id: reviewer.id, skill: "review" });

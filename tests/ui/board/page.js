@@ -107,6 +107,26 @@ function methodsOf(page, world) {
         throw new Error(`${selector} does not say ${pattern}, but ${JSON.stringify(await page.texts(selector))}`);
       }
     },
+    /** The pointer rests on something that fits, and in how many frames of which it was on something else meanwhile. */
+    async rests(selector, act) {
+      const target = page.locator(selector).first();
+      const { x, y, width, height } = await target.boundingBox();
+      const at = [x + width / 2, y + height / 2];
+      await page.mouse.move(...at);
+      await target.evaluate((node, at) => {
+        const rests = { frames: 0, others: 0 };
+        const look = () => {
+          rests.frames += 1;
+          if (!node.contains(document.elementFromPoint(...at))) rests.others += 1;
+          rests.next = requestAnimationFrame(look);
+        };
+        globalThis.rests = rests;
+        look();
+      }, at);
+      await act();
+      await page.waitForFunction((from) => rests.frames >= from + 50, await page.evaluate(() => rests.frames));
+      return page.evaluate(() => (cancelAnimationFrame(rests.next), rests.others));
+    },
     /** The page does not scroll sideways. */
     isNarrow: () => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
   };
