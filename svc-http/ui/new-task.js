@@ -105,21 +105,19 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
  * @param {() => void} close
  */
 async function make(world, input, field, stays, close) {
+  const sent = (/** @type {string} */ id, /** @type {Record<string, unknown>} */ input) =>
+    send(world, /** @type {import("./actions.js").Action} */ (actionOf(id)), { id: world.me.workspace_id }, input);
   const channel = /** @type {{id: string} | {name: string}} */ (field.read());
   let id = "id" in channel ? channel.id : "";
   if ("name" in channel) {
-    try {
-      const { body, lsn } = await world.ask("create_channel", { name: channel.name });
-      world.store.put("channel", body, lsn);
-      id = body.id;
-      // If the task is refused, its channel is there all the same.
-      field.made(id);
-    } catch (refused) {
-      return /** @type {import("./net/ask.js").Problem} */ (refused);
-    }
+    const { body, found, lsn, problem } = await sent("create_channel", channel);
+    if (problem) return problem;
+    if (body) world.store.put("channel", body, lsn);
+    id = body?.id ?? found?.payload.channel_id;
+    // If the task is refused, its channel is there all the same.
+    field.made(id);
   }
-  const action = /** @type {import("./actions.js").Action} */ (actionOf("create_thread"));
-  const write = await send(world, action, { id: world.me.workspace_id }, { ...input, channel_id: id });
+  const write = await sent("create_thread", { ...input, channel_id: id });
   if (write.problem) return write.problem;
   close();
   const href = write.body && hrefTo("task", { id: write.body.id });

@@ -143,7 +143,8 @@ function openOperation(world, op) {
     about: true,
     values: here ? { thread_id: here } : {},
     async send(input) {
-      const write = await world.outbox.send({ action: op, op, about: `operation/${op}`, input });
+      const about = `operation/${op}`;
+      const write = await world.outbox.send({ action: op, op, about, input, leavesAny: true });
       if (write.problem) return write.problem;
       showAnswer(world, title, write);
       // It may be a secret, which is shown and not kept.
@@ -155,10 +156,10 @@ function openOperation(world, op) {
 
 /** @param {World} world @param {string} title @param {import("./net/outbox.js").Write} write */
 function showAnswer(world, title, write) {
-  const { body, op } = write;
+  const { body, found, op } = write;
   const changes = !["read", "wait"].includes(operations[op]?.[3] ?? "");
   const receipt = h("p", { hidden: true });
-  const answer = verbatim(body ?? say.noAnswer, { "data-answer": op });
+  const answer = verbatim(found ? say.lost : (body ?? say.noAnswer), { "data-answer": op });
   openDialog({ title, closeLabel: say.close, body: [receipt, answer], isWide: true, name: "answer" });
   if (changes) void showReceipt(world, receipt, write);
 }

@@ -23,10 +23,12 @@ import { Problem } from "./ask.js";
  *   sentAt: number,
  *   lsn: number,
  *   body: any,
+ *   found: LogEvent | null,
  *   problem: Problem | null,
  *   letter: Letter,
  *   isOnce: boolean,
- * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `since`: the position of the log when it was
+ * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `found`: the event that says,
+ * in place of an answer, that it is done; `since`: the position of the log when it was
  * sent; `lsn`: that of its event, or of the answer, once it is done.
  */
 /**
@@ -37,7 +39,9 @@ import { Problem } from "./ask.js";
  *   input: Record<string, unknown>,
  *   token?: string,
  *   left?: (event: LogEvent) => boolean,
- * }} Letter `left`: whether an event is what the write would have left.
+ *   leavesAny?: boolean,
+ * }} Letter `left`: whether an event is what the write would have left; `leavesAny`: nobody can say that of an event, so
+ * without an answer any counts that is of no other write.
  */
 
 /** How long what is done is told. */
@@ -69,7 +73,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
    * @returns {Promise<Write>} As it stands at last: done, refused or not sent.
    */
   async function send(letter) {
-    const { action, op, about, input, token, left } = letter;
+    const { action, op, about, input, token, left, leavesAny } = letter;
     for (const [id, old] of writes)
       if (old.action === action && old.about === about && old.state !== "asking") writes.delete(id);
     const id = `${action} ${(count += 1)}`;
@@ -85,6 +89,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       sentAt: Date.now(),
       lsn: 0,
       body: null,
+      found: null,
       problem: null,
       letter: { ...letter, token: undefined },
       isOnce: token !== undefined,
@@ -96,15 +101,16 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       done(write, answer.lsn, answer.body);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (error.isUnknown && left) await lookUp(write, error, left);
+      const trace = left ?? (leavesAny && ((event) => isOfNoOther(write, event)));
+      if (error.isUnknown && trace) await lookUp(write, error, trace);
       else await refused(write, error, left);
     }
     return write;
   }
 
-  /** @param {Write} write @param {number} at @param {any} body */
-  function done(write, at, body) {
-    set(write, { state: "done", lsn: at, body, problem: null });
+  /** @param {Write} write @param {number} at @param {any} body @param {LogEvent | null} [found] */
+  function done(write, at, body, found = null) {
+    set(write, { state: "done", lsn: at, body, found, problem: null });
     setTimeout(() => {
       if (write.state === "done") dismiss(write.id);
     }, TOLD);
@@ -120,7 +126,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
    */
   async function refused(write, problem, left) {
     const own = left && mayBeDone(problem, memberId) && (await search(write.since, left).catch(() => null));
-    if (own) return done(write, own.lsn, null);
+    if (own) return done(write, own.lsn, null, own);
     // What leaves nothing in the log cannot be looked up there, and may be sent again.
     set(write, { state: problem.isUnknown ? "not-sent" : "refused", problem });
   }
@@ -138,7 +144,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       await new Promise((resume) => setTimeout(resume, Math.min(LOOK.most, LOOK.first * 2 ** time)));
       try {
         const found = await search(write.since, left);
-        if (found) return done(write, found.lsn, null);
+        if (found) return done(write, found.lsn, null, found);
         // A server that still works on it commits before long; then nothing is on its way any more.
         if (time > 0) return set(write, { state: "not-sent", problem });
       } catch {
@@ -185,6 +191,11 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     } catch {
       return null;
     }
+  }
+
+  /** @param {Write} write @param {LogEvent} event */
+  function isOfNoOther(write, event) {
+    return ![...writes.values()].some((other) => other !== write && other.letter.left?.(event));
   }
 
   /** @param {LogEvent} event */

@@ -10,6 +10,7 @@ export const palette = {
   action: "Action",
   lacks: (/** @type {string} */ capability) => `needs ${capability}`,
   noAnswer: "It is done; there is nothing to read.",
+  lost: "Its answer was lost. The log has an event of yours since it was sent.",
   close: "Close",
 };
 

@@ -86,6 +86,22 @@ export const tests = {
     await page.waitForSelector(`dialog [data-receipt] a[href$="log#${lsn}"]`);
   },
 
+  "what a form has sent and no answer came to is looked up in the log": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    await find(page, "create_channel");
+    await page.click(`${palette} [data-action=create_channel]`);
+    await page.fill("dialog [name=name]", "made unheard");
+    const lost = world.proxy.cut(/^POST \/workspaces\/[^/]+\/channels$/);
+    await page.click("dialog form [type=submit]");
+    await lost;
+    await page.says("dialog [role=status]", /nobody has said whether it happened/);
+    await page.says("dialog [data-answer=create_channel]", /answer was lost/);
+    await page.says("dialog [data-receipt]", /^event \d+$/);
+    const { items } = await world.admin.call("list_channels", {});
+    assert.equal(items.filter(({ name }) => name === "made unheard").length, 1);
+  },
+
   "what leaves no event has no receipt, whatever others do meanwhile": async ({ world, open }) => {
     const task = await world.task(await world.channel("follows"), "Is followed");
     const page = await open(world.admin);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { Problem } from "../../../svc-http/ui/net/ask.js";
 import { createOutbox } from "../../../svc-http/ui/net/outbox.js";
 
 const event = (lsn, actor_id, more = {}) => ({ lsn, kind: `K${lsn}`, payload: { attribution: { actor_id, ...more } } });
@@ -49,4 +50,28 @@ test("a log that cannot be read has none", async () => {
   };
   const outbox = createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} });
   assert.equal(await outbox.leftBy({ since: 0, lsn: 6 }), null);
+});
+
+test("without an answer any event of one's own counts, but none that another write has left", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const log = [event(1, "other"), event(2, "me"), event(3, "me")];
+  const ask = async (operation) => {
+    if (operation === "answered") return { body: null, lsn: 2, at: 0 };
+    if (operation === "list_events") return { body: { items: log, next_cursor: null } };
+    throw new Problem({ code: "unreachable", status: 0, detail: "", isUnknown: true, operation });
+  };
+  const outbox = createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} });
+  const letter = (op, more) => ({ action: op, op, about: op, input: {}, ...more });
+  const settled = async (sent) => {
+    let write = null;
+    void sent.then((done) => (write = done));
+    for (; !write; t.mock.timers.tick(100)) await new Promise(setImmediate);
+    return write;
+  };
+  await outbox.send(letter("answered", { left: ({ lsn }) => lsn === 2 }));
+  const write = await settled(outbox.send(letter("lost", { leavesAny: true })));
+  assert.deepEqual([write.state, write.lsn, write.found.lsn], ["done", 3, 3]);
+  log.pop();
+  assert.equal((await settled(outbox.send(letter("lost again", { leavesAny: true })))).state, "not-sent");
+  assert.equal((await outbox.send(letter("leaves none", {}))).state, "not-sent");
 });
