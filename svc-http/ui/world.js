@@ -181,7 +181,7 @@ export function createWorld(session, page) {
   function readTasks() {
     const board = createBoard(store, me);
     const wish = reads.wish();
-    wish.set(["list/deferred", "list/dms", "list/follows"]);
+    wish.set(["list/deferred", "list/dms", "list/follows", "list/closings"]);
     needs();
     const threads = readThreads({ ask, store }, () => store.touch(["list/threads"]));
     const unwatch = store.index((changes) => {

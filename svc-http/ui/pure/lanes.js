@@ -169,11 +169,13 @@ export function laneFor(thread, { me, gates = [], awaited = false, alarm, obstac
 /**
  * The order in a lane: what is given out first stands first; of what runs, what ends first; of what is done, the last.
  * @param {Lane} lane
+ * @param {(id: string) => number | undefined} [closedAt] the position of a closing, as far as it is known; all others were before
  * @returns {(one: Thread, other: Thread) => number}
  */
-export function compareInLane(lane) {
+export function compareInLane(lane, closedAt = () => undefined) {
   const byAge = (/** @type {Thread} */ one, /** @type {Thread} */ other) => one.lsn - other.lsn;
-  if (lane === "done") return (one, other) => (other.of ?? other.lsn) - (one.of ?? one.lsn) || byAge(one, other);
+  const closing = (/** @type {Thread} */ { id, lsn }) => closedAt(id) ?? lsn;
+  if (lane === "done") return (one, other) => closing(other) - closing(one);
   if (lane === "running") return (one, other) => end(one) - end(other) || byAge(one, other);
   return (one, other) => other.priority - one.priority || byAge(one, other);
 }

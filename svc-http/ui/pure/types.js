@@ -49,7 +49,6 @@
  * @property {string | null} created_by
  * @property {string} created_at
  * @property {number} lsn
- * @property {number} [of]
  */
 
 /**

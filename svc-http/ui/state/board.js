@@ -56,6 +56,8 @@ export function createBoard(store, me) {
     handle: (/** @type {string | null} */ id) => store.get("member", id)?.handle ?? "",
   };
 
+  const closedAt = (/** @type {string} */ id) => store.get("closing", id)?.lsn;
+
   /** @param {string} id */
   function noteGate(id) {
     const gate = store.get("gate", id);
@@ -111,18 +113,20 @@ export function createBoard(store, me) {
     return kind in MOVES ? id : null;
   }
 
-  /** @param {string} id */
-  function place(id) {
-    const before = placed.get(id);
-    const thread = store.get("thread", id);
-    const after = thread ? laneNow(thread) : null;
-    if (before) remove(id, before);
-    if (after) insert(id, after, thread);
+  /** All are taken out first: what stays is in order. @param {Set<string>} ids */
+  function place(ids) {
+    for (const id of ids) remove(id);
+    for (const id of ids) {
+      const thread = store.get("thread", id);
+      const lane = thread ? laneNow(thread) : null;
+      if (lane) insert(id, lane, thread);
+    }
   }
 
-  /** @param {string} id @param {Lane} lane */
-  function remove(id, lane) {
-    const ids = lanes.get(lane) ?? [];
+  /** @param {string} id */
+  function remove(id) {
+    const lane = placed.get(id);
+    const ids = (lane && lanes.get(lane)) ?? [];
     const at = ids.indexOf(id);
     if (at >= 0) ids.splice(at, 1);
     placed.delete(id);
@@ -131,7 +135,7 @@ export function createBoard(store, me) {
   /** @param {string} id @param {Lane} lane @param {any} thread */
   function insert(id, lane, thread) {
     const ids = lanes.get(lane) ?? [];
-    const compare = compareInLane(lane);
+    const compare = compareInLane(lane, closedAt);
     let [low, high] = [0, ids.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -163,7 +167,7 @@ export function createBoard(store, me) {
       if (lane) sorted.get(lane)?.push(thread);
     }
     for (const [lane, threads] of sorted) {
-      threads.sort(compareInLane(lane));
+      threads.sort(compareInLane(lane, closedAt));
       lanes.set(
         lane,
         threads.map(({ id }) => id),
@@ -194,7 +198,7 @@ export function createBoard(store, me) {
       }
       if (changes) dropLatest(changes);
       if (!changes || ids.size > MANY || isNamedAnew(changes)) return rebuild();
-      for (const id of ids) place(id);
+      place(ids);
     },
     /** @param {Filter | null} next */
     setFilter(next) {
@@ -205,4 +209,4 @@ export function createBoard(store, me) {
 }
 
 /** The kinds of entities, by the id of a thread, that decide where it stands. */
-const MOVES = { thread: true, alarm: true, deferred: true, awaited: true };
+const MOVES = { thread: true, alarm: true, deferred: true, awaited: true, closing: true };

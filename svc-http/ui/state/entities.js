@@ -3,6 +3,9 @@
 // Promises: one row a kind, so that a stale entity can be read again without anybody saying how. Leaves out:
 // when that happens (reads.js), and what lists there are.
 
+import { finishes } from "../pure/effects/threads.js";
+import { placeOf } from "../pure/merge.js";
+
 /** @typedef {{kind: string, fields: any}} Put What of an answer is put in as what. */
 /**
  * @typedef {{op: string, by: string, take?: (body: any, id: string) => Put[], hasPages?: boolean}} Reading
@@ -76,8 +79,8 @@ const REVIEWS_TOLD = 20;
 
 /**
  * @typedef {{op: string, input?: Record<string, unknown>, kind: string, id?: (row: any) => string, most:
- * number, rowsOf?: (body: any) => any[], told?: number}} Listing `told`: of so many there may be more, which
- * nobody tells.
+ * number, rowsOf?: (body: any) => any[], told?: number, late?: string}} Listing `told`: of so many there may be
+ * more, which nobody tells; `late`: the kind of the events that it is of, as far as the log had them of late.
  */
 
 /**
@@ -96,6 +99,14 @@ export const LISTINGS = {
     id: ({ id }) => id,
     most: 500,
     told: REVIEWS_TOLD,
+  },
+  /** When tasks were finished, which they do not say. */
+  closings: {
+    op: "list_events",
+    late: "ThreadStateChanged",
+    kind: "closing",
+    rowsOf: ({ items }) => items.filter((/** @type {any} */ { payload }) => finishes(payload)).map(ofThread),
+    most: 5_000,
   },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
@@ -201,6 +212,24 @@ export const UNPAGED = {
   get_spawn_budget: true,
   get_notification_preferences: true,
 };
+
+/** So far back the log is looked through. */
+const BACK = 10_000;
+/**
+ * What is asked of a list.
+ *
+ * @param {Listing} listing
+ * @param {import("../net/ask.js").Ask} ask
+ * @returns {Promise<Record<string, unknown>>}
+ */
+export async function inputOf({ input = {}, late }, ask) {
+  if (!late) return input;
+  const { head, floor } = (await ask("get_room")).body;
+  return { kind: late, after_id: Math.max(head.lsn - BACK, floor - 1, 0) };
+}
+
+/** @param {import("../pure/types.js").LogEvent} event */
+const ofThread = (event) => ({ id: placeOf(event).thread, lsn: event.lsn });
 
 /** The id of what the workspace, or the session's member, has one of. */
 export const ONE = "one";

@@ -7,7 +7,7 @@
 
 import { Problem } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
-import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE } from "./entities.js";
+import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE, inputOf } from "./entities.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
 
@@ -176,18 +176,18 @@ export function createReads({ store, ask, lacks }) {
 
   /** @param {string} name */
   async function readList(name) {
-    const { op, input, kind, id, most, rowsOf, told = Infinity } = /** @type {import("./entities.js").Listing} */ (
-      LISTINGS[name]
-    );
+    const listing = /** @type {import("./entities.js").Listing} */ (LISTINGS[name]);
+    const { op, kind, id, most, rowsOf, told = Infinity } = listing;
     const since = store.lsn();
-    const { body, lsn: answered } = await pages(op, input ?? {}, most, rowsOf);
+    const input = await inputOf(listing, ask);
+    const { body, lsn: answered } = await pages(op, input, most, rowsOf);
     const lsn = answered || since;
     if (isClosed || lsn < (store.get("list", name)?.of ?? 0)) return;
     /** @type {any[]} */
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
     // Of the newest alone, what is older than all of them is not answered.
-    const from = body.isWhole ? 0 : input?.newest_first ? (rows.at(-1)?.lsn ?? 0) : Infinity;
+    const from = body.isWhole ? 0 : input.newest_first ? (rows.at(-1)?.lsn ?? 0) : Infinity;
     if (WHOLE.has(name)) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn, from);
     store.put("list", { id: name, isWhole: body.isWhole && rows.length < told, count: rows.length }, lsn);
   }

@@ -223,5 +223,5 @@ const ALL_LISTS = [
   ...["deferred", "occupancy", "slots", "inbox", "online", "approvals", "dead_letters", "glossary", "tokens"],
   ...["apps", "installations", "grants", "tickets", "retention", "holds", "delegation", "spawn_budget"],
   ...["usage", "memory", "audit", "groups", "skills", "frozen", "last", "log"],
-  ...["awaited", "dms", "follows", "inbox_all", "members", "channels"],
+  ...["awaited", "dms", "follows", "inbox_all", "members", "channels", "closings"],
 ];

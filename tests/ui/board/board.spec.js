@@ -41,6 +41,34 @@ export const tests = {
     await page.inLane(task.id, "done");
   },
 
+  "what was closed last stands first, also after a reload, whatever is said of what was closed before": async ({
+    world,
+    open,
+  }) => {
+    const channel = await world.channel("closings");
+    const tasks = [];
+    for (const title of ["Made first", "Made second", "Made third"]) tasks.push(await world.task(channel, title));
+    const [first, second, third] = tasks.map(({ id }) => id);
+    const close = (thread_id) => world.admin.call("transition_thread", { thread_id, action: "close" });
+    await close(first);
+    await close(third);
+    const page = await open(world.admin);
+    await page.at("board?channel=closings");
+    const stand = (...ids) =>
+      page.waitForFunction((wanted) => {
+        const cards = document.querySelectorAll("[data-lane=done] [data-thread]");
+        return [...cards].map(({ dataset }) => dataset.thread).join() === wanted;
+      }, ids.join());
+    await stand(third, first);
+    await close(second);
+    await stand(second, third, first);
+    await page.reload();
+    await stand(second, third, first);
+    await world.admin.call("update_thread", { thread_id: first, title: "Made first of all" });
+    await page.says(`[data-thread="${first}"]`, /first of all/);
+    await stand(second, third, first);
+  },
+
   "what a claim touches blocks another, which says why, until it is released": async ({ world, open }) => {
     const { admin, agent } = world;
     const channel = await world.channel("blocked");

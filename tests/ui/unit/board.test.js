@@ -39,6 +39,16 @@ test("a filter finds by a name that becomes known later", () => {
   }
 });
 
+test("what is done stands by its closing, whatever becomes known first and however much at once", () => {
+  const { board, arrives } = setting();
+  const done = (id, lsn) => task(id, { state: "closed", lsn });
+  arrives(...["a", "b", "c", "d"].map((id, at) => done(id, at)));
+  assert.deepEqual(board.ids("done"), ["d", "c", "b", "a"]);
+  const closing = (id, lsn) => ["closing", { id, lsn }];
+  arrives(closing("d", 11), closing("a", 14), closing("c", 12), closing("b", 13));
+  assert.deepEqual(board.ids("done"), ["a", "b", "c", "d"]);
+});
+
 test("what stands in a channel that is found to be a direct message is no task", () => {
   const { board, arrives } = setting();
   arrives(task("t1"));

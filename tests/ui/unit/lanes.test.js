@@ -108,15 +108,17 @@ test("an alarm holds as long as its claim does", () => {
 });
 
 test("in a lane the urgent stands first, what runs by its end, what is done by its time", () => {
-  const order = (lane, threads) => [...threads].sort(compareInLane(lane)).map(({ id }) => id);
+  const order = (lane, threads, closedAt) => [...threads].sort(compareInLane(lane, closedAt)).map(({ id }) => id);
   const three = [
-    { ...free, id: "b", priority: 1, lsn: 2, of: 9, assignment_expires_at: "2026-01-01T03:00:00Z" },
-    { ...free, id: "a", priority: 5, lsn: 3, of: 7, assignment_expires_at: "2026-01-01T02:00:00Z" },
-    { ...free, id: "c", priority: 1, lsn: 1, of: 8, assignment_expires_at: null },
+    { ...free, id: "b", priority: 1, lsn: 2, of: 7, assignment_expires_at: "2026-01-01T03:00:00Z" },
+    { ...free, id: "a", priority: 5, lsn: 3, of: 8, assignment_expires_at: "2026-01-01T02:00:00Z" },
+    { ...free, id: "c", priority: 1, lsn: 1, of: 9, assignment_expires_at: null },
   ];
   assert.deepEqual(order("ready", three), ["a", "c", "b"]);
   assert.deepEqual(order("running", three), ["a", "b", "c"]);
-  assert.deepEqual(order("done", three), ["b", "c", "a"]);
+  const closed = { b: 6, c: 5 };
+  assert.deepEqual(order("done", three, (id) => closed[id]), ["b", "c", "a"]);
+  assert.deepEqual(order("done", three), ["a", "b", "c"], "what nobody knows of is told by when it was made");
 });
 
 const now = Date.parse("2026-01-10T00:00:00Z");

@@ -1,7 +1,7 @@
 // What events about threads do: their fields, their states, and what they wait for.
 
 import { threadAddress } from "../address.js";
-import { lists, patch, stale, staleEach } from "./effect.js";
+import { lists, patch, set, stale, staleEach } from "./effect.js";
 
 /** @typedef {import('./effect.js').Case} Case */
 /** @typedef {import('./effect.js').Effect} Effect */
@@ -97,8 +97,11 @@ function created(payload, place) {
 /** @param {string} state */
 const isFinished = (state) => state === "closed" || state === "archived";
 
+/** @param {any} payload Of a `ThreadStateChanged`. */
+export const finishes = ({ from, to }) => isFinished(to) && !isFinished(from);
+
 /** @type {Case} */
-function stateChanged({ from, to, action }, { thread, at }, world) {
+function stateChanged({ from, to, action }, { thread, at, lsn }, world) {
   const opens = to === "open";
   const closes = to === "closed";
   const fields = {
@@ -110,6 +113,7 @@ function stateChanged({ from, to, action }, { thread, at }, world) {
   const parent = world.kinds.thread?.get(thread)?.parent_id;
   return [
     patch("thread", thread, fields),
+    ...(finishes({ from, to }) ? [set("closing", thread, { lsn })] : []),
     stale("result", thread),
     stale("review_status", thread),
     stale("land_gate", thread),
