@@ -4,6 +4,7 @@
 // so. Leaves out: the links of the whole log (proof.js).
 
 import { dateTime } from "../pure/format.js";
+import { takeWords } from "../pure/effects/words.js";
 import { defectOf } from "../pure/verify.js";
 import { defects, event as say, eventSentence, log as words } from "../strings/en.js";
 import { hrefTo } from "../names.js";
@@ -54,12 +55,27 @@ export function openEvent(world, lsn, { known, query, onClose }) {
     }
   }
 
-  async function fill() {
-    const event = known ?? (await read());
+  let event = known ?? null;
+  /** The words that are shown. @type {LogEvent["message"]} */
+  let drawn;
+  function draw() {
+    drawn = event?.message;
     place.replaceChildren(...(event ? partsOf(world, event) : [h("p.told.warn", say.absent)]));
   }
+
+  async function fill() {
+    event ??= await read();
+    draw();
+  }
   void fill();
-  return dialog;
+  return {
+    ...dialog,
+    /** Words that were withdrawn meanwhile go. @param {LogEvent[]} news */
+    take(news) {
+      if (event) for (const one of news) takeWords([event], one);
+      if (event && event.message !== drawn) draw();
+    },
+  };
 }
 
 /** @param {World} world @param {LogEvent} event */

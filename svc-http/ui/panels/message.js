@@ -68,7 +68,10 @@ export function createMessages(world, { answer } = {}) {
   /** @param {HTMLElement} node @param {string} id */
   function update(node, id) {
     const message = store.get("message", id);
-    if (!message) return;
+    if (!message) {
+      if (drawn.delete(node)) setChildren(node, [h("p.quiet", task.gone)]);
+      return;
+    }
     const state = [
       message,
       world.isOffline(),

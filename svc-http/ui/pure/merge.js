@@ -8,6 +8,7 @@
 // What each kind of event does stands in effects/. Nothing here reads anything, and nothing says when to read.
 
 import { effectsOf } from "./effects/all.js";
+import { takeWords } from "./effects/words.js";
 import { idOf, own } from "./answered.js";
 
 /** @typedef {import('./types.js').Entity} Entity */
@@ -77,6 +78,7 @@ export function applyEvents(world, events) {
   for (const event of events) {
     if (event.lsn <= world.lsn) continue;
     fold(world, event, changes, null);
+    takeWords(world.events, event);
     world.events.push(event);
     world.lsn = event.lsn;
   }

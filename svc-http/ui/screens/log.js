@@ -149,7 +149,10 @@ export function open(root, world, place) {
   return {
     show(changes) {
       if (changes?.lists.has("log")) again();
-      if (changes) log.take(changes.events);
+      if (changes) {
+        log.take(changes.events);
+        opened?.take(changes.events);
+      }
       if (filter.show()) again();
       drawList();
       verified.show();

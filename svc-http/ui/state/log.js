@@ -3,6 +3,7 @@
 // Promises: what is looked through is said by position, also where nothing fits the filter; a read that fails
 // can be tried again. Leaves out: what fits (pure/filter.js), and how an event looks.
 
+import { takeWords } from "../pure/effects/words.js";
 import { matchesEvent } from "../pure/filter.js";
 import { readOnce } from "./reading.js";
 
@@ -53,12 +54,16 @@ export function openLog({ ask, store }, filter, changed) {
     sorted = null;
   }
 
+  /** @param {LogEvent} event */
+  const withdraw = (event) => takeWords(events.values(), event);
+
   /** Reads the events after `from`, up to `to`. @param {number} from @param {number} to */
   async function readPart(from, to) {
     for (let after = from; after < to;) {
       const { body } = await ask("list_events", { ...narrowed, after_id: after, limit: PAGE });
       if (isClosed) return;
       for (const event of body.items) if (event.lsn <= to) add(event);
+      store.events().forEach(withdraw);
       if (body.next_cursor === null || body.after_id <= after) return;
       after = body.after_id;
     }
@@ -101,7 +106,10 @@ export function openLog({ ask, store }, filter, changed) {
     isAtEnd,
     isFull: () => events.size >= MOST,
     /** @param {LogEvent[]} news */
-    take: (news) => news.forEach(add),
+    take(news) {
+      news.forEach(add);
+      news.forEach(withdraw);
+    },
     /** @param {number} lsn */
     get: (lsn) => events.get(lsn),
     /** What fits, newest first. @returns {LogEvent[]} */

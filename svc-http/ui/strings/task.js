@@ -14,6 +14,7 @@ export const task = {
   readingEarlier: "Reading what came before…",
   notRead: "What came before could not be read.",
   withdrawn: "Withdrawn",
+  gone: "Not here any more",
   unreadable: "The service cannot open this message.",
   edited: (/** @type {number} */ edits) => plural(edits, { one: "edited", other: "edited # times" }),
   pinned: "pinned",

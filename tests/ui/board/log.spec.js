@@ -176,4 +176,26 @@ export const tests = {
     await world.task(task.channel_id, "Arrives in the log");
     await page.says(".log-body", /Arrives in the log/);
   },
+
+  "words that are withdrawn or purged go from the log, its event and an open task": async ({ world, open }) => {
+    const task = await world.task(await world.channel("unsaid"), "Has words that go");
+    const say = (body) => world.agent.call("post_message", { thread_id: task.id, body });
+    const [first] = [await say("withdrawn words"), await say("sekret words")];
+    const pages = [await open(world.admin), await open(world.admin)];
+    const [log, at] = pages;
+    await log.at("log");
+    await log.says(".log-body", /sekret words[^]*withdrawn words/);
+    await log.click(`a[href$="#${first.lsn}"]`);
+    await log.says("dialog", /withdrawn words/);
+    await at.at(`t/${task.id}`);
+    await at.says(".timeline", /withdrawn words[^]*sekret words/);
+    const gone = (page, words) =>
+      page.waitForFunction((words) => !document.documentElement.outerHTML.includes(words), words);
+    await world.agent.call("delete_message", { message_id: first.id });
+    for (const page of pages) await gone(page, "withdrawn words");
+    const { name } = await world.admin.call("get_workspace");
+    await world.admin.call("purge_workspace", { confirm: name });
+    for (const page of pages) await gone(page, "sekret words");
+    await at.says(".timeline", /Not here any more/);
+  },
 };

@@ -50,6 +50,25 @@ test("it begins with the newest and goes on to the beginning", async () => {
   );
 });
 
+test("words that are withdrawn or gone are on no event any more, whenever it was read", async () => {
+  const said = (lsn, message_id, kind = "MessagePosted") => {
+    const message = { body: `words ${lsn}`, content: [], metadata: {}, unreadable: false, withdrawn: false };
+    return { lsn, kind, payload: { message_id, $chain: {}, attribution: {} }, message };
+  };
+  const end = (lsn, kind, payload) => ({ lsn, kind, payload: { ...payload, $chain: {}, attribution: {} } });
+  const log = await opened(service({ head: 1 }), {}, []);
+  const wordsOf = () => log.items().map(({ message }) => message?.body).filter((words) => words !== undefined);
+  log.take([said(2, "a"), said(3, "b"), said(4, "c"), said(5, "c", "MessageEdited"), said(8, "d")]);
+  log.take([end(9, "MessageTombstoned", { message_id: "a" })]);
+  assert.deepEqual([log.get(2).message.withdrawn, log.get(2).message.body], [true, ""]);
+  log.take([end(10, "MessagePurged", { message_id: "b" })]);
+  assert.deepEqual(wordsOf(), ["words 8", "words 5", "words 4", ""]);
+  log.take([end(11, "MessagesPruned", { up_to_lsn: 4 })]);
+  assert.deepEqual(wordsOf(), ["words 8"]);
+  const late = await opened(service({ head: 1_200 }), {}, [said(3, "e"), end(1_201, "MessagePurged", { message_id: "e" })]);
+  assert.equal(late.get(3).message, null);
+});
+
 test("a pruned log ends at its floor", async () => {
   const log = await opened(service({ floor: 1_100, head: 1_200 }));
   assert.ok(log.isAtEnd());

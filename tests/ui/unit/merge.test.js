@@ -107,6 +107,16 @@ test("after missed events all is stale until it is read from there on", () => {
   assert.deepEqual([merge.entity(world, "thread", "t").stale, titleOf(world)], [false, "new"]);
 });
 
+test("the words of what is withdrawn are kept in no event", () => {
+  const world = merge.newWorld(me);
+  const message = { body: "words", content: [], metadata: {}, unreadable: false, withdrawn: false };
+  const posted = { ...event(2, "MessagePosted", { message_id: "m", author_id: null }), message };
+  merge.applyEvents(world, [posted, event(3, "MessageTombstoned", { message_id: "m" })]);
+  assert.deepEqual([world.events[0].message.body, world.events[0].message.withdrawn], ["", true]);
+  merge.applyEvents(world, [event(4, "MessagePurged", { message_id: "m" })]);
+  assert.equal(world.events[0].message, null);
+});
+
 test("what is gone stays gone when an old answer has it, and a read that finds nothing removes it", () => {
   const world = merge.newWorld(me);
   const purged = event(6, "MessagePurged", { message_id: "m", author_id: null, purged_by: null });

@@ -97,6 +97,26 @@ export const WORDS = {
 };
 
 /**
+ * Takes their words from events of messages that are no more, or no more as they were.
+ *
+ * @param {Iterable<LogEvent>} events
+ * @param {LogEvent} end
+ */
+export function takeWords(events, { kind, payload: { message_id, up_to_lsn } }) {
+  const isPruned = kind === "MessagesPruned";
+  const isWithdrawn = kind === "MessageTombstoned";
+  if (!isPruned && !isWithdrawn && kind !== "MessagePurged") return;
+  for (const event of events) {
+    if (!event.message) continue;
+    // When it was posted, the event of an edit does not say.
+    const isMeant = isPruned
+      ? event.lsn <= up_to_lsn || event.kind === "MessageEdited"
+      : event.payload.message_id === message_id;
+    if (isMeant) event.message = isWithdrawn ? { ...event.message, ...BLANK, withdrawn: true } : null;
+  }
+}
+
+/**
  * @param {LogEvent} event
  * @returns {import('../types.js').Fields}
  */
