@@ -4,7 +4,8 @@
 // where what was typed stays; while it is sent, and while nothing can be, it says so. Leaves out: how fields
 // look (view/form.js), and what was typed before (kept-form.js).
 
-import { fold } from "./pure/filter.js";
+import { shortId } from "./pure/format.js";
+import { called, offered } from "./pure/pick.js";
 import { plain } from "./pure/text.js";
 import { createKeptForm } from "./kept-form.js";
 import { acting, form as say, problemParts } from "./strings/en.js";
@@ -72,35 +73,24 @@ export function refsOf({ store }) {
   /** A place is a channel or a task. @param {string} kind */
   const all = (kind) =>
     kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind);
-  /** @param {string} kind @param {string} id */
-  const get = (kind, id) =>
-    kind === "place" ? (store.get("channel", id) ?? store.get("thread", id)) : store.get(kind, id);
-  const label = (/** @type {string} */ kind, /** @type {any} */ one) =>
-    kind === "member"
-      ? one.handle
-      : kind === "thread"
-        ? one.title
-        : kind === "memory_block"
-          ? one.label
-          : kind === "message"
-            ? plain(one.body, MESSAGE_MOST)
-            : (one.name ?? one.title);
+  /** @param {string} kind @param {any} one @returns {string} */
+  const nameOf = (kind, one) =>
+    kind === "message" ? plain(one.body, MESSAGE_MOST) : (one.handle ?? one.title ?? one.label ?? one.name ?? "");
+  /** Of one name, each with where it is and the end of its id. @param {string} kind */
+  function choices(kind) {
+    const named = all(kind).map((one) => ({ one, name: nameOf(kind, one) }));
+    const times = new Map();
+    for (const { name } of named) times.set(name, (times.get(name) ?? 0) + 1);
+    return named.map(({ one, name }) => {
+      const channel = store.get("channel", one.channel_id)?.name;
+      return { id: one.id, name, label: times.get(name) > 1 ? say.apart(name, channel, shortId(one.id)) : name };
+    });
+  }
   return {
     kindOf: (name) => KINDS[name] ?? null,
-    labelOf: (kind, id) => {
-      const one = get(kind, id);
-      return one ? label(kind, one) : id;
-    },
-    find(kind, text) {
-      const wanted = fold(text.replace(/^[@#]/, ""));
-      const found = [];
-      for (const one of all(kind)) {
-        const name = label(kind, one) ?? "";
-        if (fold(name).includes(wanted)) found.push({ id: one.id, label: name });
-        if (found.length >= FOUND) break;
-      }
-      return found;
-    },
+    labelOf: (kind, id) => choices(kind).find((one) => one.id === id)?.label ?? id,
+    find: (kind, text) => offered(choices(kind), text, FOUND),
+    named: (kind, text) => called(choices(kind), text),
   };
 }
 

@@ -142,6 +142,7 @@ function openOperation(world, op) {
     op,
     about: true,
     values: here ? { thread_id: here } : {},
+    draft: here ? `${op}/${here}` : op,
     async send(input) {
       const about = `operation/${op}`;
       const write = await world.outbox.send({ action: op, op, about, input, leavesAny: true });

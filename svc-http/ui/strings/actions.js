@@ -167,6 +167,9 @@ export const form = {
   invalidNumber: "This is no whole number.",
   unknownMember: "There is no such member.",
   unknownThing: "There is nothing of that name.",
+  severalThings: "Several are called so: choose one of those that are offered.",
+  apart: (/** @type {string} */ name, /** @type {string | undefined} */ channel, /** @type {string} */ end) =>
+    channel ? `${name} (#${channel}, ${end})` : `${name} (${end})`,
   lines: "One a line",
   kept: "What you had typed and not sent is here again.",
   anew: "Begin anew",

@@ -1,7 +1,8 @@
 // Picking one of many by typing: a member, a task, a channel, instead of an id.
 //
-// Promises: what is picked is sent as its id, what is typed as an id is taken as it is, and a word that is
-// nothing is refused. Leaves out: what there is to pick from.
+// Promises: what is picked, or was there at first, is sent as its id as long as its text stays; what is typed as an
+// id is taken as it is; a word that is nothing, or that several things are called by, is refused. Leaves out: what
+// there is to pick from.
 
 import { form as say } from "../strings/en.js";
 import { h } from "./node.js";
@@ -25,11 +26,18 @@ export function pickField({ kind, value, isRequired, refs }) {
     dir: "auto",
   });
   input.value = value ? refs.labelOf(kind, value) : "";
+  /** What the text stands for. */
+  let picked = value ?? undefined;
+  /** @type {import("./form.js").Choice[]} */
+  let shown = [];
   const fill = () => {
-    const found = refs.find(kind, input.value);
-    choices.replaceChildren(...found.map(({ label }) => h("option", { value: label })));
+    shown = refs.find(kind, input.value);
+    choices.replaceChildren(...shown.map(({ label }) => h("option", { value: label })));
   };
-  input.addEventListener("input", fill);
+  input.addEventListener("input", () => {
+    picked = shown.find(({ label }) => label === input.value)?.id;
+    fill();
+  });
   input.addEventListener("focus", fill);
   return {
     node: h("div", input, choices),
@@ -37,9 +45,10 @@ export function pickField({ kind, value, isRequired, refs }) {
     read() {
       const typed = input.value.trim();
       if (typed === "") return undefined;
+      if (picked) return picked;
       if (ID.test(typed)) return typed;
-      const found = refs.find(kind, typed);
-      const same = found.find(({ label }) => label === typed) ?? (found.length === 1 ? found[0] : undefined);
+      const [same, another] = refs.named(kind, typed);
+      if (another) throw new Wrong(say.severalThings);
       if (!same) throw new Wrong(kind === "member" ? say.unknownMember : say.unknownThing);
       return same.id;
     },

@@ -11,11 +11,16 @@ import { Wrong, checks, choice, json, lines, moment, numeric, text, toggle } fro
 
 /** @typedef {any} Schema */
 /** @typedef {import("./fields.js").Field} Field */
-/** @typedef {{id: string, label: string}} Choice */
+/** @typedef {import("../pure/pick.js").Choice} Choice */
 /**
- * What ids stand for: of which kind a field is, and what there is of it.
+ * What ids stand for: of which kind a field is, what there is of it to offer for a text, and what is called so.
  *
- * @typedef {{kindOf: (name: string) => string | null, find: (kind: string, text: string) => Choice[], labelOf: (kind: string, id: string) => string}} Refs
+ * @typedef {{
+ *   kindOf: (name: string) => string | null,
+ *   find: (kind: string, text: string) => Choice[],
+ *   named: (kind: string, text: string) => Choice[],
+ *   labelOf: (kind: string, id: string) => string,
+ * }} Refs
  */
 
 /**

@@ -13,6 +13,13 @@ async function find(page, name) {
   await page.fill(`${palette} input`, name);
 }
 
+/** Opens an operation's form. */
+async function form(page, name) {
+  await find(page, name);
+  await page.click(`${palette} [data-action="${name}"]`);
+  await page.waitForSelector(`dialog[data-dialog="${name}"] form`);
+}
+
 export const tests = {
   "every operation of the contract is in the palette": async ({ world, open }) => {
     const page = await open(world.admin);
@@ -148,6 +155,38 @@ export const tests = {
     await find(page, "close");
     assert.match(await page.locator(`${palette} [aria-selected=true]`).innerText(), /^Close\b/);
     await page.says(`${palette} [role=option]:last-child`, /To be closed/);
+  },
+
+  "a form acts on the task that it was opened at, however many are called so": async ({ world, open }) => {
+    const channel = await world.channel("one-name");
+    const [other, task] = [await world.task(channel, "Update the docs"), await world.task(channel, "Update the docs")];
+    await world.task(channel, "Another name");
+    const page = await open(world.admin);
+    await page.at("board?channel=one-name");
+    await page.inLane(other.id, "ready");
+    await form(page, "post_message");
+    await page.fill("dialog [name=thread_id]", "Update the docs");
+    await page.fill("dialog [name=body]", "Begun at the board");
+    await page.click("dialog form [type=submit]");
+    await page.says("dialog .field .problem:not([hidden])", /Several are called so/);
+    await page.fill("dialog [name=thread_id]", "another nam");
+    await page.click("dialog form [type=submit]");
+    await page.says("dialog .field .problem:not([hidden])", /nothing of that name/);
+    await page.fill("dialog [name=thread_id]", "another name");
+    await page.keyboard.press("Escape");
+
+    await page.click(`[data-thread="${task.id}"] a.title`);
+    await page.waitForSelector("[data-why]");
+    await form(page, "post_message");
+    assert.equal(await page.inputValue("dialog [name=body]"), "", "what was begun elsewhere is no draft of this task");
+    await page.keyboard.press("Escape");
+    await form(page, "transition_thread");
+    assert.match(await page.inputValue("dialog [name=thread_id]"), /^Update the docs \(#one-name, \w{6}\)$/);
+    await page.selectOption("dialog [name=action]", "close");
+    await page.click("dialog form [type=submit]");
+    await page.waitForSelector("dialog [data-answer=transition_thread]");
+    const stateOf = async ({ id }) => (await world.admin.call("get_thread", { thread_id: id })).state;
+    assert.deepEqual([await stateOf(other), await stateOf(task)], ["open", "closed"]);
   },
 
   "what a session may not do is there, and says what it lacks": async ({ world, open }) => {
