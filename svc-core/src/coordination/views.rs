@@ -89,7 +89,7 @@ pub(crate) fn feature() -> Feature {
                 .detailed()
                 .get("/threads/{thread_id}/events")
                 .needs(&[WorkspaceRead])
-                .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+                .example(|w| json!({"thread_id": w.id("thread"), "newest_first": true, "limit": 10})),
         ],
     )
 }
@@ -227,7 +227,7 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     next.map(|next| visible_thread(cx, next.thread_id)).transpose()
 }
 
-/// Returns a thread's events, oldest first.
+/// Returns a thread's events, oldest first unless you want the newest first.
 ///
 /// They are the stored events with the hashes that chain them, as in the workspace's log.
 ///
@@ -238,20 +238,38 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
 struct ListThreadEvents {
     /// The thread.
     thread_id: ThreadId,
+    /// Whether the newest come first. Default: false.
+    #[serde(default)]
+    newest_first: bool,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
-    let events = cx.rows(EVENTS, &[&thread.id, &after, &cx.caller().workspace_id, &rows])?;
+    let (sql, from) = if input.newest_first {
+        (NEWEST_EVENTS, Cursor::before(input.cursor))
+    } else {
+        (EVENTS, Cursor::after(input.cursor))
+    };
+    let rows = rows_to_read(input.limit);
+    let events = cx.rows(sql, &[&thread.id, &from, &cx.caller().workspace_id, &rows])?;
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
-const EVENTS: &str = concat!(
-    "select ",
-    event_columns!(),
-    " from events e where e.thread_id = $1 and e.lsn > $2
-        and e.lsn >= (select h.floor from heads h where h.workspace_id = $3) order by e.lsn limit $4"
-);
+/// Selects events of a thread that are not below the floor.
+macro_rules! thread_events {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            event_columns!(),
+            " from events e where e.thread_id = $1
+                and e.lsn >= (select h.floor from heads h where h.workspace_id = $3) ",
+            $which
+        )
+    };
+}
+
+const EVENTS: &str = thread_events!("and e.lsn > $2 order by e.lsn limit $4");
+
+const NEWEST_EVENTS: &str = thread_events!("and e.lsn < $2 order by e.lsn desc limit $4");

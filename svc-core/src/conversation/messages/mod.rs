@@ -202,7 +202,7 @@ fn operations() -> Vec<Operation> {
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
-            .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+            .example(|w| json!({"thread_id": w.id("thread"), "newest_first": true, "limit": 10})),
         read("get_message", get_message)
             .quick()
             .title("Read a message")
@@ -259,7 +259,7 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
     visible_message(cx, input.message_id)?.open(cx)
 }
 
-/// Returns a thread's messages, oldest first.
+/// Returns a thread's messages, oldest first unless you want the newest first.
 ///
 /// Withdrawn messages keep their place, with a blank body, and so do those that the service cannot open
 /// (`unreadable`).
@@ -268,6 +268,9 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
 struct ListMessages {
     /// The thread.
     thread_id: ThreadId,
+    /// Whether the newest come first. Default: false.
+    #[serde(default)]
+    newest_first: bool,
     #[serde(default)]
     cursor: Option<Cursor>,
     #[serde(default)]
@@ -276,8 +279,12 @@ struct ListMessages {
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let place = visible_place(cx, input.thread_id)?;
-    let rows =
-        cx.rows(LIST, &[&place.thread_id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let (sql, from) = if input.newest_first {
+        (NEWEST, Cursor::before(input.cursor))
+    } else {
+        (LIST, Cursor::after(input.cursor))
+    };
+    let rows = cx.rows(sql, &[&place.thread_id, &from, &rows_to_read(input.limit)])?;
     open_page(cx, Page::of(rows, input.limit, |row: &Stored| row.lsn))
 }
 
@@ -433,6 +440,8 @@ pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>
 }
 
 const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
+
+const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
 const LAST: &str = select_messages!(
     "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3 order by m.lsn desc limit $2"
