@@ -80,7 +80,10 @@ function make(world, write, entity) {
   const name = actionNames[write.action] ?? write.action;
   // What leaves no event has no receipt.
   if (write.state === "done") return done(name, actionOf(write.action)?.leaves ? write.lsn : 0);
-  if (write.state === "unknown") return h("p.told.warn", { role: "status" }, say.unknown(name));
+  if (write.state === "unknown") {
+    const dismiss = button(say.dismiss, () => world.outbox.dismiss(write.id), { class: "link" });
+    return h("p.told.warn", { role: "status" }, say.unknown(name), " ", dismiss);
+  }
   return refused(world, write, entity);
 }
 

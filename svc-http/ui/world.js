@@ -95,6 +95,7 @@ export function createWorld(session, page) {
   function setLive(state, since) {
     if (state === live.state && state !== "offline") return;
     live = { state, since };
+    if (state === "live") outbox.wake();
     for (const watcher of liveWatchers) watcher();
     // What can be done depends on it.
     store.touch(["live/state"]);
@@ -133,6 +134,7 @@ export function createWorld(session, page) {
 
   /** The page is looked at again, or the network is back. */
   function wake() {
+    outbox.wake();
     if (socket) socket.wake();
     else if (readAnew)
       ask("whoami", {}, { head: true }).then(

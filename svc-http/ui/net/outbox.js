@@ -46,7 +46,9 @@ import { Problem } from "./ask.js";
 
 /** How long what is done is told. */
 const TOLD = 8_000;
-const LOOK = { first: 1_500, most: 20_000, times: 8 };
+const LOOK = { first: 1_500, most: 20_000 };
+/** What is on its way, or may have happened. */
+const OPEN = new Set(["asking", "unknown"]);
 
 /**
  * @param {{
@@ -59,6 +61,8 @@ const LOOK = { first: 1_500, most: 20_000, times: 8 };
 export function createOutbox({ ask, lsn, memberId, changed }) {
   /** @type {Map<string, Write>} */
   const writes = new Map();
+  /** What ends the pause before a write is looked up again. @type {Map<string, () => void>} */
+  const pauses = new Map();
   let count = 0;
   let isClosed = false;
 
@@ -70,12 +74,12 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
 
   /**
    * @param {Letter} letter
-   * @returns {Promise<Write>} As it stands at last: done, refused or not sent.
+   * @returns {Promise<Write>} As it stands at last: done, refused, not sent, or unknown if that was dismissed.
    */
   async function send(letter) {
     const { action, op, about, input, token, left, leavesAny } = letter;
     for (const [id, old] of writes)
-      if (old.action === action && old.about === about && old.state !== "asking") writes.delete(id);
+      if (old.action === action && old.about === about && !OPEN.has(old.state)) writes.delete(id);
     const id = `${action} ${(count += 1)}`;
     /** @type {Write} */
     const write = {
@@ -132,7 +136,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   }
 
   /**
-   * Nobody has said whether it happened: the log says it.
+   * Nobody has said whether it happened: the log says it, however long nobody can be asked.
    *
    * @param {Write} write
    * @param {Problem} problem
@@ -140,8 +144,13 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
    */
   async function lookUp(write, problem, left) {
     set(write, { state: "unknown", problem });
-    for (let time = 0; time < LOOK.times && !isClosed; time += 1) {
-      await new Promise((resume) => setTimeout(resume, Math.min(LOOK.most, LOOK.first * 2 ** time)));
+    for (let time = 0; !isClosed && writes.has(write.id); time += 1) {
+      await new Promise((/** @type {(value?: unknown) => void} */ resume) => {
+        setTimeout(resume, Math.min(LOOK.most, LOOK.first * 2 ** time));
+        // A server that comes back may still be at it.
+        if (time > 1) pauses.set(write.id, resume);
+      });
+      if (!writes.has(write.id)) return;
       try {
         const found = await search(write.since, left);
         if (found) return done(write, found.lsn, null, found);
@@ -208,6 +217,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   function dismiss(id) {
     const write = writes.get(id);
     if (!write || !writes.delete(id)) return;
+    pauses.get(id)?.();
     changed(write);
   }
 
@@ -226,11 +236,14 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     /** Whether an action is on its way for a thing. @param {string} action @param {string} about */
     isAsking: (action, about) =>
       [...writes.values()].some(
-        (write) =>
-          write.action === action &&
-          write.about === about &&
-          (write.state === "asking" || write.state === "unknown"),
+        (write) => write.action === action && write.about === about && OPEN.has(write.state),
       ),
+    /** What is on its way for a thing, or may have happened. @param {string} about */
+    open: (about) => [...writes.values()].filter((write) => write.about === about && OPEN.has(write.state)),
+    /** The service can be asked again. */
+    wake() {
+      for (const resume of pauses.values()) resume();
+    },
     /** Events came: what is done names its own, not where the log stood. @param {LogEvent[]} events */
     seen(events) {
       for (const write of writes.values()) {

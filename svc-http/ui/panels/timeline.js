@@ -76,8 +76,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
   /** Own words that are on their way stand at the end. @returns {Item[]} */
   function pending() {
     return world.outbox
-      .about(`composer/${threadId}`)
-      .filter(({ state }) => state === "asking" || state === "unknown")
+      .open(`composer/${threadId}`)
       .map(({ id, input }) => ({
         key: `w${id}`,
         lsn: Infinity,

@@ -44,6 +44,53 @@ test("it is looked for on every page, and no further than the answer", async () 
   assert.deepEqual(asked, [0, 2, 4]);
 });
 
+/** An outbox whose every request is cut off until `is.up`, over a log; `turn` lets time pass. */
+function cutOff(context, log) {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const is = { up: false, asked: 0 };
+  const ask = async (operation) => {
+    is.asked += 1;
+    if (!is.up) throw new Problem({ code: "unreachable", status: 0, detail: "", isUnknown: true, operation });
+    return { body: { items: log, after_id: 9, next_cursor: null } };
+  };
+  const outbox = createOutbox({ ask, lsn: () => 0, memberId: "me", changed: () => {} });
+  const left = ({ kind }) => kind === "K3";
+  const sent = outbox.send({ action: "say", op: "post_message", about: "t", input: { body: "words" }, left });
+  const turn = async (ms) => {
+    for (let time = 0; time < 20; time += 1) await new Promise(setImmediate);
+    context.mock.timers.tick(ms);
+    for (let time = 0; time < 20; time += 1) await new Promise(setImmediate);
+  };
+  return { is, outbox, sent, turn };
+}
+
+test("what nobody could be asked about is looked up for as long as that takes, and at once when one can", async (context) => {
+  for (const [log, state] of [[[event(3, "me")], "done"], [[], "not-sent"]]) {
+    const { is, outbox, sent, turn } = cutOff(context, log);
+    for (let time = 0; time < 60; time += 1) await turn(20_000);
+    assert.deepEqual(outbox.open("t").map((write) => write.state), ["unknown"]);
+    const { asked } = is;
+    is.up = true;
+    outbox.wake();
+    await turn(0);
+    assert.deepEqual([(await sent).state, is.asked, outbox.open("t")], [state, asked + 1, []]);
+    context.mock.timers.reset();
+  }
+});
+
+test("what is unknown can be dismissed, and the next of its kind leaves it", async (context) => {
+  const { is, outbox, sent, turn } = cutOff(context, []);
+  for (let time = 0; time < 9; time += 1) await turn(20_000);
+  void outbox.send({ action: "say", op: "post_message", about: "t", input: {}, left: () => false });
+  const [first, second] = outbox.open("t");
+  outbox.dismiss(first.id);
+  const { asked } = is;
+  assert.equal((await sent).state, "unknown");
+  assert.equal(is.asked, asked);
+  assert.deepEqual(outbox.all(), [second]);
+  outbox.close();
+});
+
 test("a log that cannot be read has none", async () => {
   const ask = async () => {
     throw new Error("cut");
