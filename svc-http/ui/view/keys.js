@@ -29,7 +29,7 @@ export function createKeys(document, hasLetters) {
     const name = nameOf(event);
     if (!name) return;
     const isPlain = !name.startsWith("Mod+");
-    const isLetter = isPlain && name.length === 1;
+    const isLetter = /^(Shift\+)?.$/.test(name);
     if (isPlain && name !== "Escape" && isTyping(event.target)) return;
     if (name === "Space" && isPressed(event.target)) return;
     if (isLetter && !hasLetters()) return;

@@ -120,8 +120,10 @@ export const tests = {
   },
 
   "? tells the keys, single letters can be switched off, and commands work still": async ({ world, open }) => {
+    const task = await world.task(await world.channel("letters"), "Is not chosen by a letter");
     const page = await open(world.admin);
-    await page.at("board");
+    await page.at("board?channel=letters");
+    await page.inLane(task.id, "ready");
     await page.keyboard.press("?");
     await page.waitForSelector("dialog[data-dialog=help]");
     await page.says("dialog", /Claim/);
@@ -130,8 +132,11 @@ export const tests = {
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
     await page.keyboard.press("c");
+    await page.focus(`[data-thread="${task.id}"] a.title`);
+    await page.keyboard.press("Shift+X");
     await page.keyboard.press("Control+k");
     await page.waitForSelector("dialog[data-dialog=palette]");
+    assert.ok(!(await page.locator(".chosen").isVisible()), "nor has one with Shift chosen anything");
     assert.equal(await page.locator("dialog").count(), 1, "the letter has opened nothing");
     await page.keyboard.press("Escape");
     await page.reload();
