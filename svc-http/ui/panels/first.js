@@ -42,6 +42,8 @@ export function openFirstRun(world) {
   let isHidden = seen.isDone();
   /** It stays until it is hidden, once it was there, so that the last tick is seen. */
   let wasShown = false;
+  /** A claim that is over has happened all the same. */
+  let wasClaimed = false;
 
   function hide() {
     isHidden = true;
@@ -67,7 +69,8 @@ export function openFirstRun(world) {
       const bots = store.all("member").filter(({ kind, active }) => kind === "agent" && active !== false);
       tick(task, threads.length > 0);
       tick(agent, bots.length > 0);
-      tick(claim, working !== undefined);
+      wasClaimed ||= working !== undefined || threads.some(({ has_result }) => has_result);
+      tick(claim, wasClaimed);
       setText(agents, bots.length ? say.agentThere(listOf(bots.map(({ handle }) => handle))) : say.agentHint);
       setChildren(
         claimed,

@@ -38,9 +38,12 @@ export const tests = {
     assert.ok(!kept.includes(secret));
 
     const ada = world.clientOf(secret);
-    await ada.call("claim_next_workspace_thread", {});
+    const { thread_id, claim_lease_id } = await ada.call("claim_next_workspace_thread", {});
     await page.waitForSelector(`${step("claim")}[data-done]`);
     await page.says(step("claim"), /ada works on Say hello/);
+    await ada.call("set_thread_result", { thread_id, claim_lease_id, result: { greeting: "hello" } });
+    await page.waitForFunction((step) => !/ada works/.test(document.querySelector(step).innerText), step("claim"));
+    assert.ok(await page.has(`${step("claim")}[data-done]`), "the claim has happened, though it is over");
     await page.reload();
     await page.live("live");
     assert.ok(!(await page.content()).includes(secret), "it is shown once");
