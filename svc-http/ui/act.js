@@ -146,7 +146,8 @@ export function actionButton(world, action, entity, look = {}) {
   function update() {
     const now = entity();
     const isAsking = now !== undefined && world.outbox.isAsking(action.id, aboutOf(action, now));
-    const why = look.begin ? offlineNow(world) : whyNot(world, action.op);
+    const right = (now && action.rightOf?.(now, world)) ?? action.op;
+    const why = look.begin ? offlineNow(world) : whyNot(world, right);
     disable(node, why ?? (isAsking ? say.asking : null));
     if (!twice.isArmed()) setText(node, isAsking ? say.asking : label);
   }

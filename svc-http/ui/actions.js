@@ -28,6 +28,7 @@ import { workspace } from "./actions/workspace.js";
  *   key?: string,
  *   when: (entity: any, world: World) => boolean,
  *   fill: (entity: any, world: World) => Record<string, unknown>,
+ *   rightOf?: (entity: any, world: World) => string,
  *   fields?: string[],
  *   now?: (entity: any, world: World) => Record<string, unknown>,
  *   optimistic?: (entity: any, input: any, world: World) => {kind: string, id: string, field: string, value: any}[],
@@ -38,7 +39,8 @@ import { workspace } from "./actions/workspace.js";
  *   asksToken?: boolean,
  *   isMain?: boolean,
  *   isFirst?: boolean,
- * }} Action `fill` is the part of the input that the thing decides; `fields` are asked for in a form, which begins
+ * }} Action `fill` is the part of the input that the thing decides; `rightOf`: the operation whose
+ * capability it takes, where the thing decides that; `fields` are asked for in a form, which begins
  * with what `now` says; `leaves`: whether an event is what it would have left, for when no answer came;
  * `open`: what asks for its input, if no form made of the schema does; `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants;
  * `hasSecret`: its answer has a secret, which is shown once and not kept; `asksToken`: it is done with a token

@@ -129,8 +129,9 @@ export const messages = [
     op: "delete_message",
     on: "message",
     confirm: "press",
-    when: (message, world) =>
-      !message.withdrawn && (message.author_id === world.me.member_id || world.may("archive_channel")),
+    when: (message) => !message.withdrawn,
+    // What another has said is withdrawn by who keeps the channels.
+    rightOf: ({ author_id }, { me }) => (author_id === me.member_id ? "delete_message" : "archive_channel"),
     fill: (message) => ({ message_id: message.id }),
     leaves: leavesOf("MessageTombstoned"),
   },

@@ -100,4 +100,28 @@ export const tests = {
     await page.says(`[data-message="${said.id}"]`, /Withdrawn/);
     assert.ok(!(await page.content()).includes("first word"));
   },
+
+  "what another has said is withdrawn by who may, and others are told what it takes": async ({ world, open }) => {
+    const una = await world.person("una");
+    const task = await world.task(await world.channel("withdrawn"), "Is regretted");
+    const said = await una.call("post_message", { thread_id: task.id, body: "Said by una" });
+    const answer = await world.admin.call("post_message", { thread_id: task.id, body: "Said by the administrator" });
+    const withdraw = "dialog [data-action=delete_message]";
+    const inMenu = async (page, { id }) => {
+      await page.locator(`[data-message="${id}"] .message-head button`, { hasText: "⋯" }).click();
+      await page.waitForSelector(withdraw);
+      const why = await page.getAttribute(withdraw, "title");
+      assert.equal(await page.getAttribute(withdraw, "aria-disabled"), why && "true");
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+      return why;
+    };
+    const page = await open(una);
+    await page.at(`t/${task.id}`);
+    assert.match(await inMenu(page, answer), /channel:admin/);
+    assert.equal(await inMenu(page, said), null);
+    const other = await open(world.admin);
+    await other.at(`t/${task.id}`);
+    assert.equal(await inMenu(other, said), null);
+  },
 };
