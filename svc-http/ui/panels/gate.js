@@ -10,6 +10,7 @@ import { ms } from "../pure/clock.js";
 import { actionNames, cannotAnswer, parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton, send } from "../act.js";
+import { hrefTo } from "../names.js";
 import { toldBeside } from "../told.js";
 import { h, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
@@ -176,7 +177,9 @@ function linkMaker(world, gate) {
       const link = write.body?.link ?? write.problem?.members.link;
       if (!link) return;
       world.outbox.dismiss(write.id);
-      const address = new URL(link.url, location.origin).href;
+      // A service that is not told its address knows no path of a proxy; the page has it.
+      const path = link.url.startsWith("/") && hrefTo("approval", { link: link.url.split("/").at(-1) });
+      const address = new URL(path || link.url, location.origin).href;
       const until = ms(link.expires_at);
       setChildren(place, [
         h("p.small", ...nodesOf([say.linkMade, until === null ? "" : { time: until }], world.names)),

@@ -23,6 +23,11 @@ export const tests = {
     await page.inLane(task.id, "running");
     await page.locator(`[data-thread="${task.id}"] a.title`).click();
     await page.waitForURL(`${world.url}t/${task.id}`);
+    const linked = await page.evaluate(() => {
+      const links = [...document.querySelectorAll("link[rel=icon], link[rel=manifest]")];
+      return Promise.all(links.map(async ({ href }) => (await fetch(href)).status));
+    });
+    assert.deepEqual(linked, [200, 200], "the icon and the manifest are where they were");
     await page.fill("textarea[name=body]", "Said through a proxy");
     await page.keyboard.press("Control+Enter");
     await page.says(".timeline [data-message]", /through a proxy/);
@@ -33,5 +38,21 @@ export const tests = {
       [],
     );
     assert.ok(asked.length > 20);
+  },
+
+  "a link to an approval has the path, also of a service that is not told its address": async ({ world, open }) => {
+    const task = await world.task(await world.channel("handed"), "Hands out a link");
+    await world.claimed(world.agent, task.id);
+    const asked = { thread_id: task.id, question: "May I?", needs_person: true };
+    const gate = await world.agent.call("request_approval", asked);
+    const page = await open(world.agent);
+    await page.route(/\/approval-gates\/.*\/decision/, async (route) => {
+      const response = await route.fetch();
+      const body = (await response.text()).replace(world.url, "/ui/");
+      await route.fulfill({ response, body });
+    });
+    await page.at(`t/${task.id}`);
+    await page.click(`[data-gate="${gate.id}"] [data-of=approval_link]`);
+    await page.says(`[data-gate="${gate.id}"] [data-copy=link]`, new RegExp(`^${world.url}approvals/`));
   },
 };
