@@ -18,6 +18,8 @@ import * as overlay from "../pure/overlay.js";
  */
 
 const DRAW_EVERY = 250;
+/** More than this is not kept for a draw, but read anew. */
+const WAITING_MOST = 2_000;
 
 /** @returns {Changes} */
 const nothing = () => ({ dirty: new Set(), gone: new Set(), lists: new Set(), events: [] });
@@ -30,6 +32,8 @@ export function createStore(me) {
   const overlays = overlay.newOverlays();
   /** @type {LogEvent[]} */
   let waiting = [];
+  /** What waited and was too much: how many, and up to where. */
+  let missed = { count: 0, lsn: 0 };
   let changes = nothing();
   /** @type {Set<(changes: Changes) => void>} */
   const indexes = new Set();
@@ -58,7 +62,17 @@ export function createStore(me) {
     if (!frame) frame = requestAnimationFrame(draw);
   }
 
+  /** @param {number} lsn */
+  function restart(lsn) {
+    waiting = waiting.filter((event) => event.lsn > lsn);
+    if (missed.lsn <= lsn) missed = { count: 0, lsn: 0 };
+    note(merge.restart(world, lsn));
+    note({ dirty: [], lists: [...ALL_LISTS, ALL] });
+    soon();
+  }
+
   function fold() {
+    if (missed.count) restart(missed.lsn);
     if (waiting.length === 0) return;
     const folded = waiting;
     waiting = [];
@@ -115,19 +129,19 @@ export function createStore(me) {
     /** Frames came. @param {LogEvent[]} events */
     receive(events) {
       waiting.push(...events);
+      const last = waiting.at(-1);
+      if (last && waiting.length > WAITING_MOST) {
+        missed = { count: missed.count + waiting.length, lsn: last.lsn };
+        waiting = [];
+      }
       later();
     },
     /** Nothing that is visible happened up to here. @param {number} lsn */
     reach(lsn) {
-      if (waiting.length === 0) merge.position(world, lsn);
+      if (waiting.length + missed.count === 0) merge.position(world, lsn);
     },
-    /** What happened up to here was missed. @param {number} lsn */
-    restart(lsn) {
-      waiting = waiting.filter((event) => event.lsn > lsn);
-      note(merge.restart(world, lsn));
-      note({ dirty: [], lists: [...ALL_LISTS, ALL] });
-      soon();
-    },
+    /** What happened up to here was missed. */
+    restart,
     kinds: () => Object.keys(world.kinds),
     /**
      * Forgets what is not shown any more; it is read again if somebody wants it.
@@ -200,7 +214,7 @@ export function createStore(me) {
     },
     isPaused: () => isPaused,
     /** How many events wait for a draw. */
-    waiting: () => waiting.length,
+    waiting: () => missed.count + waiting.length,
     /** @param {boolean} hidden */
     hide(hidden) {
       isHidden = hidden;
@@ -223,5 +237,5 @@ const ALL_LISTS = [
   ...["deferred", "occupancy", "slots", "inbox", "online", "approvals", "dead_letters", "glossary", "tokens"],
   ...["apps", "installations", "grants", "tickets", "retention", "holds", "delegation", "spawn_budget"],
   ...["usage", "memory", "audit", "groups", "skills", "frozen", "last", "log"],
-  ...["awaited", "dms", "follows", "inbox_all", "members", "channels", "closings"],
+  ...["awaited", "dms", "follows", "inbox_all", "members", "channels", "closings", "pauses"],
 ];
