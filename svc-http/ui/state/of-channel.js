@@ -4,7 +4,7 @@
 // out: what a task is.
 
 import { isDone } from "../pure/lanes.js";
-import { readOnce } from "./reading.js";
+import { createRetry, readOnce } from "./reading.js";
 
 const MOST = 500;
 
@@ -36,7 +36,15 @@ export function createChannelTasks({ store, reads }, id, latestOf) {
     const { body, lsn } = await reads.pages("list_threads", { channel_id: id, newest_first: true }, MOST);
     store.put("thread", body.items, lsn);
   }
-  void readOnce(progress, read, () => store.touch([`channel/${id}`]));
+  let isClosed = false;
+  const load = () =>
+    readOnce(progress, read, () => {
+      if (isClosed) return;
+      retry.ended(progress.problem);
+      store.touch([`channel/${id}`]);
+    });
+  const retry = createRetry(store, () => void load());
+  void load();
 
   return {
     progress,
@@ -50,6 +58,10 @@ export function createChannelTasks({ store, reads }, id, latestOf) {
       }
       return found.sort(([one], [other]) => other - one).map(([, one]) => one);
     },
-    close: unwatch,
+    close() {
+      isClosed = true;
+      unwatch();
+      retry.close();
+    },
   };
 }

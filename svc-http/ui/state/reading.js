@@ -1,8 +1,44 @@
 // Reading further, one read at a time.
 //
-// Promises: what failed is told, and another read may follow. Leaves out: what is read.
+// Promises: what failed is told, and another read may follow, by itself where that may help. Leaves out: what is
+// read.
 
 /** @typedef {{isReading: boolean, problem: any}} Progress */
+
+const RETRY = { first: 1_000, most: 30_000 };
+
+/**
+ * Whether what failed may be well another time.
+ *
+ * @param {{status?: number}} problem
+ */
+export const mayPass = ({ status = 0 }) => status < 400 || status >= 500 || status === 401 || status === 429;
+
+/**
+ * Has what failed read again: with growing pauses, and at once when the service is heard again.
+ *
+ * @param {import("./store.js").Store} store
+ * @param {() => void} again
+ */
+export function createRetry(store, again) {
+  let failures = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const unwatch = store.index(({ dirty }) => failures > 0 && dirty.has("live/state") && again());
+  return {
+    /** Says how a read went. @param {any} problem None, or why it failed. */
+    ended(problem) {
+      clearTimeout(timer);
+      const isTried = problem && mayPass(problem);
+      failures = isTried ? failures + 1 : 0;
+      if (isTried) timer = setTimeout(again, Math.min(RETRY.most, RETRY.first * 2 ** failures));
+    },
+    close() {
+      clearTimeout(timer);
+      unwatch();
+    },
+  };
+}
 
 /**
  * Reads unless a read is going on.

@@ -8,6 +8,7 @@
 import { Problem } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
 import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE, inputOf } from "./entities.js";
+import { mayPass } from "./reading.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
 
@@ -17,8 +18,6 @@ const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
 /** What has failed so often is told; less is over before one has read of it. */
 const FAILURES_TOLD = 2;
-/** Refusals of now, not of what was asked for. */
-const PASSING = new Set([401, 429]);
 const PAGE = 500;
 const PAGES_MAX = 20;
 const STANDINGS_MOST = 5_000;
@@ -151,7 +150,7 @@ export function createReads({ store, ask, lacks }) {
     if (problem.status === 404) {
       store.missing(kind, id, since);
       now.state = store.get(kind, id) ? "known" : "missing";
-    } else if (problem.status >= 400 && problem.status < 500 && !PASSING.has(problem.status)) {
+    } else if (!mayPass(problem)) {
       now.state = "refused";
     } else {
       now.state = "waiting";

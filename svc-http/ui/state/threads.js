@@ -4,6 +4,8 @@
 // what is done follows, the newest first; at most 10,000 in all, and then it says so. Leaves out: keeping up,
 // which events do.
 
+import { mayPass } from "./reading.js";
+
 /**
  * @typedef {{isReading: boolean, isWhole: boolean, problem: import("../net/ask.js").Problem | null}} Progress
  */
@@ -50,8 +52,7 @@ export function readThreads({ ask, store }, changed) {
       } catch (problem) {
         progress.problem = /** @type {import("../net/ask.js").Problem} */ (problem);
         changed();
-        const { status } = progress.problem;
-        if (isClosed || (status >= 400 && status < 500 && status !== 429)) throw problem;
+        if (isClosed || !mayPass(progress.problem)) throw problem;
         await new Promise((resume) => setTimeout(resume, RETRY));
       }
     }

@@ -1,8 +1,10 @@
 // What was said and what happened in a task, in order: read once, and kept up by events.
 //
 // Promises: it comes page by page, oldest first, as the service gives it, up to a limit, and what happens
-// meanwhile is added; a message stands where it was posted, with its words as they are now. Leaves out: how
+// meanwhile is added; what fails is tried again; a message stands where it was posted, with its words as they are now. Leaves out: how
 // any of it looks.
+
+import { createRetry } from "./reading.js";
 
 /**
  * `words`: of a message that is on its way.
@@ -36,7 +38,7 @@ const TOLD_BY_OTHERS = new Set(
 export function openTimeline({ ask, store }, threadId, changed) {
   /** @type {Map<number, Item>} */
   const items = new Map();
-  const progress = { isReading: true, isWhole: true, hasFailed: false };
+  const progress = { isReading: false, isWhole: true, hasFailed: false };
   let isClosed = false;
 
   /** @param {any} event */
@@ -88,11 +90,15 @@ export function openTimeline({ ask, store }, threadId, changed) {
   }
 
   async function start() {
+    if (progress.isReading) return;
     Object.assign(progress, { isReading: true, hasFailed: false });
-    await run().catch(() => (progress.hasFailed = true));
-    progress.isReading = false;
-    if (!isClosed) changed();
+    const problem = await run().catch((error) => error);
+    Object.assign(progress, { isReading: false, hasFailed: problem !== undefined });
+    if (isClosed) return;
+    retry.ended(problem);
+    changed();
   }
+  const retry = createRetry(store, () => void start());
 
   for (const event of store.events()) addEvent(event);
   void start();
@@ -114,7 +120,10 @@ export function openTimeline({ ask, store }, threadId, changed) {
     /** All that is known, oldest first. @returns {Item[]} */
     items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
     /** What happened meanwhile was missed, or could not be read. */
-    again: () => void (progress.isReading || start()),
-    close: () => (isClosed = true),
+    again: () => void start(),
+    close() {
+      isClosed = true;
+      retry.close();
+    },
   };
 }
