@@ -7,7 +7,7 @@ import { ms, timeLeft } from "./pure/clock.js";
 import { duration, relative } from "./pure/format.js";
 import { isDone, isUnacknowledged } from "./pure/lanes.js";
 import { plain, shownText } from "./pure/text.js";
-import { whyOf } from "./pure/why.js";
+import { isFreeForSure, whyOf } from "./pure/why.js";
 import { blocks, card as say, lanes, leases, priorityText, problemParts, states } from "./strings/en.js";
 import { nodesOf, plainOf } from "./view/parts.js";
 import { hrefTo } from "./names.js";
@@ -106,6 +106,8 @@ function aboutOf(world, thread, lane) {
     const why = whyOf(thread, { obstacles, exceeded: exceededOf(world, thread) })[0];
     if (why) return plainOf(nodesOf(blocks[why.code](why), names));
   }
+  const isWhole = store.get("list", "deferred")?.isWhole !== false;
+  if (lane === "ready" && !isFreeForSure(thread, isWhole)) return say.freeAsKnown;
   const said = store.get("message", world.tasks().latestOf(thread.id));
   if (said && !said.withdrawn && said.body) {
     return say.said(names.memberText(said.author_id), wordsOf(said));

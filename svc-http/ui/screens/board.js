@@ -7,6 +7,7 @@
 import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
 import { LANES } from "../pure/lanes.js";
 import { number } from "../pure/format.js";
+import { isFreeForSure } from "../pure/why.js";
 import { acting, board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
@@ -140,12 +141,19 @@ export function open(root, world, place) {
     );
   }
 
+  /** Whether more wait than are told: some of them look as if they were ready. */
+  const isMoreDeferred = () => store.get("list", "deferred")?.isWhole === false;
+
+  const isFree = (/** @type {string} */ id) => isFreeForSure(/** @type {any} */ (store.get("thread", id)), false);
+
   /** As long as not all is read, the service says how many there are. @param {Lane} lane @param {number} known */
   function countOf(lane, known) {
     if (lane === "needs-you" && world.needs().isCut()) return say.atLeast(number(known));
+    const told = isEmpty(filter) ? (store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0) : 0;
+    if (isMoreDeferred() && lane === "blocked") return say.atLeast(number(Math.max(known, told)));
+    if (isMoreDeferred() && lane === "ready") return say.atLeast(number(tasks.ids(lane).filter(isFree).length));
     const isMore = tasks.progress.isReading || !tasks.progress.isWhole;
     if (!isMore || !isEmpty(filter)) return number(known);
-    const told = store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0;
     return told > known ? number(told) : lane === "done" ? say.atLeast(number(known)) : number(known);
   }
 
@@ -163,7 +171,7 @@ export function open(root, world, place) {
     }
     // What no event carries is read for what is in sight.
     const inSight = columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`));
-    wish.set(tasks.progress.isReading ? ["list/counts", ...inSight] : inSight);
+    wish.set(tasks.progress.isReading || isMoreDeferred() ? ["list/counts", ...inSight] : inSight);
     drawTold();
     drawChosen();
     beside.show((about) => about.startsWith("thread/"));
@@ -238,7 +246,10 @@ export function open(root, world, place) {
   applyFilter();
 
   return {
-    show: drawLanes,
+    show(changes) {
+      if (changes?.lists.has("occupancy")) world.reads.again("list/counts");
+      drawLanes();
+    },
     /** One comes back to the card that one left. @param {string} id */
     focusOn: (id) => columns.some(({ list }) => focusRow(list, id)),
     moved({ query }) {

@@ -28,6 +28,7 @@ export const card = {
   nobody: "Nobody",
   unacknowledged: "No word",
   lateWord: "No word yet",
+  freeAsKnown: "Free as far as is known: not all tasks that wait could be looked at.",
   touches: (/** @type {string} */ repo, /** @type {string} */ items) => (repo ? `${repo}: ${items}` : items),
   moved: (/** @type {string} */ lane) => `Now in ${lane}`,
   gone: "Not here any more",

@@ -90,6 +90,23 @@ export const tests = {
     await page.inLane(second.id, "ready");
   },
 
+  "where more wait than are told, Blocked says so, and Ready promises nothing": async ({ world, open }) => {
+    const channel = await world.channel("manywait");
+    const held = await world.task(channel, "Holds the lexer", { footprint: footprint("src/lexer") });
+    const waits = await world.task(channel, "Wants the lexer", { footprint: footprint("src/lexer/a.rs") });
+    const free = await world.task(channel, "Wants nothing");
+    await world.claimed(world.agent, held.id);
+    const page = await open(world.admin);
+    await page.route(/\/deferred\?/, (route) => route.fulfill({ json: { items: [], next_cursor: "1" } }));
+    await page.at("board?channel=manywait");
+    await page.says("[data-lane=blocked] .count", /^\d+\+$/);
+    await page.inLane(waits.id, "ready");
+    await page.inLane(free.id, "ready");
+    await page.says("[data-lane=ready] .count", /^1\+$/);
+    await page.says(`[data-thread="${waits.id}"]`, /Free as far as is known/);
+    assert.ok(!(await page.locator(`[data-thread="${free.id}"]`).innerText()).includes("as far as is known"));
+  },
+
   "nothing moves under a pointer that rests": async ({ world, open }) => {
     const channel = await world.channel("still");
     const tasks = [];
