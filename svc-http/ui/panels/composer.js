@@ -1,8 +1,8 @@
 // Writing a message in a task: a draft that survives, mentions that are completed, and who will not be
 // reached.
 //
-// Promises: the words are on the page at once and taken back into the field if they are refused; a draft
-// stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
+// Promises: the words are on the page at once and taken back into the field unless it is known that they were
+// posted; a draft stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
 
 import { list as listOf } from "../pure/format.js";
 import { mentionAt, plain } from "../pure/text.js";
@@ -24,6 +24,7 @@ const CITED = 80;
 export function openComposer(world, threadId) {
   const place = `thread/${threadId}`;
   const about = `composer/${threadId}`;
+  const sending = `sending/${threadId}`;
   const input = h("textarea", {
     name: "body",
     rows: 2,
@@ -51,6 +52,8 @@ export function openComposer(world, threadId) {
   const mentions = createMentions(input, { label: say.mentions, find: audience.find });
   root.append(mentions.list);
   input.value = world.drafts.get(place);
+  const lost = world.outbox.open(about).length ? "" : world.drafts.get(sending);
+  if (lost) restore(lost);
   input.addEventListener("input", () => {
     world.drafts.set(place, input.value);
     warn();
@@ -104,7 +107,7 @@ export function openComposer(world, threadId) {
     world.drafts.set(place, "");
     show(reached, false);
     answer(null);
-    const write = await world.outbox.send({
+    const sent = world.outbox.send({
       action: "post_message",
       op: "post_message",
       about,
@@ -114,12 +117,17 @@ export function openComposer(world, threadId) {
         event.message?.body === body &&
         event.payload.$chain?.thread_id === threadId,
     });
-    // What was refused is still the draft; what is written since stays behind it.
-    if (write.state === "refused" || write.state === "not-sent") {
+    showEnd();
+    keepSending();
+    const write = await sent;
+    // What was not posted is still the draft; what is written since stays behind it.
+    if (write.state !== "done") {
       restore(body);
       if (answering) answer(answering.id);
+      return;
     }
-    if (write.state !== "done") return;
+    keepSending();
+    showEnd();
     const missed = (write.body?.not_reached ?? []).map((/** @type {any} */ { text }) => text);
     show(reached, missed.length > 0);
     if (missed.length) setText(reached, say.sent(listOf(missed)));
@@ -129,16 +137,28 @@ export function openComposer(world, threadId) {
     if (answering && write.body) relate(write.body.id, answering);
   }
 
+  /** What one has said oneself is seen. */
+  function showEnd() {
+    requestAnimationFrame(() => root.closest(".task-main")?.scrollIntoView({ block: "end" }));
+  }
+
   /** @param {string} id @param {{id: string, kind: string}} to */
   function relate(id, to) {
     const action = actionOf("relate_message");
     if (action) void send(world, action, { id }, { kind: to.kind, target_message_id: to.id });
   }
 
+  /** Nobody knows yet whether it was posted: the page may go before. */
+  function keepSending() {
+    world.drafts.set(sending, world.outbox.open(about).map((write) => write.input.body).join("\n"));
+  }
+
   /** @param {string} body */
   function restore(body) {
-    input.value = input.value ? `${body}\n${input.value}` : body;
+    const since = world.drafts.get(place) || input.value;
+    input.value = since ? `${body}\n${since}` : body;
     world.drafts.set(place, input.value);
+    keepSending();
   }
 
   return {

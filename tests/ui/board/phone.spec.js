@@ -52,5 +52,11 @@ export const tests = {
     await page.locator("textarea[name=body]").focus();
     const field = await page.locator("textarea[name=body]").boundingBox();
     assert.ok(field.y >= 0 && field.y + field.height <= bar.y, JSON.stringify([field, bar]));
+    await page.keyboard.type("Still writing");
+    for (let at = 0; at < 5; at += 1)
+      await world.agent.call("post_message", { thread_id: world.filled.task, body: `Arrives ${at}` });
+    await page.says(".timeline", /Arrives 4/);
+    const still = await page.locator("textarea[name=body]").boundingBox();
+    assert.ok(still.y >= 0 && still.y + still.height <= bar.y, JSON.stringify([still, bar]));
   },
 };

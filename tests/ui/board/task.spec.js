@@ -88,6 +88,48 @@ export const tests = {
     await page.waitForFunction((id) => document.activeElement?.dataset.message === id, said.id);
   },
 
+  "the field stays in sight while others speak, and so does what one says": async ({ world, open }) => {
+    const task = await world.task(await world.channel("busy"), "Is talked about much");
+    const say = (body) => world.agent.call("post_message", { thread_id: task.id, body });
+    for (let at = 0; at < 20; at += 1) await say(`Words ${at}`);
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    const field = page.locator("textarea[name=body]");
+    await field.click();
+    await page.keyboard.type("I am writing");
+    const { y } = await field.boundingBox();
+    for (let at = 0; at < 5; at += 1) await say(`Arrives ${at}`);
+    await page.says(".timeline", /Arrives 4/);
+    assert.ok(Math.abs((await field.boundingBox()).y - y) < 1, "it stands where it stood");
+    await page.keyboard.press("Control+Enter");
+    const own = page.locator(".timeline [data-message]", { hasText: "I am writing" });
+    await own.waitFor();
+    await page.waitForFunction(() => {
+      const { bottom } = document.querySelector(".timeline > li:last-child").getBoundingClientRect();
+      return bottom <= document.querySelector(".composer").getBoundingClientRect().top;
+    });
+  },
+
+  "words of which nobody has said whether they were posted outlive a reload": async ({ world, open }) => {
+    const task = await world.task(await world.channel("unsure"), "Is talked about");
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    const answer = world.proxy.hold(/^POST \/threads\/[^/]+\/messages/);
+    await page.fill("textarea[name=body]", "words to keep");
+    await page.keyboard.press("Control+Enter");
+    await answer.kept;
+    assert.equal(await page.inputValue("textarea[name=body]"), "");
+    await page.reload();
+    answer.release();
+    await page.waitForFunction(() => document.querySelector("textarea[name=body]")?.value === "words to keep");
+    await page.fill("textarea[name=body]", "others");
+    await page.keyboard.press("Control+Enter");
+    await page.waitForSelector(".timeline [data-message] >> text=others");
+    await page.reload();
+    await page.waitForSelector(".timeline [data-message] >> text=others");
+    assert.equal(await page.inputValue("textarea[name=body]"), "");
+  },
+
   "a mention is completed, and whom it does not reach is told": async ({ world, open }) => {
     const outsider = await world.newAgent("outsider");
     const { id: channel } = await world.admin.call("create_channel", { name: "closed", private: true });
