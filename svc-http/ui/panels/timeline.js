@@ -58,9 +58,9 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     const from = Math.max(0, items.length - count);
     show(earlier, from > 0);
     setText(earlier, say.earlier(Math.min(MORE, from)));
-    const { isReading, hasFailed } = timeline.progress;
-    show(status, isReading || hasFailed);
-    setText(status, hasFailed ? say.notRead : say.readingEarlier);
+    const { isReading, isWhole, hasFailed } = timeline.progress;
+    show(status, isReading || hasFailed || (!isWhole && from === 0));
+    setText(status, hasFailed ? say.notRead : isReading ? say.readingEarlier : say.olderNotShown);
     status.classList.toggle("later", isReading);
     for (const { event } of items) if (event) messages.note(event);
     messages.look(items.slice(from).flatMap(({ message }) => message ?? []));

@@ -1,8 +1,7 @@
 // What was said and what happened in a task, in order: read once, and kept up by events.
 //
-// Promises: it comes page by page, oldest first, as the service gives it, up to a limit, and what happens
-// meanwhile is added; what fails is tried again; a message stands where it was posted, with its words as they are now. Leaves out: how
-// any of it looks.
+// Promises: it comes page by page, newest first, up to a limit, and what happens meanwhile is added; what fails is
+// tried again; a message stands where it was posted, with its words as they are now. Leaves out: how any of it looks.
 
 import { createRetry } from "./reading.js";
 
@@ -70,7 +69,7 @@ export function openTimeline({ ask, store }, threadId, changed) {
     let page = 0;
     do {
       /** @type {import("../net/ask.js").Answer} */
-      const { body, lsn } = await ask(op, { thread_id: threadId, limit: PAGE, cursor });
+      const { body, lsn } = await ask(op, { thread_id: threadId, newest_first: true, limit: PAGE, cursor });
       if (isClosed) return;
       take(body, lsn);
       cursor = body.next_cursor ?? null;

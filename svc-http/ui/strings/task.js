@@ -13,6 +13,7 @@ export const task = {
   earlier: (/** @type {number} */ count) => plural(count, { one: "Show # earlier", other: "Show # earlier" }),
   readingEarlier: "Reading what came before…",
   notRead: "What came before could not be read.",
+  olderNotShown: "What is older than this is not shown here.",
   withdrawn: "Withdrawn",
   gone: "Not here any more",
   unreadable: "The service cannot open this message.",
