@@ -8,7 +8,7 @@ import { number } from "../pure/format.js";
 import { createFirstSteps } from "../panels/first-steps.js";
 import { makeNeed, updateNeed } from "../panels/need.js";
 import { progressOf, showProgress } from "../reading.js";
-import { NEEDS } from "../state/needs.js";
+import { LOOKED_AT, NEEDS } from "../state/needs.js";
 import { board as boardSay, now as say } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
 import { h, setText } from "../view/node.js";
@@ -51,10 +51,12 @@ export function open(root, world, place) {
   function draw() {
     const all = needs.list();
     list.setItems(all);
-    const isCut = needs.isCut();
-    setText(count, all.length ? (isCut ? boardSay.atLeast(number(all.length)) : number(all.length)) : "");
+    const [isCut, isPart] = [needs.isCut(), needs.isPart()];
+    const many = number(all.length);
+    setText(count, all.length ? (isCut || isPart ? boardSay.atLeast(many) : many) : "");
     const { problem } = progressOf(world, NEEDS);
-    const text = isCut ? say.cut : all.length ? "" : say.nothing;
+    const none = all.length ? "" : say.nothing;
+    const text = [isCut ? say.cut : none, isPart ? say.part(number(LOOKED_AT)) : ""].filter(Boolean).join(" ");
     showProgress(world, status, { problem, isReading: !needs.isWhole() }, { reading: say.reading, text });
     first.show(!tasks.progress.isReading);
     aim();

@@ -1,8 +1,8 @@
 // What needs whoever is signed in, in the order of pure/rank.js, kept up by events.
 //
 // Promises: approvals, awaited reviews, dead letters and the inbox are read from the start; budgets and
-// reviews of tasks that are one's own as soon as the tasks are known, the own ones first and not more than a
-// few; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
+// reviews of tasks that are one's own as soon as the tasks are known, of a few of them, and it tells if there
+// are more; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
 
 import { createCauses } from "../pure/cause.js";
 import { isDone, isHandedIn, isLive, isMine } from "../pure/lanes.js";
@@ -13,8 +13,8 @@ import { rankNow } from "../pure/rank.js";
 
 /** The lists that have what needs one. */
 export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox"].map((name) => `list/${name}`);
-/** Of so many tasks the budgets, and of as many the reviews, are looked at. */
-const LOOKED_AT = 60;
+/** Of so many tasks the budgets and the reviews are looked at. */
+export const LOOKED_AT = 60;
 const NAMED_MOST = 200;
 /** What a need may come of, or go with. */
 const MATTERS =
@@ -33,12 +33,8 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   const lists = reads.wish();
   const looked = reads.wish();
   lists.set(NEEDS);
-  /**
-   * Own tasks that are worked on, and those whose work waits for judgement.
-   *
-   * @type {Record<string, Set<string>>}
-   */
-  const own = { budget: new Set(), reviews: new Set() };
+  /** Own tasks that are not done; those with the lowest number are looked at first. @type {Map<string, number>} */
+  const own = new Map();
   let isOwnChanged = false;
   const causes = createCauses(me.member_id);
   /** @type {Need[]} */
@@ -49,19 +45,16 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   /** @param {string} id */
   function note(id) {
     const thread = /** @type {any} */ (store.get("thread", id));
-    const isOwn = thread && !isDone(thread) && isMine(thread, me);
-    keep("budget", id, isOwn && isLive(thread));
-    keep("reviews", id, isOwn && isHandedIn(thread));
+    const place = thread && !isDone(thread) && isMine(thread, me) ? placeOf(thread) : undefined;
+    if (own.get(id) === place) return;
+    isOwnChanged = true;
+    if (place === undefined) own.delete(id);
+    else own.set(id, place);
   }
 
-  /** @param {string} kind @param {string} id @param {boolean} isThere */
-  function keep(kind, id, isThere) {
-    const ids = /** @type {Set<string>} */ (own[kind]);
-    if (ids.has(id) === isThere) return;
-    isOwnChanged = true;
-    if (isThere) ids.add(id);
-    else ids.delete(id);
-  }
+  /** Those that one is responsible for come first, and of them those that are worked on or handed in. @param {any} thread */
+  const placeOf = (thread) =>
+    (thread.owner_id === me.member_id ? 0 : 2) + (isLive(thread) || isHandedIn(thread) ? 0 : 1);
 
   function look() {
     const named = [
@@ -69,15 +62,10 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       ...store.all("alarm").map(({ id }) => id),
       ...store.all("inbox").flatMap(({ read, thread_id }) => (!read && thread_id ? [thread_id] : [])),
     ];
-    const keys = Object.entries(own).flatMap(([kind, ids]) => firstOf(ids).map((id) => `${kind}/${id}`));
+    const first = [...own].sort((one, other) => one[1] - other[1]).slice(0, LOOKED_AT);
+    const keys = first.flatMap(([id]) => [`budget/${id}`, `reviews/${id}`]);
     looked.set([...keys, ...named.slice(0, NAMED_MOST).map((id) => `thread/${id}`)]);
     isOwnChanged = false;
-  }
-
-  /** Those that one is responsible for come first. @param {Set<string>} ids */
-  function firstOf(ids) {
-    const rank = (/** @type {string} */ id) => (store.get("thread", id)?.owner_id === me.member_id ? 0 : 1);
-    return ids.size <= LOOKED_AT ? [...ids] : [...ids].sort((a, b) => rank(a) - rank(b)).slice(0, LOOKED_AT);
   }
 
   function rank() {
@@ -135,6 +123,8 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     isWhole,
     /** Whether more reviews may be awaited than are told. */
     isCut: () => store.get("list", "awaited")?.isWhole === false,
+    /** Whether there are more tasks of one's own than those whose budgets and reviews are looked at. */
+    isPart: () => own.size > LOOKED_AT,
     close: () => (unwatch(), lists.close(), looked.close()),
   };
 }

@@ -9,6 +9,7 @@ export const now = {
   reading: "Looking what needs you…",
   nothing: "Nothing needs you now.",
   cut: "More reviews may be awaited of you than are told; those that are not told follow these.",
+  part: (/** @type {string} */ count) => `Of your tasks, the budgets and findings of ${count} were looked at.`,
   gone: "Done, or not yours any more",
   more: (/** @type {number} */ count) => plural(count, { one: "Show # more", other: "Show # more" }),
   lapsed: " held it, and has not renewed the claim.",

@@ -86,6 +86,37 @@ export const tests = {
     await age(tasks[19]).waitFor();
   },
 
+  "a critical finding needs one as long as the task is not done, and what is not looked at is told": async ({
+    world,
+    open,
+  }) => {
+    const { admin } = world;
+    const [owner, reviewer] = [await world.newAgent("finder"), await world.newAgent("severe")];
+    await admin.call("confer_skill", { member_id: reviewer.id, skill: "review" });
+    const channel = await world.channel("findings");
+    const owned = async (title) => {
+      const task = await world.task(channel, title);
+      await admin.call("set_thread_owner", { thread_id: task.id, owner_id: owner.id });
+      return task.id;
+    };
+    const thread_id = await owned("Has a critical finding");
+    const { claim_lease_id } = await world.claimed(world.agent, thread_id);
+    await world.agent.call("set_thread_result", { thread_id, claim_lease_id, result: {}, action: "start_review" });
+    const findings = [{ severity: "critical", body: "It drops data." }];
+    await reviewer.call("submit_review", { thread_id, verdict: "request_changes", body: "no", findings });
+    await admin.call("transition_thread", { thread_id, action: "return_to_open" });
+    const budgeted = await owned("Has nearly nothing left");
+    await admin.call("set_thread_budget", { thread_id: budgeted, max_tokens: 0 });
+    const page = await open(owner);
+    await page.at("");
+    await page.says(`[data-need=finding][data-thread="${thread_id}"]`, /It drops data/);
+    await page.waitForSelector(`[data-need=budget][data-thread="${budgeted}"]`);
+    await page.says("main h1 .count", /^\d+$/);
+    for (let at = 0; at < 59; at += 1) await owned(`Is one of many ${at}`);
+    await page.says("main h1 .count", /^\d+\+$/);
+    await page.says("main [role=status]", /findings of 60/);
+  },
+
   "a link to an approval asks who one is, and is answered there": async ({ world, open }) => {
     const task = await world.task(await world.channel("links"), "Hands out a link");
     await world.claimed(world.agent, task.id);
