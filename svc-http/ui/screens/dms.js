@@ -169,7 +169,7 @@ export function open(root, world, place) {
 
   return {
     show(changes) {
-      if (changes?.events.some((event) => isOfDms(event, store))) world.reads.again("list/dms");
+      if (changes?.events.some((event) => isOfDms(event, world))) world.reads.again("list/dms");
       draw(changes);
     },
     moved(next) {
@@ -195,13 +195,14 @@ export function open(root, world, place) {
  * Whether an event may begin or end a conversation of mine.
  *
  * @param {any} event
- * @param {World["store"]} store
+ * @param {World} world
  */
-function isOfDms({ kind, payload }, store) {
+function isOfDms({ kind, payload }, { store, me }) {
   if (kind === "ChannelCreated") return payload.kind === "dm";
   return (
     /^ChannelMember/.test(kind) &&
-    (store.get("dm", payload.channel_id) !== undefined ||
+    (payload.member_id === me.member_id ||
+      store.get("dm", payload.channel_id) !== undefined ||
       store.get("channel", payload.channel_id)?.kind === "dm")
   );
 }

@@ -151,5 +151,10 @@ export const tests = {
     await mine.says(".timeline", /And back/);
     await theirs.reached(agent.lsn);
     assert.ok(!(await theirs.content()).includes("Between us"));
+    const more = await world.newAgent("more");
+    const group = await admin.call("open_dm", { member_ids: [kim.id, more.id] });
+    await admin.call("post_message", { thread_id: group.thread_id, body: "Before you came" });
+    await admin.call("add_dm_participant", { channel_id: group.id, member_id: agent.id });
+    await theirs.says(`[data-channel="${group.id}"]`, /Before you came/);
   },
 };
