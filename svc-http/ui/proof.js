@@ -90,9 +90,8 @@ export function createProof({ workspaceId, isWhole, changed }) {
    * @param {Alarm | null} alarm
    */
   function keep(alarm) {
-    if (alarm) remembered = { ...alarm, isWhole: isWhole() };
-    else if (isWhole() || !remembered?.isWhole) remembered = null;
-    else return;
+    if (remembered?.isWhole && !isWhole()) return;
+    remembered = alarm && { ...alarm, isWhole: isWhole() };
     kept.set(remembered);
   }
 
