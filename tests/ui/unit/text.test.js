@@ -91,6 +91,8 @@ test("what is not seen, or turns text around, is shown", () => {
     told(shown("a\u202eb\u0000c\u200bd\u{e0041}")),
     "a<control U+202E>b<control U+0000>c<control U+200B>d<control U+E0041>",
   );
+  for (const char of ["\u180b", "\u180f", "\u2800", "\u{13430}", "\u{1bca0}", "\u{1d173}", "\u{1d17a}"])
+    assert.equal(told(shown(char)), `<control U+${char.codePointAt(0).toString(16).toUpperCase()}>`);
   assert.equal(told(shown("\ud83d")), "<control U+D83D>");
   assert.equal(told(shown("👩‍🔧 Überprüfen שלום\tx\ny")), "👩‍🔧 Überprüfen שלום\tx\ny");
   assert.equal(shownText("a\u2066b"), "aU+2066b");
