@@ -9,6 +9,7 @@ import { Problem } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
 import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE, inputOf } from "./entities.js";
 import { mayPass } from "./reading.js";
+import { ALL } from "./store.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
 
@@ -235,6 +236,13 @@ export function createReads({ store, ask, lacks }) {
       if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
       if (isNeeded(key)) enqueue(key);
     }
+    // What was not to be seen may be now.
+    if (lists.has(ALL))
+      for (const [key, found] of standings) {
+        if (found.state !== "missing") continue;
+        found.state = "waiting";
+        if (wanted.has(key)) enqueue(key);
+      }
     for (const name of lists) again(`list/${name}`);
   });
 

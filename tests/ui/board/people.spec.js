@@ -19,6 +19,28 @@ export const tests = {
     await page.says("main", /All is well/);
   },
 
+  "into a channel that one could not see: its tasks are there, and what was asked in them": async ({ world, open }) => {
+    const { admin } = world;
+    const person = await world.person("newcomer");
+    const closed = async (name) => {
+      const { id } = await admin.call("create_channel", { name, private: true });
+      return { id, task: await world.task(id, `Was hidden in ${name}`) };
+    };
+    const [joined, published] = [await closed("joined"), await closed("published")];
+    await admin.call("request_approval", { thread_id: joined.task.id, question: "Was this asked before?" });
+    const [board, now, task] = [await open(person), await open(person), await open(person)];
+    await board.at("board");
+    await now.at("");
+    await task.at(`t/${joined.task.id}`);
+    await task.says("main", /no such task/);
+    await admin.call("add_channel_member", { channel_id: joined.id, member_id: person.id });
+    await board.waitForSelector(`[data-thread="${joined.task.id}"]`, { state: "attached" });
+    await now.says("main", /Was this asked before/);
+    await task.says("h1", /Was hidden in joined/);
+    await admin.call("update_channel", { channel_id: published.id, private: false });
+    await board.waitForSelector(`[data-thread="${published.task.id}"]`, { state: "attached" });
+  },
+
   "who is frozen is told everywhere, with who did it and why": async ({ world, open }) => {
     const frozen = await world.newAgent("hasty");
     const page = await open(world.admin);

@@ -117,6 +117,24 @@ test("the words of what is withdrawn are kept in no event", () => {
   assert.equal(world.events[0].message, null);
 });
 
+test("into a channel that could not be seen, all is read anew", () => {
+  const here = { thread: null };
+  const added = (lsn, member_id) => event(lsn, "ChannelMemberAdded", { channel_id: "c", member_id }, here);
+  const updated = (lsn, closed) => event(lsn, "ChannelUpdated", { channel_id: "c", name: "c", topic: null, private: closed }, here);
+  const isAnew = (world, one) => merge.applyEvents(world, [one]).lists.has("all");
+  const outside = () => merge.newWorld(me);
+  const inside = () => {
+    const world = merge.newWorld(me);
+    merge.applyAnswer(world, "channel", { id: "c", name: "c", private: false }, 0);
+    return world;
+  };
+  const of = (one) => [isAnew(outside(), one), isAnew(inside(), one)];
+  assert.deepEqual(of(added(1, "me")), [true, false]);
+  assert.deepEqual(of(added(1, "someone")), [false, false]);
+  assert.deepEqual(of(updated(1, false)), [true, false]);
+  assert.deepEqual(of(updated(1, true)), [false, false]);
+});
+
 test("what is gone stays gone when an old answer has it, and a read that finds nothing removes it", () => {
   const world = merge.newWorld(me);
   const purged = event(6, "MessagePurged", { message_id: "m", author_id: null, purged_by: null });

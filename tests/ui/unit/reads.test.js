@@ -91,3 +91,15 @@ test("what was put in while a read found nothing stays", async (context) => {
   assert.ok(store.get("thread", "t"));
   assert.deepEqual(["t", "gone"].map((id) => reads.standing(`thread/${id}`).state), ["known", "missing"]);
 });
+
+test("where all is read anew, what was missing is asked for again", async (context) => {
+  const { store, reads, asked, pass } = reading(context);
+  reads.wish().set(["thread/t"]);
+  await pass(3_000);
+  asked[0].refuse(missing);
+  await pass(3_000);
+  assert.equal(asked.length, 1);
+  store.restart(12);
+  await pass(3_000);
+  assert.deepEqual(asked.map(({ input }) => input), [{ thread_id: "t" }, { thread_id: "t" }]);
+});

@@ -45,8 +45,9 @@ export const PEOPLE = {
   GovernanceSkillConferred: () => [...judged(), ...lists("skills")],
   GovernanceSkillRevoked: () => [...judged(), ...lists("skills")],
   ChannelCreated: (payload, place) => [{ on: "channel", id: payload.channel_id, make: channel(payload, place) }],
-  ChannelUpdated: ({ channel_id, name, topic, private: closed }) => [
+  ChannelUpdated: ({ channel_id, name, topic, private: closed }, _, world) => [
     patch("channel", channel_id, { name, topic, private: closed }),
+    ...(closed ? [] : into(channel_id, world)),
   ],
   ChannelArchived: ({ channel_id }, { at }) => [
     patch("channel", channel_id, { archived: true, archived_at: at }),
@@ -58,9 +59,11 @@ export const PEOPLE = {
     staleEach("context"),
     ...lists("deferred", "occupancy"),
   ],
-  ChannelMemberAdded: ({ channel_id, member_id }, _, { me }) => [
+  ChannelMemberAdded: ({ channel_id, member_id }, _, world) => [
     stale("channel_members", channel_id),
-    ...(member_id === me.member_id ? lists("channels", "inbox", "deferred", "occupancy") : []),
+    ...(member_id === world.me.member_id
+      ? [...lists("channels", "inbox", "deferred", "occupancy"), ...into(channel_id, world)]
+      : []),
   ],
   ChannelMemberRemoved: ({ channel_id, member_id }, _, world) => [
     patch("channel_members", channel_id, ({ items }) => ({
@@ -133,6 +136,18 @@ const ofMyself = (member, { me }) => (member === me.member_id ? [staleEach("cont
 
 /** Whose word counts. @returns {Effect[]} */
 const judged = () => [staleEach("review_status"), staleEach("land_gate"), staleEach("context")];
+
+/** What is read where more can be seen than before: all, whatever was missing, and lists. */
+const SEEN_ANEW = ["all", "channels", "inbox", "inbox_all", "deferred", "occupancy", "approvals", "awaited"];
+
+/**
+ * Into a channel that could not be seen, what there is in it no event says.
+ * @param {string} id
+ * @param {World} world
+ * @returns {Effect[]}
+ */
+const into = (id, { kinds }) =>
+  kinds.channel?.get(id)?.private === false ? [] : lists(...SEEN_ANEW, "dead_letters", "dms", "follows", "closings");
 
 /** What is in a channel, by the field that says so. */
 const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context"];
