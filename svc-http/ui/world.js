@@ -252,6 +252,8 @@ export function createWorld(session, page) {
     hasClock: () => isKnown(clock),
     live: () =>
       store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
+    /** Whether an event comes, and is shown, of what one does. */
+    isFollowing: () => socket !== null && !store.isPaused(),
     /** Whether nothing can be sent now. */
     isOffline: () => live.state === "offline" || live.state === "ended",
     setLive,

@@ -132,8 +132,8 @@ export function openComposer(world, threadId) {
     show(reached, missed.length > 0);
     if (missed.length) setText(reached, say.sent(listOf(missed)));
     world.outbox.dismiss(write.id);
-    // While paused its event waits with those of others.
-    if (write.body && world.store.isPaused()) world.reads.againOf(`message/${write.body.id}`);
+    // While paused its event waits with those of others; a session that may not follow the log gets none.
+    if (write.body && !world.isFollowing()) world.reads.againOf(`message/${write.body.id}`);
     if (answering && write.body) relate(write.body.id, answering);
   }
 

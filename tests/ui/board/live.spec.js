@@ -282,6 +282,20 @@ export const tests = {
     await page.inLane(task.id, "ready");
   },
 
+  "what one says and does oneself is shown to a session that may not follow the log": async ({ world, open }) => {
+    const task = await world.task(await world.channel("alone"), "Is talked in without a socket");
+    const all = (await world.admin.call("whoami")).capabilities;
+    const capabilities = all.filter((one) => one !== "event:subscribe");
+    const { secret } = await world.admin.call("mint_token", { member_id: world.admin.id, capabilities });
+    const page = await open(world.clientOf(secret));
+    await page.at(`t/${task.id}`, "behind");
+    await page.fill("textarea[name=body]", "I say so myself");
+    await page.keyboard.press("Control+Enter");
+    await page.says(".timeline [data-message]", /I say so myself/);
+    await page.click(`${claim} [data-of=claim_thread]`);
+    await page.says(claim, /Held by/);
+  },
+
   "more than two thousand events behind, all is read anew under the kept screen": async ({ world, open }) => {
     const channel = await world.channel("far");
     const task = await world.task(channel, "Changes two thousand times");
