@@ -12,6 +12,9 @@ import { plainWords } from "./view/plain.js";
 
 /** @typedef {ReturnType<typeof createNames>} ThingNames */
 
+/** So much of what is named and not known is read. */
+const NAMED_MOST = 500;
+
 /**
  * The address of a screen, or null as long as there is no such screen.
  *
@@ -24,11 +27,18 @@ export function hrefTo(id, params = {}, rest = "") {
   return screen ? hrefOf(screen.path, params, rest) : null;
 }
 
-/**
- * @param {{store: import("./state/store.js").Store, want: (key: string) => void}} world `want`: has a thing read that
- * is named and not known.
- */
-export function createNames({ store, want }) {
+/** @param {{store: import("./state/store.js").Store, reads: import("./state/reads.js").Reads}} world */
+export function createNames({ store, reads }) {
+  const wish = reads.wish();
+  /** @type {Set<string>} */
+  const named = new Set();
+
+  /** Has a thing read that is named and not known. @param {string} key */
+  function want(key) {
+    if (named.has(key) || named.size >= NAMED_MOST) return;
+    wish.set(named.add(key));
+  }
+
   /** @param {string | null | undefined} id */
   function memberText(id) {
     if (!id) return say.service;

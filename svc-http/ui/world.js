@@ -48,7 +48,6 @@ import { readThreads } from "./state/threads.js";
 
 /** How often a session that may not subscribe reads anew. */
 const READ_ANEW = 30_000;
-const NAMED_MOST = 500;
 
 /**
  * @param {Session} session
@@ -156,18 +155,6 @@ export function createWorld(session, page) {
   store.index(({ events }) => events.length && outbox.seen(events));
   reads.wish().set(["list/members", "list/channels"]);
 
-  /** Has what is named and not known read, as long as there is not too much of it. */
-  function wantNamed() {
-    const wish = reads.wish();
-    /** @type {Set<string>} */
-    const keys = new Set();
-    return (/** @type {string} */ key) => {
-      if (keys.has(key) || keys.size >= NAMED_MOST) return;
-      keys.add(key);
-      wish.set(keys);
-    };
-  }
-
   /** @type {ReturnType<typeof createNeeds> | null} */
   let needing = null;
   /** Begins to look at what needs me. */
@@ -274,7 +261,7 @@ export function createWorld(session, page) {
     tasks: () => (tasks ??= readTasks()),
     /** What each member has done last, read once somebody wants to see it. */
     lastEvents: () => (last ??= createLast({ store, ask, reads })),
-    names: createNames({ store, want: wantNamed() }),
+    names: createNames({ store, reads }),
     close() {
       tasks?.close();
       last?.close();
