@@ -108,6 +108,14 @@ export const LISTINGS = {
     rowsOf: ({ items }) => items.filter((/** @type {any} */ { payload }) => finishes(payload)).map(ofThread),
     most: 5_000,
   },
+  /** Claims that were not acknowledged in time, also those whose holders have said something since. */
+  unacknowledged: {
+    op: "list_events",
+    late: "ClaimUnacknowledged",
+    kind: "unacknowledged",
+    rowsOf: ({ items }) => items.map(silentClaim),
+    most: 5_000,
+  },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
   glossary: { op: "list_glossary", kind: "term", id: ({ key }) => key, most: 500 },
@@ -230,6 +238,12 @@ export async function inputOf({ input = {}, late }, ask) {
 
 /** @param {import("../pure/types.js").LogEvent} event */
 const ofThread = (event) => ({ id: placeOf(event).thread, lsn: event.lsn });
+
+/** @param {import("../pure/types.js").LogEvent} event */
+function silentClaim(event) {
+  const { claim_lease_id, member_id, owner_id } = event.payload;
+  return { ...ofThread(event), reason: "unacknowledged", claim_lease_id, member_id, owner_id, at: placeOf(event).at };
+}
 
 /** The id of what the workspace, or the session's member, has one of. */
 export const ONE = "one";

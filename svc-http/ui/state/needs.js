@@ -12,13 +12,13 @@ import { rankNow } from "../pure/rank.js";
 /** @typedef {import("./store.js").Changes} Changes */
 
 /** The lists that have what needs one. */
-export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox"].map((name) => `list/${name}`);
+export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox", "unacknowledged"].map((name) => `list/${name}`);
 /** Of so many tasks the budgets and the reviews are looked at. */
 export const LOOKED_AT = 60;
 const NAMED_MOST = 200;
 /** What a need may come of, or go with. */
 const MATTERS =
-  /^(?:gate|thread|alarm|dead_letter|awaited|review|budget|inbox)\/|^list\/(?:approvals|awaited|dead_letters|inbox)$/;
+  /^(?:gate|thread|alarm|dead_letter|awaited|review|budget|inbox)\/|^list\/(?:approvals|awaited|dead_letters|inbox|unacknowledged)$/;
 
 /**
  * @param {{
@@ -59,8 +59,8 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   function look() {
     const named = [
       ...store.all("gate").flatMap(({ state, thread_id }) => (state === "pending" ? [thread_id] : [])),
-      ...store.all("alarm").map(({ id }) => id),
       ...store.all("inbox").flatMap(({ read, thread_id }) => (!read && thread_id ? [thread_id] : [])),
+      ...store.all("alarm").map(({ id }) => id),
     ];
     const first = [...own].sort((one, other) => one[1] - other[1]).slice(0, LOOKED_AT);
     const keys = first.flatMap(([id]) => [`budget/${id}`, `reviews/${id}`]);
@@ -108,7 +108,8 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     const keys = [...changes.dirty].filter((key) => MATTERS.test(key));
     for (const event of changes.events) causes.note(/** @type {any} */ (event), isNeed);
     for (const key of keys) if (key.startsWith("thread/")) note(key.slice(7));
-    if (changes.dirty.has("list/inbox")) alarmsOfInbox(store);
+    if (changes.dirty.has("list/inbox")) raise(store, "inbox", alarmsOfInbox(store));
+    if (changes.dirty.has("list/unacknowledged")) raise(store, "unacknowledged", store.all("unacknowledged"));
     if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
     if (keys.length === 0) return;
     if (isOwnChanged || keys.some((key) => /^(?:gate|alarm|inbox|list)\//.test(key))) look();
@@ -135,18 +136,29 @@ function changesWhatIsAwaited({ events }) {
 }
 
 /**
- * What the inbox says of claims that lapsed or were not acknowledged before the page was opened.
+ * Alarms from before the page was opened: of a task the last one counts.
+ *
+ * @param {import("./store.js").Store} store
+ * @param {string} list Where they are told.
+ * @param {any[]} alarms
+ */
+function raise(store, list, alarms) {
+  const lsn = store.get("list", list)?.of ?? 0;
+  for (const alarm of alarms) {
+    if ((store.get("alarm", alarm.id)?.lsn ?? -1) < alarm.lsn) store.put("alarm", alarm, lsn);
+  }
+}
+
+/**
+ * What the inbox says of claims that lapsed or were not acknowledged.
  *
  * @param {import("./store.js").Store} store
  */
 function alarmsOfInbox(store) {
-  const lsn = store.get("list", "inbox")?.of ?? 0;
-  for (const { reason, thread_id, at, actor_id, lsn: since } of store.all("inbox")) {
-    const alarm = ALARMS[reason];
-    if (!alarm || !thread_id || store.get("alarm", thread_id)) continue;
-    const told = { reason: alarm, claim_lease_id: null, member_id: actor_id, owner_id: null, at, lsn: since };
-    store.put("alarm", { id: thread_id, ...told }, lsn);
-  }
+  return store.all("inbox").flatMap(({ reason, thread_id, at, actor_id, lsn }) => {
+    const told = { claim_lease_id: null, member_id: actor_id, owner_id: null, at, lsn };
+    return reason in ALARMS && thread_id ? [{ id: thread_id, reason: ALARMS[reason], ...told }] : [];
+  });
 }
 
 /** @type {Record<string, string>} */

@@ -238,4 +238,5 @@ const ALL_LISTS = [
   ...["apps", "installations", "grants", "tickets", "retention", "holds", "delegation", "spawn_budget"],
   ...["usage", "memory", "audit", "groups", "skills", "frozen", "last", "log"],
   ...["awaited", "dms", "follows", "inbox_all", "members", "channels", "closings", "pauses"],
+  "unacknowledged",
 ];

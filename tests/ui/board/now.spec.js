@@ -2,7 +2,29 @@
 
 import assert from "node:assert/strict";
 
+/** A claim that nobody acknowledges is told soon. */
+export const world = { variables: { SVC_CLAIM_ACK_TIMEOUT_SECS: "1", SVC_CLAIM_REAP_TICK_SECS: "1" } };
+
 export const tests = {
+  "a claim without a word needs one also after a reload, until its holder says something": async ({ world, open }) => {
+    const channel = await world.channel("silence");
+    const { id: thread_id } = await world.task(channel, "Belongs to nobody");
+    await world.admin.call("set_thread_owner", { thread_id, owner_id: null });
+    const page = await open(world.admin);
+    await page.at("");
+    const { claim_lease_id } = await world.agent.call("claim_thread", { thread_id, lease_secs: 1200 });
+    const need = `[data-need=unacknowledged][data-thread="${thread_id}"]`;
+    await page.waitForSelector(need);
+    await page.reload();
+    await page.waitForSelector(need);
+    await page.at("board?channel=silence");
+    await page.inLane(thread_id, "needs-you");
+    await world.agent.call("acknowledge_claim", { thread_id, claim_lease_id });
+    await page.inLane(thread_id, "running");
+    await page.reload();
+    await page.inLane(thread_id, "running");
+  },
+
   "gates come first, and each need is answered where it stands": async ({ world, open }) => {
     const { admin, agent } = world;
     const channel = await world.channel("needs");
