@@ -8,11 +8,14 @@ import { actionOf, actionsOn, isTwice } from "./actions.js";
 import { openForm } from "./later.js";
 import { showSecret } from "./secret.js";
 import { acting as say, actionNames } from "./strings/en.js";
+import { createHold } from "./view/hold.js";
 import { button, setAttr, setText } from "./view/node.js";
 import { createTwice } from "./view/twice.js";
 
 /** @typedef {import("./actions.js").Action} Action */
 /** @typedef {import("./world.js").World} World */
+
+const RETRY = 250;
 
 /** @param {Action} action @param {any} entity */
 export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
@@ -195,7 +198,8 @@ export function whyNot(world, op) {
 const offlineNow = (world) => (world.isOffline() ? say.offline : null);
 
 /**
- * Buttons for all that a thing offers, made anew only when what it offers changes.
+ * Buttons for all that a thing offers, made anew only when what it offers changes. While somebody is at them they stay
+ * where they are: what is gone cannot be used, and what is new comes behind them.
  *
  * @param {World} world
  * @param {Action["on"]} on
@@ -203,23 +207,43 @@ const offlineNow = (world) => (world.isOffline() ? say.offline : null);
  * @param {(action: Action) => boolean} [isWanted]
  */
 export function actionBar(world, on, place, isWanted = ({ isMain }) => Boolean(isMain)) {
+  const hold = createHold(place);
   /** @type {any} */
   let entity;
   let shown = "";
-  /** @type {ReturnType<typeof actionButton>[]} */
-  let buttons = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retry;
+  /** @type {Map<string, ReturnType<typeof actionButton>>} */
+  const buttons = new Map();
+
+  /** @param {boolean} isHeld */
+  function draw(isHeld) {
+    clearTimeout(retry);
+    const offered = entity ? actionsOn(on, entity, world).filter(isWanted) : [];
+    const names = `${entity?.id} ${offered.map(({ id }) => id).join(" ")}`;
+    if (names !== shown) {
+      shown = isHeld ? "" : names;
+      if (isHeld) retry = setTimeout(() => draw(hold.isHeld()), RETRY);
+      else buttons.clear(), place.replaceChildren();
+    }
+    for (const action of offered) {
+      if (buttons.has(action.id)) continue;
+      const made = actionButton(world, action, () => entity);
+      buttons.set(action.id, made);
+      place.append(made.node);
+    }
+    for (const [id, { node, update }] of buttons) {
+      update();
+      if (!offered.some((action) => action.id === id)) disable(node, say.notNow);
+    }
+  }
+
   return {
-    /** @param {any} now @param {...Node} after What stands behind the buttons. */
-    show(now, ...after) {
+    /** @param {any} now */
+    show(now) {
+      const isSame = buttons.size > 0 && entity?.id === now?.id;
       entity = now;
-      const offered = now ? actionsOn(on, now, world).filter(isWanted) : [];
-      const names = `${now?.id} ${offered.map(({ id }) => id).join(" ")}`;
-      if (names !== shown) {
-        shown = names;
-        buttons = offered.map((action) => actionButton(world, action, () => entity));
-        place.replaceChildren(...buttons.map(({ node }) => node), ...after);
-      }
-      for (const { update } of buttons) update();
+      draw(isSame && hold.isHeld());
     },
   };
 }

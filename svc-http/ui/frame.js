@@ -6,6 +6,7 @@
 
 import { live as liveWords, pinned, places, proof as proofWords, shell, verified } from "./strings/en.js";
 import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
+import { createHold } from "./view/hold.js";
 import { createSay } from "./view/say.js";
 import { hrefOf } from "./router.js";
 import { service } from "./net/ask.js";
@@ -17,6 +18,7 @@ import { time } from "./pure/format.js";
 
 /** How long is told what a key could not do. */
 const TOLD = 5_000;
+const RETRY = 250;
 
 /** Places that stand with the account. */
 const OF_ACCOUNT = /** @type {const} */ (["settings", "admin"]);
@@ -46,6 +48,7 @@ export function createFrame(page) {
   });
   const keys = button("?", page.openHelp, { class: "plain wide-only", "aria-label": shell.help });
   const strip = h("div.strip");
+  const room = h("div.strip-room", strip);
   const main = h("main", { id: "main", tabindex: -1 });
   const region = h("div.heard", { role: "status", "aria-live": "polite" });
   const top = h("header.top", place, nav, h("span.end", state), commands, keys, account);
@@ -53,7 +56,7 @@ export function createFrame(page) {
     "div.frame",
     h("a.skip", { href: "#main", onclick: skip }, shell.skip),
     top,
-    strip,
+    room,
     main,
     region,
   );
@@ -62,6 +65,17 @@ export function createFrame(page) {
   const newer = h("p.told", { hidden: true, role: "status", "data-outdated": "" });
   const told = h("p.told", { hidden: true, role: "status", "data-told": "" });
   strip.append(alarm, notice, newer, told);
+  const hold = createHold(main);
+  new ResizeObserver(settle).observe(strip);
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let settling;
+  /** What is told lies over the screen until no pointer rests on what would move for it. */
+  function settle() {
+    clearTimeout(settling);
+    if (hold.hasPointer()) settling = setTimeout(settle, RETRY);
+    else room.style.height = `${strip.offsetHeight}px`;
+  }
 
   /** @param {Event} event */
   function skip(event) {

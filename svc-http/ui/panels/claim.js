@@ -33,7 +33,7 @@ export function open(place, world) {
   const told = h("div");
   const actions = actionBar(world, "thread", buttons);
   const beside = toldBeside(world, told);
-  place.append(held, bar, why, waiting, buttons, told);
+  place.append(h("div.stack.claim-state", held, bar, why, waiting), buttons, told);
   let asked = "";
 
   /** @param {any} thread */

@@ -1,8 +1,11 @@
 // The approvals that are asked for in a task, those that are open first.
 //
-// Leaves out: how one is answered (gate.js).
+// Promises: one that is asked for while a pointer rests on the task waits, as the rest would move. Leaves out: how
+// one is answered (gate.js).
 
-import { keyed } from "../view/node.js";
+import { board as boardSay, now as nowSay, panelNames } from "../strings/en.js";
+import { createHeld } from "../view/held.js";
+import { h } from "../view/node.js";
 import { openGate } from "./gate.js";
 
 const SHOWN = 10;
@@ -15,6 +18,25 @@ const SHOWN = 10;
 export function open(place, world) {
   /** @type {WeakMap<HTMLElement, import("./gate.js").OpenGate>} */
   const opened = new WeakMap();
+  const area = /** @type {HTMLElement} */ (place.closest(".task-main"));
+  const list = createHeld({
+    label: panelNames.gates ?? "",
+    waits: boardSay.waits,
+    earlier: nowSay.more,
+    most: SHOWN,
+    key: (/** @type {any} */ { id }) => id,
+    make({ id }) {
+      const gate = openGate(world, id);
+      const node = h("li", gate.node);
+      opened.set(node, gate);
+      return node;
+    },
+    update: (node) => opened.get(node)?.show(),
+    area,
+  });
+  place.append(list.root);
+  area.prepend(list.newsPlace);
+  let isKnown = false;
   return {
     show(thread) {
       const gates = world.store
@@ -24,15 +46,11 @@ export function open(place, world) {
           (one, other) =>
             Number(other.state === "pending") - Number(one.state === "pending") || other.lsn - one.lsn,
         );
-      keyed(place, gates.slice(0, SHOWN), {
-        key: ({ id }) => id,
-        make({ id }) {
-          const gate = openGate(world, id);
-          opened.set(gate.node, gate);
-          return gate.node;
-        },
-        update: (node) => opened.get(node)?.show(),
-      });
+      list.setItems(gates);
+      // What was there before is no news.
+      if (!isKnown) list.take();
+      isKnown = world.store.get("gates", thread.id) !== undefined;
     },
+    close: list.close,
   };
 }

@@ -20,14 +20,17 @@ const RETRY = 250;
  *   make: (item: T) => HTMLElement,
  *   update: (node: HTMLElement, item: T, isLeaving: boolean) => void,
  *   onMore?: () => void,
- * }} how `most`: so many rows are shown, and so many more at a press; `onMore` is told of that press.
+ *   area?: HTMLElement,
+ * }} how `most`: so many rows are shown, and so many more at a press; `onMore` is told of that press; `area`: what
+ * the list would move, where a pointer holds it.
  */
-export function createHeld({ label, waits, earlier, most, key, make, update, onMore }) {
+export function createHeld({ label, waits, earlier, most, key, make, update, onMore, area }) {
   const news = button("", take, { class: "news", hidden: true });
   const list = h("ol.held-rows", { "aria-label": label });
   const more = button("", showMore, { class: "link", hidden: true });
-  const root = h("div.held-list", h("div.news-place", news), list, h("div.row", more));
-  const hold = createHold(list, window);
+  const newsPlace = h("div.news-place", news);
+  const root = h("div.held-list", newsPlace, list, h("div.row", more));
+  const hold = createHold(area ?? list, window);
   /** @type {T[]} */
   let shown = [];
   /** @type {T[]} */
@@ -40,7 +43,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
 
   function settle() {
     clearTimeout(retry);
-    if (shown.length === 0 || !hold.isHeld()) return take();
+    if (area ? !hold.hasPointer() : shown.length === 0 || !hold.isHeld()) return take();
     const before = new Set(shown.map(key));
     const arrived = wanted.filter((item) => !before.has(key(item))).length;
     const moved = wanted.length !== shown.length || wanted.some((item, at) => key(item) !== keyAt(at));
@@ -120,6 +123,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
 
   return {
     root,
+    newsPlace,
     /** @param {T[]} items */
     setItems(items) {
       wanted = items;

@@ -19,11 +19,13 @@ export function createHold(area, scroller = area) {
   for (const end of ["touchend", "touchcancel"]) {
     area.addEventListener(end, () => (fingers = Math.max(0, fingers - 1)), { passive: true });
   }
+  const hasPointer = () => fingers > 0 || (canHover.matches && area.matches(":hover"));
   return {
+    /** Whether a pointer rests on it, or a finger. */
+    hasPointer,
     isHeld() {
-      const hasPointer = canHover.matches && area.matches(":hover");
       const hasFocus = area.contains(document.activeElement) && document.hasFocus();
-      return hasPointer || hasFocus || fingers > 0 || performance.now() - scrolledAt < AFTER_SCROLL;
+      return hasPointer() || hasFocus || performance.now() - scrolledAt < AFTER_SCROLL;
     },
   };
 }

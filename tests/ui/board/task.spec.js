@@ -130,6 +130,45 @@ export const tests = {
     assert.equal(await page.inputValue("textarea[name=body]"), "");
   },
 
+  "nothing changes places under a pointer that rests": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const task = await world.task(await world.channel("still"), "Is wanted by two");
+    const said = await agent.call("post_message", { thread_id: task.id, body: "Is read" });
+    const page = await open(admin);
+    await page.at(`t/${task.id}`);
+    const claim = act("claim_thread", panel("claim"));
+    await page.waitForSelector(claim);
+    const claimed = async () => {
+      await world.claimed(agent, task.id);
+      await page.says(panel("claim"), /Held by/);
+      await page.waitForSelector(act("transition_thread close", panel("claim")));
+    };
+    assert.equal(await page.rests(claim, claimed), 0);
+    assert.equal(await page.getAttribute(claim, "aria-disabled"), "true");
+    const message = `[data-message="${said.id}"]`;
+    const asked = async () => {
+      await agent.call("request_approval", { thread_id: task.id, question: "May I?" });
+      await page.says(".task-main > .news-place", /1 new/);
+    };
+    assert.equal(await page.rests(message, asked), 0);
+    await page.waitForSelector(claim, { state: "detached" });
+    assert.ok(!(await page.has("[data-gate]")));
+    const offline = async () => {
+      world.proxy.down(true);
+      await page.says(".strip", /Offline/);
+    };
+    assert.equal(await page.rests(message, offline), 0);
+    const { y } = await page.locator(message).boundingBox();
+    await page.mouse.move(0, 0);
+    await page.waitForSelector("[data-gate]");
+    world.proxy.down(false);
+    await page.live("live");
+    await page.waitForFunction(
+      ([message, y]) => document.querySelector(message).getBoundingClientRect().y > y,
+      [message, y],
+    );
+  },
+
   "a mention is completed, and whom it does not reach is told": async ({ world, open }) => {
     const outsider = await world.newAgent("outsider");
     const { id: channel } = await world.admin.call("create_channel", { name: "closed", private: true });
