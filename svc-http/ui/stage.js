@@ -43,7 +43,7 @@ export function openStage(frame, world) {
   /** @param {URL} address @param {"first" | "link" | "back"} how */
   async function show(address, how) {
     const found = find(address);
-    if (!found) return missing();
+    if (!found) return missing(how);
     const { screen, place } = found;
     if (current === screen && open?.moved && samePlace(place)) return open.moved(place);
     const mine = (turn += 1);
@@ -51,7 +51,7 @@ export function openStage(frame, world) {
     current = screen;
     mark(screen.id);
     const lacks = world.lacks(screen.needs);
-    if (lacks) return lacking(screen, lacks);
+    if (lacks) return lacking(screen, lacks, how);
     try {
       const { open: openScreen } = await screen.load();
       if (mine !== turn) return;
@@ -123,7 +123,8 @@ export function openStage(frame, world) {
     else lookForLeft();
   }
 
-  function missing() {
+  /** @param {"first" | "link" | "back"} how */
+  function missing(how) {
     const first = screens.find(({ isPlace }) => isPlace);
     leave();
     mark("");
@@ -131,6 +132,7 @@ export function openStage(frame, world) {
       h("h1", shell.noSuchPlace),
       first ? h("p", h("a", { href: hrefOf(first.path) }, shell.toBoard)) : "",
     );
+    arrive(how);
   }
 
   /**
@@ -138,8 +140,9 @@ export function openStage(frame, world) {
    *
    * @param {import("./screens.js").Screen} screen
    * @param {string} capability
+   * @param {"first" | "link" | "back"} how
    */
-  function lacking({ id }, capability) {
+  function lacking({ id }, capability, how) {
     frame.main.replaceChildren(
       h(
         "div.screen.stack",
@@ -148,6 +151,7 @@ export function openStage(frame, world) {
         h("p.problem", { role: "alert", "data-problem": "missing-capability" }, acting.lacks(capability)),
       ),
     );
+    arrive(how);
   }
 
   /** @param {unknown} error @param {() => void} again */

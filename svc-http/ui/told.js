@@ -9,6 +9,7 @@ import { begin, send } from "./act.js";
 import { hrefTo } from "./names.js";
 import { acting as say, actionNames, problemParts, waysOut, ways } from "./strings/en.js";
 import { button, h, keyed, link, setChildren } from "./view/node.js";
+import { focusAbove } from "./view/focus.js";
 import { nodesOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -30,6 +31,7 @@ export function toldBeside(world, place, { most = Infinity, isNamed = false } = 
     show(about, entity) {
       const isMeant = typeof about === "string" ? (/** @type {string} */ one) => one === about : about;
       const writes = world.outbox.all().filter(({ about: one, state }) => isMeant(one) && state !== "asking");
+      const hasFocus = place.contains(document.activeElement);
       keyed(place, writes.slice(-most), {
         key: ({ id, state, lsn }) => `${id} ${state} ${lsn}`,
         make(write) {
@@ -39,6 +41,10 @@ export function toldBeside(world, place, { most = Infinity, isNamed = false } = 
         },
         update: (node, write) => rename(world, node, write),
       });
+      if (!hasFocus || place.contains(document.activeElement)) return;
+      const next = place.querySelector("button");
+      if (next) next.focus();
+      else focusAbove(place);
     },
   };
 }

@@ -18,10 +18,26 @@ export function rememberFocus(document) {
   return () => {
     const found =
       had instanceof HTMLElement && had.isConnected ? had : selector && document.querySelector(selector);
-    if (found instanceof HTMLElement && found !== document.body)
-      found.focus({ preventScroll: found === had });
-    else focusHeading(document);
+    if (found instanceof HTMLElement) found.focus({ preventScroll: found === had });
+    // What was pressed may be disabled by now.
+    if (document.activeElement === document.body) focusAbove(found || document.body);
   };
+}
+
+/**
+ * Focuses what stands above something that cannot have the focus: the title of its card, panel, dialog or screen.
+ *
+ * @param {Element} node
+ */
+export function focusAbove(node) {
+  const titles = node.closest("dialog, main")?.querySelectorAll("h1, h2, a.title") ?? [];
+  const isAbove = (/** @type {Element} */ one) =>
+    (node.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING) !== 0 && one.checkVisibility();
+  const title = [...titles].findLast(isAbove);
+  const stop = title?.closest("summary") ?? title;
+  if (!(stop instanceof HTMLElement)) return focusHeading(document);
+  if (stop.matches("h1, h2")) stop.tabIndex = -1;
+  stop.focus({ preventScroll: true });
 }
 
 /** @param {Document} document */

@@ -150,6 +150,29 @@ export const tests = {
     await page.click(act("transition_thread close"));
     await page.click(act("transition_thread close"));
     await page.says(problem("close-refused"), /child task is not closed/);
+    await page.focus(`${problem("close-refused")} button:text("Dismiss")`);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(problem("close-refused"), { state: "detached" });
+    await page.waitForSelector("main h1:focus");
+  },
+
+  "where there is nothing to see the heading has the focus": async ({ world, open }) => {
+    const mine = await world.admin.call("whoami", {});
+    const capabilities = mine.capabilities.filter((one) => one !== "workspace:read");
+    const { secret } = await world.admin.call("mint_token", { member_id: mine.member_id, capabilities });
+    const page = await open({ token: secret });
+    await page.at("board");
+    for (const path of ["nowhere", "memory"]) {
+      await page.evaluate((path) => {
+        const link = document.createElement("a");
+        link.href = new URL(path, document.querySelector("nav a").href).href;
+        document.querySelector("main").append(link);
+        link.click();
+      }, path);
+      await page.waitForURL(world.url + path);
+      await page.waitForSelector("main h1:focus");
+    }
+    await page.says("main [data-problem=missing-capability]", /workspace:read/);
   },
 
   "wrong-state: it was closed meanwhile": async ({ world, open }) => {
