@@ -38,7 +38,9 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, isOp
   const about = refused ?? aboutOf(world, thread, lane);
   const rank = thread.priority === 0 ? null : { text: priorityText(thread.priority) };
   const mark = isChosen ? { text: say.chosen, tone: "accent" } : null;
-  const marks = [mark, group ? { text: group, tone: "accent" } : null, held, ...chips, rank];
+  const marks = [mark, group ? { text: group, tone: "accent" } : null, held, ...chips].filter((one) => one !== null);
+  // Only where a card has gone is worth more than its priority.
+  const kept = rank && leftFor === null ? [...marks.slice(0, CHIPS - 1), rank] : [...marks, rank];
   const state = lane ? lanes[lane] : (states[thread.state] ?? "");
   const title = shownText(thread.title);
   return {
@@ -52,7 +54,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, isOp
     left,
     about,
     touches: touchesOf(thread),
-    chips: marks.filter((chip) => chip !== null).slice(0, CHIPS),
+    chips: kept.filter((chip) => chip !== null).slice(0, CHIPS),
     isChosen,
     isOpen,
     isLeaving: leftFor !== null,

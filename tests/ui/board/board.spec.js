@@ -41,6 +41,16 @@ export const tests = {
     await page.inLane(task.id, "done");
   },
 
+  "a card has its priority in words, whatever else is to be said of it": async ({ world, open }) => {
+    const task = await world.task(await world.channel("urgent"), "Is urgent", { priority: 7 });
+    await world.agent.call("claim_thread", { thread_id: task.id, lease_secs: 1200 });
+    await world.agent.call("request_approval", { thread_id: task.id, question: "May I?" });
+    const page = await open(world.admin);
+    await page.at("board?channel=urgent");
+    await page.inLane(task.id, "needs-you");
+    assert.deepEqual(await page.texts(`[data-thread="${task.id}"] .chip`), ["No word yet", "Priority +7"]);
+  },
+
   "what was closed last stands first, also after a reload, whatever is said of what was closed before": async ({
     world,
     open,
