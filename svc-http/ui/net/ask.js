@@ -38,6 +38,9 @@ export const service = BASE.href.replace(/\/$/, "");
 /** How long an answer is waited for, in milliseconds; the service's own limits are shorter. */
 const PATIENCE = 60_000;
 
+/** Whether what failed may be well another time. @param {{status?: number}} problem */
+export const mayPass = ({ status = 0 }) => status < 400 || status >= 500 || status === 401 || status === 429;
+
 /** A refusal of the service, or the failure to reach it. Its own members are those of the problem type. */
 export class Problem extends Error {
   /**

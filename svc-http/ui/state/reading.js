@@ -3,16 +3,11 @@
 // Promises: what failed is told, and another read may follow, by itself where that may help. Leaves out: what is
 // read.
 
+import { mayPass } from "../net/ask.js";
+
 /** @typedef {{isReading: boolean, problem: any}} Progress */
 
 const RETRY = { first: 1_000, most: 30_000 };
-
-/**
- * Whether what failed may be well another time.
- *
- * @param {{status?: number}} problem
- */
-export const mayPass = ({ status = 0 }) => status < 400 || status >= 500 || status === 401 || status === 429;
 
 /**
  * Has what failed read again: with growing pauses, and at once when the service is heard again.

@@ -5,10 +5,10 @@
 // a failure of the network is tried again with growing pauses. Leaves out: what is visible, which whoever
 // shows it says.
 
-import { Problem } from "../net/ask.js";
+import { Problem, mayPass } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
-import { LISTINGS, READINGS, UNPAGED, VIA, WHOLE, inputOf } from "./entities.js";
-import { mayPass } from "./reading.js";
+import { LISTINGS, READINGS, VIA, WHOLE, inputOf } from "./entities.js";
+import { PAGE, PAGES_MAX, createPages } from "./pages.js";
 import { ALL } from "./store.js";
 
 /** @typedef {ReturnType<typeof createReads>} Reads */
@@ -19,8 +19,6 @@ const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
 /** What has failed so often is told; less is over before one has read of it. */
 const FAILURES_TOLD = 2;
-const PAGE = 500;
-const PAGES_MAX = 20;
 const STANDINGS_MOST = 5_000;
 
 /**
@@ -44,6 +42,7 @@ export function createReads({ store, ask, lacks }) {
   const queue = new Set();
   /** @type {Set<string>} */
   const reading = new Set();
+  const pages = createPages(ask);
   /** What fails again and again, and why. @type {Map<string, Problem>} */
   const failing = new Map();
   let isClosed = false;
@@ -204,27 +203,6 @@ export function createReads({ store, ask, lacks }) {
   function dropOthers(kind, ids, lsn, from) {
     for (const { id, of, lsn: at = 0 } of store.all(kind))
       if (of <= lsn && at >= from && !ids.has(id)) store.missing(kind, id, lsn);
-  }
-
-  /**
-   * Reads page after page. The position that counts is that of the first: what changed later is in the events.
-   *
-   * @param {string} op
-   * @param {Record<string, unknown>} input
-   * @param {number} most
-   * @param {(body: any) => any[]} [rowsOf]
-   */
-  async function pages(op, input, most, rowsOf = ({ items }) => items) {
-    const limit = Math.min(PAGE, most);
-    const first = await ask(op, { ...input, ...(op in UNPAGED ? {} : { limit }) });
-    const items = [...rowsOf(first.body)];
-    let cursor = first.body.next_cursor ?? null;
-    for (let page = 1; cursor && items.length < most && page < PAGES_MAX; page += 1) {
-      const { body } = await ask(op, { ...input, limit, cursor });
-      items.push(...rowsOf(body));
-      cursor = body.next_cursor ?? null;
-    }
-    return { body: { items, isWhole: !cursor }, lsn: first.lsn };
   }
 
   const unwatch = store.watch(({ dirty, gone, lists }) => {

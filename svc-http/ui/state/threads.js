@@ -4,7 +4,7 @@
 // what is done follows, the newest first; at most 10,000 in all, and then it says so. Leaves out: keeping up,
 // which events do.
 
-import { mayPass } from "./reading.js";
+import { mayPass } from "../net/ask.js";
 
 /**
  * @typedef {{isReading: boolean, isWhole: boolean, problem: import("../net/ask.js").Problem | null}} Progress

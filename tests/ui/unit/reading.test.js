@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { createRetry, mayPass } from "../../../svc-http/ui/state/reading.js";
+import { mayPass } from "../../../svc-http/ui/net/ask.js";
+import { createRetry } from "../../../svc-http/ui/state/reading.js";
 import { readThreads } from "../../../svc-http/ui/state/threads.js";
 import { openTimeline } from "../../../svc-http/ui/state/timeline.js";
 
