@@ -204,8 +204,10 @@ function showEnded(ways) {
   world.setLive("ended", Date.now());
   const place = h("div.stack");
   const hint = h("p", say.endedHint);
+  // What somebody is typing is no token.
+  const isTyping = Boolean(document.activeElement?.matches("input, textarea, select"));
   ended = openDialog({ title: say.ended, body: [hint, place], name: "session-ended" });
-  void openSignIn(place, { ways, linkToken: null, current: null, signedIn: resume });
+  void openSignIn(place, { ways, linkToken: null, current: null, isTyping, signedIn: resume });
 }
 
 /**

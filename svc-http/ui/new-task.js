@@ -185,13 +185,16 @@ function watchFootprint(world, form, place, typed) {
     const now = JSON.stringify(footprint ?? null);
     if (now === asked || !typed.isConnected) return;
     asked = now;
-    if (!footprint?.items?.length) return place.replaceChildren();
+    // An item that has a kind alone is not typed yet.
+    const items = footprint?.items?.filter((/** @type {{}} */ one) => Object.keys(one).length > 1) ?? [];
+    if (items.length === 0) return place.replaceChildren();
     try {
-      const { body } = await world.ask("check_footprint", { footprint });
+      const { body } = await world.ask("check_footprint", { footprint: { ...footprint, items } });
       if (now === asked) place.replaceChildren(...lines(body.conflicts));
-    } catch {
-      // What is typed is not a footprint yet, or it cannot be asked now.
-      if (now === asked) place.replaceChildren();
+    } catch (refused) {
+      const parts = problemParts(/** @type {import("./net/ask.js").Problem} */ (refused));
+      const why = h("p.problem.small", { "data-unchecked": "" }, ...nodesOf(parts, world.names));
+      if (now === asked) place.replaceChildren(why);
     }
   }
 

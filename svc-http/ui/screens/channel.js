@@ -85,11 +85,12 @@ export function open(root, world, place) {
   const pane = h("section.stack.pane", { "aria-label": say.tasks }, head, talk);
   const isWide = matchMedia("(min-width: 1000px)").matches;
   const parts = openParts(world, id, isWide);
+  const aside = h("aside.stack", { "aria-label": say.parts }, ...parts.nodes);
   const body = h(
     "div.panes.of-channel",
     h("section.stack.list-pane", h("div.row", h("h2", say.tasks), h("span.end"), shown), status, list.root),
     pane,
-    h("aside.stack", { "aria-label": say.parts }, ...parts.nodes),
+    aside,
   );
   root.classList.add("stack");
   setAttr(root, "data-channel", id);
@@ -179,7 +180,7 @@ export function open(root, world, place) {
     const isMissing = standing?.state === "missing";
     show(status, true);
     setText(status, isMissing ? say.missing : standing?.state === "refused" ? say.refused : say.reading);
-    for (const node of [pane, others]) show(node, !isMissing);
+    for (const node of [pane, others, aside, create.node, menu]) show(node, !isMissing);
   }
 
   function showTasks() {
@@ -217,6 +218,7 @@ export function open(root, world, place) {
   /** @param {import("../state/store.js").Changes} [changes] */
   function draw(changes) {
     if (!store.get("channel", id)) return showMissing();
+    for (const node of [pane, aside]) show(node, true);
     showHead();
     showOthers();
     showTasks();

@@ -19,7 +19,9 @@ import { button, h, show } from "../view/node.js";
  *   current: Session | null,
  *   signedIn: (signedIn: SignedIn) => void,
  *   keep?: () => void,
- * }} Setting `current`: who is signed in already, where a link is of somebody else; `keep` leaves it so.
+ *   isTyping?: boolean,
+ * }} Setting `current`: who is signed in already, where a link is of somebody else; `keep` leaves it so; `isTyping`:
+ * the focus goes to no field, where words would end up that were begun elsewhere.
  */
 
 /**
@@ -34,7 +36,7 @@ export function openSignIn(root, setting) {
   const ways = h("div.stack", ...fields());
   root.replaceChildren(ways, problem);
   if (setting.linkToken) void offer(setting.linkToken);
-  else root.querySelector("input")?.focus();
+  else if (!setting.isTyping) root.querySelector("input")?.focus();
 
   /** @param {string} text */
   function tell(text) {

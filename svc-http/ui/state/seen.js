@@ -22,29 +22,30 @@ function stored(name) {
   }
 }
 
-/** @param {string} name @param {unknown} value */
+/** @param {string} name @param {unknown} value @returns {boolean} Whether it is stored. */
 function store(name, value) {
   try {
     localStorage.setItem(name, JSON.stringify(value));
+    return true;
   } catch {
-    // The setting counts until the page is closed.
+    return false;
   }
 }
 
-/** What was set on this page, where nothing can be stored. @type {Partial<Settings>} */
+/** What was set on this page and could not be stored: it counts until the page is closed. @type {Partial<Settings>} */
 let unstored = {};
 /** @type {Set<(settings: Settings) => void>} */
 const watchers = new Set();
 
 /** @returns {Settings} */
 export function settings() {
-  return { ...DEFAULTS, ...unstored, ...stored(SETTINGS) };
+  return { ...DEFAULTS, ...stored(SETTINGS), ...unstored };
 }
 
 /** @param {Partial<Settings>} change */
 export function changeSettings(change) {
-  unstored = { ...settings(), ...change };
-  store(SETTINGS, unstored);
+  const all = { ...settings(), ...change };
+  unstored = store(SETTINGS, all) ? {} : all;
   tell();
 }
 

@@ -63,7 +63,7 @@ export function numeric({ type, minimum, maximum }, isRequired, value) {
   node.value = value ?? "";
   return simple(node, () => {
     if (node.value.trim() === "") return undefined;
-    const read = Number(node.value);
+    const read = /^\s*[+-]?\d+(\.\d+)?\s*$/.test(node.value) ? Number(node.value) : NaN;
     const isWhole = type !== "integer" || Number.isSafeInteger(read);
     const isWithin = (minimum === undefined || read >= minimum) && (maximum === undefined || read <= maximum);
     if (!isWhole || !isWithin || Number.isNaN(read)) throw new Wrong(say.invalidNumber);

@@ -190,6 +190,7 @@ function list(name, item, value, refs) {
   /** @param {any} one */
   function append(one) {
     const shape = isUnion(item) ? merged(item) : item;
+    if (!one && shape.properties?.kind?.enum?.includes("path")) one = { kind: "path" };
     const isRow = Object.keys(shape.properties ?? {}).length === 2;
     const field = isRow ? group(shape, one, refs, true) : fieldOf(name, shape, true, one, refs);
     const control = controlOf(field);

@@ -80,7 +80,9 @@ export function createKeys(document, hasLetters) {
 function nameOf(event) {
   if (event.altKey) return null;
   const key = event.key === " " ? "Space" : event.key;
-  if (event.ctrlKey || event.metaKey) return `Mod+${key.toLowerCase()}`;
+  // On a layout of other letters a key is named by where it is.
+  const letter = key.length === 1 && key > "~" ? event.code.replace(/^Key/, "") : key;
+  if (event.ctrlKey || event.metaKey) return `Mod+${letter.toLowerCase()}`;
   if (key.length === 1) return event.shiftKey && /[a-z]/i.test(key) ? `Shift+${key.toLowerCase()}` : key;
   return event.shiftKey ? `Shift+${key}` : key;
 }

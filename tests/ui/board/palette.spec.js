@@ -189,6 +189,47 @@ export const tests = {
     assert.deepEqual([await stateOf(other), await stateOf(task)], ["open", "closed"]);
   },
 
+  "a new task says what its footprint meets, or why that is not known; numbers are decimal": async ({
+    world,
+    open,
+  }) => {
+    await world.channel("footprints");
+    const page = await open(world.admin);
+    await page.at("board");
+    await page.keyboard.press("c");
+    await page.click("dialog summary");
+    await page.click("dialog [data-field=footprint] [data-field=items] button");
+    assert.equal(await page.locator("dialog [data-field=items] select").inputValue(), "path");
+    await page.fill("dialog [data-field=items] input", "../outside");
+    await page.waitForSelector("dialog [data-unchecked]");
+    await page.fill("dialog [name=priority]", "0x10");
+    await page.click("dialog form [type=submit]");
+    await page.says("dialog .field .problem:not([hidden])", /no whole number/);
+  },
+
+  "the palette opens on a layout of other letters": async ({ world, open }) => {
+    const page = await open(world.admin);
+    await page.at("board");
+    const press = { key: "л", code: "KeyK", ctrlKey: true, bubbles: true, cancelable: true };
+    await page.evaluate((press) => document.dispatchEvent(new KeyboardEvent("keydown", press)), press);
+    await page.waitForSelector(palette);
+  },
+
+  "a channel that is not there offers nothing, and a setting counts where nothing can be stored": async ({
+    world,
+    open,
+  }) => {
+    const page = await open(world.admin);
+    await page.at(`c/${world.agent.id}`);
+    await page.says("main [role=status]", /no such channel|not there|cannot be seen/i);
+    assert.deepEqual(await page.texts("main button:visible"), []);
+    await page.evaluate(() => (Storage.prototype.setItem = () => JSON.parse("it is full")));
+    await page.keyboard.press("g");
+    await page.keyboard.press("s");
+    await page.check("main input[name=theme][value=dark]");
+    await page.waitForSelector("html[data-theme=dark]");
+  },
+
   "what a session may not do is there, and says what it lacks": async ({ world, open }) => {
     const page = await open(world.agent);
     await page.at("board");

@@ -117,6 +117,9 @@ export const tests = {
     });
     await page.waitForSelector("dialog[data-dialog=session-ended]");
     await page.live("ended");
+    await page.waitForSelector("dialog [name=token]");
+    await page.keyboard.type("tence");
+    assert.equal(await page.inputValue("dialog [name=token]"), "", "what somebody goes on typing is no token");
     assert.equal(await page.inputValue("textarea[name=body]"), "half a sen");
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
