@@ -99,8 +99,8 @@ function take(world, write) {
   FOLLOWS[op]?.(world, write);
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
-  // The event waits with those of others.
-  if (world.store.isPaused()) world.reads.againOf(about);
+  // The event waits with those of others, or none comes.
+  if (!world.isFollowing()) world.reads.againOf(about);
   for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
   if (op === "mark_inbox_read") world.markedRead();
 }
