@@ -6,6 +6,8 @@
 import { beginById } from "../act.js";
 import { actions } from "../actions.js";
 import { openPeek } from "../later.js";
+import { hrefTo } from "../names.js";
+import { acting as say, actionNames } from "../strings/en.js";
 
 /** @typedef {{lane: string, list: any, node: HTMLElement}} Column */
 
@@ -114,8 +116,32 @@ export function boardKeys({ root, columns, input, world, chosen, redraw, many })
     return true;
   }
 
+  /** An approval is answered where it can be read. @returns {import("../view/keys.js").Keys} */
+  function gateKeys() {
+    const asks = (/** @type {string} */ id) =>
+      world.store.all("gate").some(({ state, thread_id }) => state === "pending" && thread_id === id);
+    const onGates = actions.filter(({ on, key }) => on === "gate" && key);
+    return Object.fromEntries(
+      onGates.map(({ key, id: action }) => [
+        key,
+        () =>
+          onFocused(({ id }) =>
+            asks(id) ? go(id, "#gates") : world.tell(say.cannot(actionNames[action] ?? action, say.notNow)),
+          ),
+      ]),
+    );
+  }
+
+  /** @param {string} id @param {string} fragment */
+  function go(id, fragment) {
+    const href = hrefTo("task", { id }, fragment);
+    if (href) world.go(href);
+  }
+
   return {
     ...actionKeys(),
+    ...gateKeys(),
+    r: () => onFocused(({ id }) => go(id, "#say")),
     Space: () => onFocused(({ id }) => openPeek(world, id)),
     j: () => along(1),
     k: () => along(-1),

@@ -17,7 +17,8 @@ import { board as boardSay, card as cardSay, channel as say } from "../strings/e
 import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
-import { createWindow } from "../view/window.js";
+import { createWindow, focusRow } from "../view/window.js";
+import { windowKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {"open" | "done" | "all"} Which */
@@ -233,37 +234,33 @@ export function open(root, world, place) {
     setAttr(pane, "data-thread", null);
   }
 
-  /** @param {1 | -1} step */
-  function along(step) {
-    const card = document.activeElement?.closest(".list-pane [data-thread]");
-    const at = card instanceof HTMLElement ? list.indexOf(card.dataset.thread ?? "") : -1;
-    const next = list.reveal(Math.max(0, Math.min(list.count() - 1, at + step)));
-    /** @type {HTMLElement | null | undefined} */ (next?.querySelector("a.title"))?.focus({
-      preventScroll: true,
-    });
-  }
-
+  const keys = windowKeys(world, list, ".list-pane [data-thread]");
   const unbind = world.keys.bind({
-    j: () => along(1),
-    k: () => along(-1),
-    r: () => (conversation ? conversation.focus() : false),
+    ...keys,
+    r(event) {
+      const at = document.activeElement?.closest("[data-thread]")?.getAttribute("data-thread") ?? chosen;
+      return conversation && at === chosen ? conversation.focus() : keys.r?.(event);
+    },
     c: () => (world.may("create_thread") ? create.node.click() : false),
-    Escape: () => {
-      if (!conversation || document.activeElement !== conversation.input) return false;
+    "/": () => shown.focus(),
+    Escape(event) {
+      if (!conversation || document.activeElement !== conversation.input) return keys.Escape?.(event);
       conversation.input.blur();
-      return true;
+      focusRow(list, chosen ?? "");
     },
   });
   const clock = setInterval(() => list.redraw(), TICK);
 
   return {
     show: draw,
+    focusOn: (one) => focusRow(list, one),
     moved(next) {
       place = next;
       const to = next.query.get("t");
       which = whichOf(next.query);
       shown.value = which;
       if (to !== chosen) leave();
+      else if (next.fragment === "say") conversation?.focus();
       else conversation?.reveal(next.fragment);
       chosen = to;
       draw();

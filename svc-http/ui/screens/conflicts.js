@@ -15,6 +15,7 @@ import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
 import { h, setChildren, show } from "../view/node.js";
+import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -143,10 +144,7 @@ export function open(root, world, place) {
 
   const clock = setInterval(() => held.redraw(), TICK);
   const unbind = world.keys.bind({
-    j: () => held.along(1),
-    k: () => held.along(-1),
-    ArrowDown: () => held.here() !== null && held.along(1),
-    ArrowUp: () => held.here() !== null && held.along(-1),
+    ...listKeys(world, held, () => held.row()?.dataset.thread ?? null),
     "/": () => select.focus(),
   });
 

@@ -16,6 +16,7 @@ import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
 import { h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
+import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -156,14 +157,16 @@ export function open(root, world, place) {
     bar.show(undefined);
   }
 
+  // A conversation is no task: there is nothing to look at, and nothing to do with it.
+  const keys = listKeys(world, list, () => null);
   const unbind = world.keys.bind({
-    j: () => void list.along(1),
-    k: () => void list.along(-1),
-    r: () => (conversation ? conversation.focus() : false),
-    Escape: () => {
-      if (!conversation || document.activeElement !== conversation.input) return false;
+    ...keys,
+    r: (event) =>
+      conversation && [null, chosen].includes(list.here()) ? conversation.focus() : keys.r?.(event),
+    Escape(event) {
+      if (!conversation || document.activeElement !== conversation.input) return keys.Escape?.(event);
       conversation.input.blur();
-      return true;
+      list.focus(chosen);
     },
   });
 

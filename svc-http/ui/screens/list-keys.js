@@ -3,9 +3,12 @@
 // Promises: the key of an action is a press on its button in the row with the focus, so that what is armed by
 // a press is armed by a key. Leaves out: what else a screen binds.
 
+import { beginById } from "../act.js";
 import { actions } from "../actions.js";
 import { openPeek } from "../later.js";
 import { press, pressKeys } from "./press.js";
+
+const onThreads = actions.filter(({ key, on }) => key && on === "thread");
 
 /**
  * @param {import("../world.js").World} world
@@ -14,7 +17,6 @@ import { press, pressKeys } from "./press.js";
  * @returns {import("../view/keys.js").Keys}
  */
 export function listKeys(world, list, threadId) {
-  const onThreads = actions.filter(({ key, on }) => key && on === "thread");
   const next = () => void list.along(1);
   const last = () => void list.along(-1);
 
@@ -49,5 +51,31 @@ export function listKeys(world, list, threadId) {
       document.activeElement.blur();
       return true;
     },
+  };
+}
+
+/**
+ * The keys of a window of cards; as these have no buttons, the actions begin by their keys.
+ *
+ * @param {import("../world.js").World} world
+ * @param {any} list
+ * @param {string} cards
+ * @returns {import("../view/keys.js").Keys}
+ */
+export function windowKeys(world, list, cards) {
+  const row = () => document.activeElement?.closest(cards) ?? null;
+  const here = () => row()?.getAttribute("data-thread") ?? null;
+  /** @param {1 | -1} step */
+  function along(step) {
+    const at = list.indexOf(here() ?? "") + step;
+    const title = list.reveal(Math.max(0, Math.min(list.count() - 1, at)))?.querySelector("a.title");
+    title?.focus({ preventScroll: true });
+    return Boolean(title);
+  }
+  /** @param {string} id */
+  const begin = (id) => () => here() !== null && (beginById(world, id, world.store.get("thread", here())), true);
+  return {
+    ...listKeys(world, { along, here, row }, here),
+    ...Object.fromEntries(onThreads.map(({ key, id }) => [key, begin(id)])),
   };
 }

@@ -101,6 +101,7 @@ export function open(root, world, place) {
         inner = openPanel(content, world);
         const thread = world.store.get("thread", id);
         if (thread) inner.show(thread);
+        aim();
       } catch (error) {
         console.error(error);
         show(problem, true);
@@ -140,6 +141,15 @@ export function open(root, world, place) {
     status.setAttribute("role", "alert");
   }
 
+  let isAimed = place.fragment === "gates";
+  /** Whoever comes to answer is led to what is asked, as soon as it is there. */
+  function aim() {
+    const asked = isAimed ? front.querySelector("[data-gate][data-state=pending] :is(button, input)") : null;
+    if (!(asked instanceof HTMLElement)) return;
+    isAimed = false;
+    asked.focus();
+  }
+
   let wished = "";
   /** Reads what the parts that are there show. @param {any} thread */
   function wishFor(thread) {
@@ -163,6 +173,7 @@ export function open(root, world, place) {
     for (const panel of opened) panel.show(thread, changes);
     timeline.show(changes);
     composer.show(thread);
+    aim();
   }
 
   /** @param {import("../state/store.js").Changes} changes */

@@ -222,6 +222,78 @@ export const tests = {
     assert.equal(await stateOf(other), "accepted");
   },
 
+  "a channel, messages and conflicts go by the same keys, and Escape leads from the field to the row": async ({
+    world,
+    open,
+  }) => {
+    const { admin, agent } = world;
+    const kim = await world.person("kim");
+    const dm = await admin.call("open_dm", { member_ids: [kim.id] });
+    const channel = await world.channel("same keys");
+    const footprint = { repo: "a/b", mode: "exclusive", items: [{ kind: "path", value: "src" }] };
+    const task = await world.task(channel, "Is here", { priority: 9 });
+    const held = await world.task(channel, "Is held", { footprint });
+    await world.claimed(agent, held.id);
+    const page = await open(admin);
+    const isIn = (selector) =>
+      page.waitForFunction((selector) => document.activeElement.closest(selector), selector);
+    const peeks = async () => {
+      await page.keyboard.press("Space");
+      await page.waitForSelector("dialog[data-dialog=peek]");
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+    };
+    const goesToField = async (row) => {
+      await page.keyboard.press("r");
+      await isIn("textarea[name=body]");
+      await page.keyboard.press("Escape");
+      await isIn(row);
+    };
+    await page.at(`c/${channel}`);
+    const row = `.list-pane [data-thread="${task.id}"]`;
+    await page.waitForSelector(row);
+    await page.keyboard.press("j");
+    for (let step = 0; step < 2 && (await focused(page)) !== task.id; step += 1) await page.keyboard.press("ArrowDown");
+    await isIn(row);
+    await peeks();
+    await isIn(row);
+    await goesToField(row);
+    await goesToField(row);
+    await page.keyboard.press("i");
+    await page.says(row, /admin/);
+    await page.keyboard.press("/");
+    await isIn("select[name=show]");
+    await page.at("dms");
+    await page.waitForSelector(`[data-channel="${dm.id}"]`);
+    await page.keyboard.press("j");
+    await goesToField(`[data-channel="${dm.id}"]`);
+    await goesToField(`[data-channel="${dm.id}"]`);
+    await page.at("conflicts");
+    await page.waitForSelector(`[data-thread="${held.id}"]`);
+    await page.keyboard.press("j");
+    await peeks();
+  },
+
+  "from a card of the board r leads to the field, and a to what is asked": async ({ world, open }) => {
+    const { task, gate } = await asking(world, await world.channel("from a card"), "Asks from a card");
+    const free = await world.task(await world.channel("asks nothing"), "Asks nothing");
+    const page = await open(world.admin);
+    const press = async ({ id }, key) => {
+      await page.at("board");
+      await page.waitForSelector(`[data-thread="${id}"] a.title`);
+      await page.focus(`[data-thread="${id}"] a.title`);
+      await page.keyboard.press(key);
+    };
+    await press(task, "r");
+    await page.waitForSelector(`[data-screen=task][data-thread="${task.id}"]`);
+    await page.waitForFunction(() => document.activeElement.name === "body");
+    await press(task, "a");
+    await page.waitForFunction((id) => document.activeElement.closest(`[data-gate="${id}"]`), gate.id);
+    assert.ok(!(await page.has(".armed")), "it has pressed nothing");
+    await press(free, "a");
+    await page.says(".strip [data-told]", /Accept: .*not offered/);
+  },
+
   "Escape leads back to the row that one left, in every list": async ({ world, open }) => {
     const channel = await world.channel("back");
     for (const name of ["One", "Two", "Three"]) await asking(world, channel, `${name} to come back to`);
