@@ -36,6 +36,9 @@ export const tests = {
     await hers.says(".timeline", /The main one/);
 
     const gate = await agent.call("request_approval", { thread_id: id, question: "May I push?", needs_person: true });
+    // Where a pointer rests on the task, it waits until one asks for it or goes elsewhere.
+    await hers.mouse.move(0, 0);
+    await mine.locator(".task-main .news", { hasText: "1 new" }).click();
     await mine.waitForSelector(`[data-gate="${gate.id}"]`);
     const accept = mine.locator(`[data-gate="${gate.id}"] [data-of="approval_decide accept"]`).first();
     await accept.click();
