@@ -5,8 +5,7 @@
 // alone. Leaves out: which actions there are (actions.js).
 
 import { actionOf, actionsOn, isTwice } from "./actions.js";
-import { openForm } from "./later.js";
-import { showSecret } from "./secret.js";
+import { openForm, showSecret } from "./later.js";
 import { acting as say, actionNames } from "./strings/en.js";
 import { createHold } from "./view/hold.js";
 import { button, setAttr, setText } from "./view/node.js";
@@ -72,7 +71,8 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
     // What the answer alone tells is known by now, and no event of the thing comes that would say so.
     if (action.op in FOLLOWS) world.store.refused(key);
     else if (overlay.length) world.store.accepted(key, write.lsn);
-    if (action.hasSecret && !world.outbox.isClosed()) showSecret(actionNames[action.id] ?? action.id, write);
+    // What makes secrets is of the pack that shows them, so it is there.
+    if (action.hasSecret && !world.outbox.isClosed()) void showSecret(actionNames[action.id] ?? action.id, write);
   } else if (overlay.length) world.store.refused(key);
   if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
   return write;

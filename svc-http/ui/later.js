@@ -25,6 +25,7 @@ const later =
     }
   };
 
+export const copied = later(async () => (await import("./panels/copied.js")).copied);
 export const openAgentMaker = later(async () => (await import("./agent-maker.js")).openAgentMaker);
 export const openBacklinks = later(async () => (await import("./of-message.js")).openBacklinks);
 export const openEdits = later(async () => (await import("./of-message.js")).openEdits);
@@ -36,3 +37,4 @@ export const openNewDm = later(async () => (await import("./new-dm.js")).openNew
 export const openNewTask = later(async () => (await import("./new-task.js")).openNewTask);
 export const openPalette = later(async () => (await import("./palette.js")).openPalette);
 export const openPeek = later(async () => (await import("./peek.js")).openPeek);
+export const showSecret = later(async () => (await import("./secret.js")).showSecret);

@@ -10,12 +10,12 @@ import { ms } from "../pure/clock.js";
 import { actionNames, cannotAnswer, parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton, send } from "../act.js";
+import { copied } from "../later.js";
 import { hrefTo } from "../names.js";
 import { toldBeside } from "../told.js";
 import { h, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
 import { marked } from "../view/marked.js";
-import { copied } from "./copied.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {ReturnType<typeof openGate>} OpenGate */
@@ -181,9 +181,10 @@ function linkMaker(world, gate) {
       const path = link.url.startsWith("/") && hrefTo("approval", { link: link.url.split("/").at(-1) });
       const address = new URL(path || link.url, location.origin).href;
       const until = ms(link.expires_at);
+      const text = /** @type {Node | undefined} */ (await copied(address, "link")) ?? address;
       setChildren(place, [
         h("p.small", ...nodesOf([say.linkMade, until === null ? "" : { time: until }], world.names)),
-        copied(address, "link"),
+        text,
       ]);
     },
     label: actionNames.approval_link,

@@ -8,7 +8,8 @@ import { ms } from "../../pure/clock.js";
 import { settings as say } from "../../strings/en.js";
 import { actionOf } from "../../actions.js";
 import { actionButton, send } from "../../act.js";
-import { pushHere, subscribe, unsubscribe } from "../../push-here.js";
+import { unsubscribe } from "../../push-here.js";
+import { pushHere, subscribe } from "./subscription.js";
 import { toldBeside } from "../../told.js";
 import { h, keyed, setAttr, setText, show, words } from "../../view/node.js";
 

@@ -1,0 +1,55 @@
+// The subscription of this browser at its push service.
+//
+// Promises: it is made once its reader has allowed it, for the key that the service signs with. Leaves out: telling the
+// service of it, and ending it (push-here.js).
+
+import { ownScript } from "../../net/script.js";
+import { SCOPE } from "../../push-here.js";
+import { hrefOf } from "../../router.js";
+import { pushedTo } from "../../state/seen.js";
+
+/** Where the worker is: beside the screens, whose folder is what it works for. */
+const WORKER = new URL(hrefOf("push.js"), location.href);
+
+/** @typedef {"on" | "off" | "denied" | "insecure" | "unsupported"} Standing */
+
+/** @returns {Promise<{standing: Standing, endpoint: string | null}>} */
+export async function pushHere() {
+  if (!isSecureContext) return { standing: "insecure", endpoint: null };
+  if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window))
+    return { standing: "unsupported", endpoint: null };
+  const endpoint = (await subscription())?.endpoint ?? null;
+  if (Notification.permission === "denied") return { standing: "denied", endpoint };
+  return { standing: endpoint ? "on" : "off", endpoint };
+}
+
+async function subscription() {
+  const registration = await navigator.serviceWorker.getRegistration(SCOPE);
+  return (await registration?.pushManager.getSubscription()) ?? null;
+}
+
+/**
+ * Subscribes this browser, once its reader has allowed it.
+ *
+ * @param {string} key The key that the service signs with.
+ * @param {string} memberId Whose notifications come.
+ * @returns {Promise<PushSubscriptionJSON | null>} Null: it was not allowed.
+ */
+export async function subscribe(key, memberId) {
+  if ((await Notification.requestPermission()) !== "granted") return null;
+  await navigator.serviceWorker.register(ownScript(WORKER), { scope: SCOPE });
+  const { pushManager } = await navigator.serviceWorker.ready;
+  // One for another key of the service is of no use any more.
+  const old = await pushManager.getSubscription();
+  if (old && keyOf(old) !== key) await old.unsubscribe();
+  const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+  pushedTo.set(memberId);
+  return made.toJSON();
+}
+
+/** @param {PushSubscription} subscription */
+function keyOf({ options }) {
+  const bytes = new Uint8Array(options.applicationServerKey ?? new ArrayBuffer(0));
+  const text = btoa(String.fromCharCode(...bytes));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
