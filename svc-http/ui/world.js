@@ -48,6 +48,8 @@ import { readThreads } from "./state/threads.js";
 
 /** How often a session that may not subscribe reads anew. */
 const READ_ANEW = 30_000;
+/** How often it is read which channels are to be seen: who loses sight of one is sent no event of it. */
+const LOOK_AGAIN = 60_000;
 
 /**
  * @param {Session} session
@@ -134,6 +136,7 @@ export function createWorld(session, page) {
   /** The page is looked at again, or the network is back. */
   function wake() {
     outbox.wake();
+    reads.again("list/channels");
     if (socket) socket.wake();
     else if (readAnew)
       ask("whoami", {}, { head: true }).then(
@@ -144,6 +147,8 @@ export function createWorld(session, page) {
         () => {},
       );
   }
+
+  const looking = setInterval(() => document.hidden || reads.again("list/channels"), LOOK_AGAIN);
 
   const outbox = createOutbox({
     ask,
@@ -271,6 +276,7 @@ export function createWorld(session, page) {
       outbox.close();
       proof.close();
       clearInterval(readAnew);
+      clearInterval(looking);
       socket?.close();
       reads.close();
       store.close();

@@ -8,6 +8,7 @@
 // What each kind of event does stands in effects/. Nothing here reads anything, and nothing says when to read.
 
 import { effectsOf } from "./effects/all.js";
+import { insideOf } from "./effects/people.js";
 import { takeWords } from "./effects/words.js";
 import { idOf, own } from "./answered.js";
 
@@ -166,7 +167,8 @@ function firstAfter(events, lsn) {
 }
 
 /**
- * A read found nothing.
+ * A read found nothing. With a channel that is not seen any more all goes that is in it: no event says that to
+ * who does not see it.
  * @param {World} world
  * @param {string} kind
  * @param {string} id
@@ -176,7 +178,12 @@ function firstAfter(events, lsn) {
 export function applyMissing(world, kind, id, lsn) {
   const changes = noChanges();
   const before = entity(world, kind, id);
-  if (before && before.of <= lsn) remove(world, kind, id, changes);
+  if (!before || before.of > lsn) return changes;
+  remove(world, kind, id, changes);
+  if (kind === "channel") {
+    for (const effect of insideOf(id, world)) apply(world, lsn, effect, changes, null);
+    world.events = world.events.filter(({ payload }) => payload.$chain.channel_id !== id);
+  }
   return changes;
 }
 
@@ -226,11 +233,20 @@ export function forget(world, kind, id) {
  * @param {Set<string> | null} only
  */
 function fold(world, event, changes, only) {
-  for (const effect of effectsOf(event, world)) {
-    if ("list" in effect) changes.lists.add(effect.list);
-    else if ("each" in effect) foldEach(world, event.lsn, effect, changes, only);
-    else if (!only || only.has(`${effect.on}/${effect.id}`)) change(world, event.lsn, effect, changes);
-  }
+  for (const effect of effectsOf(event, world)) apply(world, event.lsn, effect, changes, only);
+}
+
+/**
+ * @param {World} world
+ * @param {number} lsn
+ * @param {Effect} effect
+ * @param {Changes} changes
+ * @param {Set<string> | null} only
+ */
+function apply(world, lsn, effect, changes, only) {
+  if ("list" in effect) changes.lists.add(effect.list);
+  else if ("each" in effect) foldEach(world, lsn, effect, changes, only);
+  else if (!only || only.has(`${effect.on}/${effect.id}`)) change(world, lsn, effect, changes);
 }
 
 /**

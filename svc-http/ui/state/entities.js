@@ -187,6 +187,7 @@ export const LISTINGS = {
 /** Lists in which a row that is not there any more is no more. */
 export const WHOLE = new Set([
   "awaited",
+  "channels",
   "deferred",
   "follows",
   "dead_letters",

@@ -97,6 +97,12 @@ export function openLog({ ask, store }, filter, changed) {
     await readOnce(progress, read, () => !isClosed && changed());
   }
 
+  // Of a channel that is not seen any more nothing stays.
+  const unwatch = store.watch(({ gone }) => {
+    for (const [lsn, { payload }] of gone.size ? events : [])
+      if (gone.has(`channel/${payload.$chain.channel_id}`)) events.delete(lsn);
+    if (gone.size) sorted = null;
+  });
   store.events().forEach(add);
   void more();
 
@@ -114,6 +120,9 @@ export function openLog({ ask, store }, filter, changed) {
     get: (lsn) => events.get(lsn),
     /** What fits, newest first. @returns {LogEvent[]} */
     items: () => (sorted ??= [...events.values()].sort((one, other) => other.lsn - one.lsn)),
-    close: () => (isClosed = true),
+    close() {
+      isClosed = true;
+      unwatch();
+    },
   };
 }

@@ -201,8 +201,9 @@ export function createReads({ store, ask, lacks }) {
    * @param {number} from Rows whose position is below it are left.
    */
   function dropOthers(kind, ids, lsn, from) {
-    for (const { id, of, lsn: at = 0 } of store.all(kind))
-      if (of <= lsn && at >= from && !ids.has(id)) store.missing(kind, id, lsn);
+    for (const { id, of, lsn: at = 0, kind: sort } of store.all(kind))
+      // Direct messages have a list of their own.
+      if (of <= lsn && at >= from && !ids.has(id) && (kind !== "channel" || sort !== "dm")) store.missing(kind, id, lsn);
   }
 
   const unwatch = store.watch(({ dirty, gone, lists }) => {

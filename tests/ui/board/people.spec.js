@@ -41,6 +41,29 @@ export const tests = {
     await board.waitForSelector(`[data-thread="${published.task.id}"]`, { state: "attached" });
   },
 
+  "out of a channel that one could see: nothing of it stays, whatever was open": async ({ world, open }) => {
+    const { admin } = world;
+    const person = await world.person("leaver");
+    const { id } = await admin.call("create_channel", { name: "inner", private: true });
+    await admin.call("add_channel_member", { channel_id: id, member_id: person.id });
+    const task = await world.task(id, "Seen until then");
+    await admin.call("post_message", { thread_id: task.id, body: "Words of the inner circle" });
+    const [board, opened, log] = [await open(person), await open(person), await open(person)];
+    await board.at("board");
+    await opened.at(`t/${task.id}`);
+    await log.at("log");
+    await board.waitForSelector(`[data-thread="${task.id}"]`, { state: "attached" });
+    await opened.says("main", /Words of the inner circle/);
+    await log.says("main", /Words of the inner circle/);
+    await admin.call("remove_channel_member", { channel_id: id, member_id: person.id });
+    // The page looks each minute, and when somebody comes back to it.
+    for (const page of [board, opened, log]) await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await board.waitForSelector(`[data-thread="${task.id}"]`, { state: "detached" });
+    await opened.says("main", /no such task/);
+    for (const page of [board, opened, log])
+      await page.waitForFunction(() => !/inner circle|Seen until/.test(document.body.innerText));
+  },
+
   "who is frozen is told everywhere, with who did it and why": async ({ world, open }) => {
     const frozen = await world.newAgent("hasty");
     const page = await open(world.admin);

@@ -78,10 +78,10 @@ export const tests = {
     await page.at(`t/${task.id}`);
     const box = `[data-gate="${gate.id}"]`;
     await page.waitForSelector(box);
-    world.proxy.freeze();
-    await world.admin.call("approval_decide", { gate_id: gate.id, decision: "decline" });
     const accept = page.locator(`${box} [data-of="approval_decide accept"]`).first();
     await accept.click();
+    world.proxy.freeze();
+    await world.admin.call("approval_decide", { gate_id: gate.id, decision: "decline" });
     await accept.click();
     await page.says(`${box} [data-problem=wrong-state]`, /declined/);
     await page.waitForSelector(`${box}[data-state=declined]`);

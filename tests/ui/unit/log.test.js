@@ -29,7 +29,7 @@ function service({ floor = 1, head, fails = () => false }) {
 
 /** Opens a log, and waits until it has read what it reads by itself. */
 async function opened({ ask }, filter = {}, events = []) {
-  const log = openLog({ ask, store: { events: () => events } }, { ...noFilter, ...filter }, () => {});
+  const log = openLog({ ask, store: { events: () => events, watch: () => () => {} } }, { ...noFilter, ...filter }, () => {});
   await idle(log);
   return log;
 }

@@ -228,6 +228,10 @@ test("whoever leaves a private channel sees nothing of it any more", () => {
   assert.deepEqual([...merge.applyEvents(world, [out(2, "another")]).gone], []);
   const { gone } = merge.applyEvents(world, [out(3, "me")]);
   assert.deepEqual([...gone].sort(), ["channel/c", "message/m", "review/r", "thread/t"]);
+  // Who has lost sight of a channel is sent nothing of it: what is to be seen does not have it any more.
+  merge.applyEvents(world, [event(4, "ThreadUpdated", { title: "B" }, { thread: "u", channel: "d" })]);
+  assert.deepEqual([...merge.applyMissing(world, "channel", "d", 5).gone].sort(), ["channel/d", "message/n"]);
+  assert.deepEqual(world.events.map(({ lsn }) => lsn), [2, 3]);
 });
 
 test("a claim that lapsed or was not acknowledged leaves an alarm, until somebody takes the thread up", () => {

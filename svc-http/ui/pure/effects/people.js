@@ -158,8 +158,15 @@ const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context
  * @param {World} world
  * @returns {Effect[]}
  */
-function outOf(id, { kinds }) {
-  if (kinds.channel?.get(id)?.private === false) return [];
+const outOf = (id, world) => (world.kinds.channel?.get(id)?.private === false ? [] : insideOf(id, world));
+
+/**
+ * A channel and all that is in it goes.
+ * @param {string} id
+ * @param {World} world
+ * @returns {Effect[]}
+ */
+export function insideOf(id, { kinds }) {
   const ids = ["channel", "channel_members", "pins", "boot"];
   const isInside = (/** @type {Entity} */ known) => known.channel_id === id;
   const isOf = (/** @type {Entity} */ known) => kinds.thread?.get(known.thread_id)?.channel_id === id;
