@@ -20,6 +20,9 @@ export const tests = {
     const row = page.locator("[data-token]", { hasText: "of a test" });
     await row.locator("[data-of=revoke_token]").click();
     await row.locator("[data-of=revoke_token]").click();
+    // The row stays under the pointer until who is at it wants to go on.
+    await row.getByText("Revoked").waitFor();
+    await page.click(".news");
     await row.waitFor({ state: "detached" });
     await client.refused("whoami", {}, "unauthenticated");
   },
