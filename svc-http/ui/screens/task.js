@@ -136,6 +136,8 @@ export function open(root, world, place) {
     const standing = world.reads.standing(key);
     const isMissing = standing?.state === "missing" || standing?.state === "refused";
     if (!isMissing) return;
+    // It may have been there, and is not to be seen any more.
+    if (standing.state === "missing") for (const node of [title, trail]) setChildren(node, []);
     setText(status, standing.state === "missing" ? say.missing : say.refused);
     status.classList.remove("later");
     status.setAttribute("role", "alert");
