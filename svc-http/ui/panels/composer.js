@@ -17,6 +17,9 @@ import { createAudience } from "./audience.js";
 /** So much of what is answered is shown. */
 const CITED = 80;
 
+/** By then what was said is drawn with all that an event of it has. */
+const DRAWN_AFTER = 1_000;
+
 /**
  * @param {import("../world.js").World} world
  * @param {string} threadId
@@ -137,9 +140,13 @@ export function openComposer(world, threadId) {
     if (answering && write.body) relate(write.body.id, answering);
   }
 
-  /** What one has said oneself is seen. */
+  /** What one has said oneself is seen, and as it grows until all of it is drawn. */
   function showEnd() {
-    requestAnimationFrame(() => root.closest(".task-main")?.scrollIntoView({ block: "end" }));
+    const main = root.closest(".task-main");
+    if (!main) return;
+    const growing = new ResizeObserver(() => main.scrollIntoView({ block: "end" }));
+    growing.observe(main);
+    setTimeout(() => growing.disconnect(), DRAWN_AFTER);
   }
 
   /** @param {string} id @param {{id: string, kind: string}} to */
