@@ -195,10 +195,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
-            .when(
-                "Use to read all that was said in a thread, oldest first; `get_thread_context` has the \
-                 last messages.",
-            )
+            .when("Use to read all that was said in a thread; `get_thread_context` has the last messages.")
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
@@ -259,16 +256,15 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
     visible_message(cx, input.message_id)?.open(cx)
 }
 
-/// Returns a thread's messages, oldest first unless you want the newest first.
+/// Returns a thread's messages, oldest first.
 ///
-/// Withdrawn messages keep their place, with a blank body, and so do those that the service cannot open
-/// (`unreadable`).
+/// Withdrawn messages, and those that the service cannot open (`unreadable`), have a blank body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether the newest come first. Default: false.
+    /// Whether the newest come first.
     #[serde(default)]
     newest_first: bool,
     #[serde(default)]
