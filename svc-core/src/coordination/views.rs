@@ -134,7 +134,7 @@ struct ListThreads {
     channel_id: ChannelId,
     /// Only threads in this state.
     state: Option<ThreadState>,
-    /// Whether the newest come first. Default: false.
+    /// Newest first.
     #[serde(default)]
     newest_first: bool,
     cursor: Option<Cursor>,
@@ -238,7 +238,7 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
 struct ListThreadEvents {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether the newest come first. Default: false.
+    /// Newest first.
     #[serde(default)]
     newest_first: bool,
     cursor: Option<Cursor>,

@@ -32,7 +32,7 @@ pub(in crate::coordination) struct ListWorkspaceThreads {
     claimed: Option<bool>,
     /// Whether you or an active, unfrozen member with the skills can claim them now.
     claimable: Option<bool>,
-    /// Whether the newest come first.
+    /// Newest first.
     #[serde(default)]
     newest_first: bool,
     cursor: Option<Cursor>,

@@ -195,7 +195,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
-            .when("Use to read all that was said in a thread; `get_thread_context` has the last messages.")
+            .when("Use to read all of a thread; `get_thread_context` has the last messages.")
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
@@ -264,7 +264,7 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
 struct ListMessages {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether the newest come first.
+    /// Newest first.
     #[serde(default)]
     newest_first: bool,
     #[serde(default)]
