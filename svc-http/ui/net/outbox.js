@@ -24,11 +24,12 @@ import { Problem } from "./ask.js";
  *   lsn: number,
  *   body: any,
  *   found: LogEvent | null,
+ *   early: number,
  *   problem: Problem | null,
  *   letter: Letter,
  *   isOnce: boolean,
  * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `found`: the event that says,
- * in place of an answer, that it is done; `since`: the position of the log when it was
+ * in place of an answer, that it is done; `early`: the position of its event, if that came before the answer; `since`: the position of the log when it was
  * sent; `lsn`: that of its event, or of the answer, once it is done.
  */
 /**
@@ -94,6 +95,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       lsn: 0,
       body: null,
       found: null,
+      early: 0,
       problem: null,
       letter: { ...letter, token: undefined },
       isOnce: token !== undefined,
@@ -114,7 +116,8 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
 
   /** @param {Write} write @param {number} at @param {any} body @param {LogEvent | null} [found] */
   function done(write, at, body, found = null) {
-    set(write, { state: "done", lsn: at, body, found, problem: null });
+    const lsn = write.early && write.early <= at ? write.early : at;
+    set(write, { state: "done", lsn, body, found, problem: null });
     setTimeout(() => {
       if (write.state === "done") dismiss(write.id);
     }, TOLD);
@@ -248,11 +251,15 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     seen(events) {
       for (const write of writes.values()) {
         const { left } = write.letter;
-        if (write.state !== "done" || !left) continue;
+        const isDone = write.state === "done";
+        if (!left || !(isDone || OPEN.has(write.state))) continue;
+        const last = isDone ? write.lsn : Infinity;
         const isIts = (/** @type {LogEvent} */ event) =>
-          event.lsn > write.since && event.lsn <= write.lsn && isOwn(event) && left(event);
+          event.lsn > write.since && event.lsn <= last && isOwn(event) && left(event);
         const own = events.find(isIts);
-        if (own && own.lsn !== write.lsn) set(write, { lsn: own.lsn });
+        if (!own) continue;
+        if (!isDone) write.early ||= own.lsn;
+        else if (own.lsn !== write.lsn) set(write, { lsn: own.lsn });
       }
     },
     all: () => [...writes.values()],

@@ -13,6 +13,8 @@ async function openDeaf(world, open, who, task) {
   const page = await open(who);
   await page.at(`t/${task.id}`);
   await page.reached(world.admin.lsn);
+  // What is still being read would tell it.
+  await page.waitForLoadState("networkidle");
   world.proxy.freeze();
   return page;
 }

@@ -80,6 +80,7 @@ export const tests = {
     await page.waitForSelector(box);
     const accept = page.locator(`${box} [data-of="approval_decide accept"]`).first();
     await accept.click();
+    await page.waitForLoadState("networkidle");
     world.proxy.freeze();
     await world.admin.call("approval_decide", { gate_id: gate.id, decision: "decline" });
     await accept.click();
