@@ -349,6 +349,11 @@ impl Cursor {
     pub fn before(cursor: Option<Cursor>) -> i64 {
         cursor.map_or(i64::MAX, |cursor| cursor.0)
     }
+
+    /// Returns the LSN beyond which a list begins that is read in either direction.
+    pub fn beyond(cursor: Option<Cursor>, newest_first: bool) -> i64 {
+        if newest_first { Self::before(cursor) } else { Self::after(cursor) }
+    }
 }
 
 impl ToParam for Cursor {

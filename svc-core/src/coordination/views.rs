@@ -247,12 +247,8 @@ struct ListThreadEvents {
 
 fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (sql, from) = if input.newest_first {
-        (NEWEST_EVENTS, Cursor::before(input.cursor))
-    } else {
-        (EVENTS, Cursor::after(input.cursor))
-    };
-    let rows = rows_to_read(input.limit);
+    let sql = if input.newest_first { NEWEST_EVENTS } else { EVENTS };
+    let (from, rows) = (Cursor::beyond(input.cursor, input.newest_first), rows_to_read(input.limit));
     let events = cx.rows(sql, &[&thread.id, &from, &cx.caller().workspace_id, &rows])?;
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }

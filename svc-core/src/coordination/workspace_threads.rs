@@ -65,8 +65,7 @@ struct Span {
 impl Span {
     /// Returns the span of the page that `input` asks for, of the list whose horizons `of` selects.
     fn of(cx: &Read<'_>, input: &ListWorkspaceThreads, of: &Ways, params: &[&dyn ToParam]) -> Result<Self> {
-        let from =
-            if input.newest_first { Cursor::before(input.cursor) } else { Cursor::after(input.cursor) };
+        let from = Cursor::beyond(input.cursor, input.newest_first);
         let horizon = cx.horizon(of.in_order(input), params, from)?;
         Ok(if input.newest_first {
             Self { first: horizon.down_to(), last: from.saturating_sub(1), horizon }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 use tokio::task::yield_now;
@@ -15,11 +15,11 @@ use tokio::task::yield_now;
 pub(super) async fn after_others() {
     let turn = Arc::new(Turn::default());
     let waker = Waker::from(Arc::clone(&turn));
-    let is_put_off = pin!(yield_now()).poll(&mut std::task::Context::from_waker(&waker)).is_pending();
+    // Polled once, it has the runtime wake the turn later; outside a runtime it does so at once.
+    let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
     poll_fn(|cx| {
         turn.task.register(cx.waker());
-        let has_come = !is_put_off || turn.has_come.load(Ordering::Acquire);
-        if has_come { Poll::Ready(()) } else { Poll::Pending }
+        if turn.has_come.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
@@ -40,8 +40,6 @@ impl Wake for Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Context;
-
     use super::*;
 
     #[test]

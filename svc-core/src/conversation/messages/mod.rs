@@ -275,11 +275,8 @@ struct ListMessages {
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let place = visible_place(cx, input.thread_id)?;
-    let (sql, from) = if input.newest_first {
-        (NEWEST, Cursor::before(input.cursor))
-    } else {
-        (LIST, Cursor::after(input.cursor))
-    };
+    let sql = if input.newest_first { NEWEST } else { LIST };
+    let from = Cursor::beyond(input.cursor, input.newest_first);
     let rows = cx.rows(sql, &[&place.thread_id, &from, &rows_to_read(input.limit)])?;
     open_page(cx, Page::of(rows, input.limit, |row: &Stored| row.lsn))
 }
