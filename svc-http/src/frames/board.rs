@@ -67,8 +67,11 @@ fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
     }
     let mut response = encode::empty(StatusCode::SEE_OTHER);
-    let board = call.state.location(call.uri()?.path(), "/ui/");
-    let location = call.uri()?.query().map_or_else(|| board.clone(), |query| format!("{board}?{query}"));
+    let mut location = call.state.location(call.uri()?.path(), "/ui/");
+    if let Some(query) = call.uri()?.query() {
+        location.push('?');
+        location.push_str(query);
+    }
     response.headers_mut().insert(LOCATION, HeaderValue::from_str(&location).map_err(Error::internal)?);
     Ok(ui::protected(response))
 }

@@ -153,6 +153,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
         // A server that comes back may still be at it.
         if (time > 1) pauses.set(write.id, resume);
       });
+      pauses.delete(write.id);
       if (!writes.has(write.id)) return;
       try {
         const found = await search(write.since, left);

@@ -138,7 +138,10 @@ const ofMyself = (member, { me }) => (member === me.member_id ? [staleEach("cont
 const judged = () => [staleEach("review_status"), staleEach("land_gate"), staleEach("context")];
 
 /** What is read where more can be seen than before: all, whatever was missing, and lists. */
-const SEEN_ANEW = ["all", "channels", "inbox", "inbox_all", "deferred", "occupancy", "approvals", "awaited"];
+const SEEN_ANEW = [
+  ...["all", "channels", "inbox", "inbox_all", "deferred", "occupancy", "approvals", "awaited"],
+  ...["dead_letters", "dms", "follows", "closings"],
+];
 
 /**
  * Into a channel that could not be seen, what there is in it no event says.
@@ -147,7 +150,7 @@ const SEEN_ANEW = ["all", "channels", "inbox", "inbox_all", "deferred", "occupan
  * @returns {Effect[]}
  */
 const into = (id, { kinds }) =>
-  kinds.channel?.get(id)?.private === false ? [] : lists(...SEEN_ANEW, "dead_letters", "dms", "follows", "closings");
+  kinds.channel?.get(id)?.private === false ? [] : lists(...SEEN_ANEW);
 
 /** What is in a channel, by the field that says so. */
 const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context"];
