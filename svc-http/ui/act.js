@@ -14,8 +14,6 @@ import { createTwice } from "./view/twice.js";
 /** @typedef {import("./actions.js").Action} Action */
 /** @typedef {import("./world.js").World} World */
 
-const RETRY = 250;
-
 /** @param {Action} action @param {any} entity */
 export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
 
@@ -211,19 +209,17 @@ export function actionBar(world, on, place, isWanted = ({ isMain }) => Boolean(i
   /** @type {any} */
   let entity;
   let shown = "";
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let retry;
   /** @type {Map<string, ReturnType<typeof actionButton>>} */
   const buttons = new Map();
 
   /** @param {boolean} isHeld */
   function draw(isHeld) {
-    clearTimeout(retry);
+    hold.drop();
     const offered = entity ? actionsOn(on, entity, world).filter(isWanted) : [];
     const names = `${entity?.id} ${offered.map(({ id }) => id).join(" ")}`;
     if (names !== shown) {
       shown = isHeld ? "" : names;
-      if (isHeld) retry = setTimeout(() => draw(hold.isHeld()), RETRY);
+      if (isHeld) hold.whenFree(() => draw(false));
       else buttons.clear(), place.replaceChildren();
     }
     for (const action of offered) {

@@ -18,7 +18,6 @@ import { time } from "./pure/format.js";
 
 /** How long is told what a key could not do. */
 const TOLD = 5_000;
-const RETRY = 250;
 
 /** Places that stand with the account. */
 const OF_ACCOUNT = /** @type {const} */ (["settings", "admin"]);
@@ -68,12 +67,9 @@ export function createFrame(page) {
   const hold = createHold(main);
   new ResizeObserver(settle).observe(strip);
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let settling;
   /** What is told lies over the screen until no pointer rests on what would move for it. */
   function settle() {
-    clearTimeout(settling);
-    if (hold.hasPointer()) settling = setTimeout(settle, RETRY);
+    if (hold.hasPointer()) hold.whenFree(settle, hold.hasPointer);
     else room.style.height = `${strip.offsetHeight}px`;
   }
 

@@ -7,8 +7,6 @@
 import { createHold } from "./hold.js";
 import { button, h, keyed, setText, show } from "./node.js";
 
-const RETRY = 250;
-
 /**
  * @template T
  * @param {{
@@ -37,20 +35,20 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
   let wanted = [];
   /** @type {Map<string, T>} */
   let byKey = new Map();
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let retry;
   let limit = most;
 
+  const holds = area ? hold.hasPointer : hold.isHeld;
+
   function settle() {
-    clearTimeout(retry);
-    if (area ? !hold.hasPointer() : shown.length === 0 || !hold.isHeld()) return take();
+    if (!holds() || (!area && shown.length === 0)) return take();
+    hold.drop();
     const before = new Set(shown.map(key));
     const arrived = wanted.filter((item) => !before.has(key(item))).length;
     const moved = wanted.length !== shown.length || wanted.some((item, at) => key(item) !== keyAt(at));
     show(news, moved);
     if (moved) {
       setText(news, waits(arrived));
-      retry = setTimeout(settle, RETRY);
+      hold.whenFree(take, holds);
     } else shown = wanted;
     draw();
   }
@@ -60,7 +58,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
 
   /** Shows the list as it is. */
   function take() {
-    clearTimeout(retry);
+    hold.drop();
     show(news, false);
     shown = wanted;
     draw();
@@ -137,6 +135,6 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
     along,
     row,
     keys: () => wanted.map(key),
-    close: () => clearTimeout(retry),
+    close: hold.drop,
   };
 }

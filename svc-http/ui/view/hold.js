@@ -2,9 +2,10 @@
 //
 // Promises: an area is held while a pointer rests on it, the focus is in it, a finger is on it, or it was
 // scrolled in the last 2 s. It is asked of the elements, not of positions, since a page also scrolls under a
-// pointer that rests. Leaves out: what waits meanwhile.
+// pointer that rests; and of time and again, since elements do not tell all of that. Leaves out: what waits meanwhile.
 
 const AFTER_SCROLL = 2_000;
+const LOOK_EVERY = 250;
 
 /**
  * @param {HTMLElement} area
@@ -19,13 +20,32 @@ export function createHold(area, scroller = area) {
   for (const end of ["touchend", "touchcancel"]) {
     area.addEventListener(end, () => (fingers = Math.max(0, fingers - 1)), { passive: true });
   }
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   const hasPointer = () => fingers > 0 || (canHover.matches && area.matches(":hover"));
+  function isHeld() {
+    const hasFocus = area.contains(document.activeElement) && document.hasFocus();
+    return hasPointer() || hasFocus || performance.now() - scrolledAt < AFTER_SCROLL;
+  }
+  const drop = () => clearTimeout(timer);
   return {
     /** Whether a pointer rests on it, or a finger. */
     hasPointer,
-    isHeld() {
-      const hasFocus = area.contains(document.activeElement) && document.hasFocus();
-      return hasPointer() || hasFocus || performance.now() - scrolledAt < AFTER_SCROLL;
+    isHeld,
+    /**
+     * Runs something once the area is not held any more, in place of what waited for that before.
+     *
+     * @param {() => void} run
+     * @param {() => boolean} [holds] What of it counts.
+     */
+    whenFree(run, holds = isHeld) {
+      const look = () => {
+        timer = setTimeout(() => (holds() ? look() : run()), LOOK_EVERY);
+      };
+      drop();
+      look();
     },
+    /** Nothing waits any more. */
+    drop,
   };
 }

@@ -10,7 +10,6 @@ import { createHold } from "./hold.js";
 
 /** Rows beyond the edges that are kept ready for scrolling. */
 const OVERSCAN = 4;
-const RETRY = 250;
 
 /**
  * @template T
@@ -45,8 +44,6 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
    */
   let view = { top: 0, height: 0 };
   let isMeasured = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let retry;
   let frame = 0;
 
   scroller.addEventListener("scroll", () => (look(), soon()), { passive: true });
@@ -82,14 +79,14 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   const wantedByKey = () => (byKey ??= new Map(wanted.map((item) => [key(item), item])));
 
   function settle() {
-    clearTimeout(retry);
+    hold.drop();
     if (shown.length > 0 && hold.isHeld()) {
       const before = new Set(shown.map(key));
       const moved = moves(before);
       const arrived = wanted.reduce((sum, item) => sum + (before.has(key(item)) ? 0 : 1), 0);
       show(news, moved);
       if (moved) setText(news, waits(arrived));
-      if (moved) retry = setTimeout(settle, RETRY);
+      if (moved) hold.whenFree(take);
       if (!moved) shown = wanted;
       draw();
     } else {
@@ -231,7 +228,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     /** @param {number} at */
     at: (at) => shown[at],
     close() {
-      clearTimeout(retry);
+      hold.drop();
       cancelAnimationFrame(frame);
       resized.disconnect();
     },
