@@ -39,6 +39,8 @@ export function openTimeline({ ask, store }, threadId, changed) {
   const items = new Map();
   const progress = { isReading: false, isWhole: true, hasFailed: false };
   let isClosed = false;
+  /** Whether something was missed since the read began. */
+  let isMissed = false;
 
   /** @param {any} event */
   function addEvent(event) {
@@ -90,11 +92,13 @@ export function openTimeline({ ask, store }, threadId, changed) {
 
   async function start() {
     if (progress.isReading) return;
+    isMissed = false;
     Object.assign(progress, { isReading: true, hasFailed: false });
     const problem = await run().catch((error) => error);
     Object.assign(progress, { isReading: false, hasFailed: problem !== undefined });
     if (isClosed) return;
     retry.ended(problem);
+    if (isMissed) void start();
     changed();
   }
   const retry = createRetry(store, () => void start());
@@ -119,7 +123,10 @@ export function openTimeline({ ask, store }, threadId, changed) {
     /** All that is known, oldest first. @returns {Item[]} */
     items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
     /** What happened meanwhile was missed, or could not be read. */
-    again: () => void start(),
+    again() {
+      isMissed = true;
+      void start();
+    },
     close() {
       isClosed = true;
       retry.close();

@@ -39,3 +39,23 @@ test("of a talk that is too long the end is there, and that something is not is 
   assert.deepEqual([long.lsns[0], long.lsns.at(-1)], [2_346, 12_345]);
   assert.equal(long.progress.isWhole, false);
 });
+
+test("what was missed while it was read is read once more after that", async () => {
+  const store = createStore({ member_id: "me", workspace_id: "w" });
+  const answers = [];
+  const ask = (op) => new Promise((answer) => answers.push({ op, answer: (items) => answer({ body: { items }, lsn: 9 }) }));
+  const timeline = openTimeline({ ask, store }, "t", () => {});
+  const settled = () => new Promise(setImmediate);
+  timeline.again();
+  timeline.again();
+  await settled();
+  assert.equal(answers.length, 2);
+  for (const { answer } of answers.splice(0)) answer([]);
+  await settled();
+  assert.deepEqual(answers.map(({ op }) => op), ["list_messages", "list_thread_events"]);
+  assert.equal(timeline.progress.isReading, true);
+  for (const { op, answer } of answers.splice(0)) answer(op === "list_messages" ? [{ id: "m", lsn: 8, thread_id: "t" }] : []);
+  await settled();
+  assert.deepEqual([timeline.items().map(({ lsn }) => lsn), timeline.progress.isReading, answers.length], [[8], false, 0]);
+  timeline.close();
+});
