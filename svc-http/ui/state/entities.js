@@ -3,6 +3,7 @@
 // Promises: one row a kind, so that a stale entity can be read again without anybody saying how. Leaves out:
 // when that happens (reads.js), and what lists there are.
 
+import { lastClaim } from "../pure/effects/claims.js";
 import { finishes } from "../pure/effects/threads.js";
 import { placeOf } from "../pure/merge.js";
 
@@ -116,6 +117,14 @@ export const LISTINGS = {
     rowsOf: ({ items }) => items.map(silentClaim),
     most: 5_000,
   },
+  /** How the last claim of a task began or ended: that it lapsed is told to its owner, and to nobody if it has none. */
+  assigned: {
+    op: "list_events",
+    late: "ThreadAssignmentChanged",
+    kind: "assigned",
+    rowsOf: ({ items }) => items.map(assignment),
+    most: 10_000,
+  },
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
   glossary: { op: "list_glossary", kind: "term", id: ({ key }) => key, most: 500 },
@@ -168,13 +177,7 @@ export const LISTINGS = {
   retention: { op: "get_retention_policy", kind: "retention", rowsOf: one, id: () => ONE, most: 1 },
   delegation: { op: "get_delegation_policy", kind: "delegation", rowsOf: one, id: () => ONE, most: 1 },
   spawn_budget: { op: "get_spawn_budget", kind: "spawn_budget", rowsOf: one, id: () => ONE, most: 1 },
-  preferences: {
-    op: "get_notification_preferences",
-    kind: "preferences",
-    rowsOf: one,
-    id: () => ONE,
-    most: 1,
-  },
+  preferences: { op: "get_notification_preferences", kind: "preferences", rowsOf: one, id: () => ONE, most: 1 },
   inbox: {
     op: "list_inbox",
     input: { newest_first: true, unread: true },
@@ -245,6 +248,9 @@ function silentClaim(event) {
   const { claim_lease_id, member_id, owner_id } = event.payload;
   return { ...ofThread(event), reason: "unacknowledged", claim_lease_id, member_id, owner_id, at: placeOf(event).at };
 }
+
+/** @param {import("../pure/types.js").LogEvent} event */
+const assignment = (event) => ({ ...ofThread(event), ...lastClaim(event.payload, placeOf(event)) });
 
 /** The id of what the workspace, or the session's member, has one of. */
 export const ONE = "one";

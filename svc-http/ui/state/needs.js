@@ -12,13 +12,14 @@ import { rankNow } from "../pure/rank.js";
 /** @typedef {import("./store.js").Changes} Changes */
 
 /** The lists that have what needs one. */
-export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox", "unacknowledged"].map((name) => `list/${name}`);
+export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox", "unacknowledged", "assigned"].map(
+  (name) => `list/${name}`,
+);
 /** Of so many tasks the budgets and the reviews are looked at. */
 export const LOOKED_AT = 60;
 const NAMED_MOST = 200;
 /** What a need may come of, or go with. */
-const MATTERS =
-  /^(?:gate|thread|alarm|dead_letter|awaited|review|budget|inbox)\/|^list\/(?:approvals|awaited|dead_letters|inbox|unacknowledged)$/;
+const MATTERS = /^(?:gate|thread|alarm|closing|dead_letter|awaited|review|budget|inbox)\//;
 
 /**
  * @param {{
@@ -77,7 +78,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       threads,
       gates: all("gate"),
       letters: all("dead_letter"),
-      alarms: all("alarm"),
+      alarms: all("alarm").filter((alarm) => !isOver(alarm)),
       awaited: all("awaited").map(({ id }) => id),
       caused: causes.of,
       reviews: all("review"),
@@ -85,6 +86,16 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       inbox: all("inbox"),
     });
     tell();
+  }
+
+  /**
+   * Whether a claim began or ended otherwise, or the task was done, after it lapsed: what told of that may be older.
+   *
+   * @param {any} alarm
+   */
+  function isOver({ id, lsn }) {
+    const claim = store.get("assigned", id);
+    return store.get("closing", id)?.lsn > lsn || (claim?.reason !== "lapsed" && claim?.lsn > lsn);
   }
 
   function tell() {
@@ -105,11 +116,13 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     );
 
   const unwatch = store.index((changes) => {
-    const keys = [...changes.dirty].filter((key) => MATTERS.test(key));
+    const keys = [...changes.dirty].filter((key) => MATTERS.test(key) || NEEDS.includes(key));
     for (const event of changes.events) causes.note(/** @type {any} */ (event), isNeed);
     for (const key of keys) if (key.startsWith("thread/")) note(key.slice(7));
     if (changes.dirty.has("list/inbox")) raise(store, "inbox", alarmsOfInbox(store));
     if (changes.dirty.has("list/unacknowledged")) raise(store, "unacknowledged", store.all("unacknowledged"));
+    if (changes.dirty.has("list/assigned"))
+      raise(store, "assigned", store.all("assigned").filter(({ reason }) => reason === "lapsed"));
     if (changesWhatIsAwaited(changes)) reads.again("list/awaited");
     if (keys.length === 0) return;
     if (isOwnChanged || keys.some((key) => /^(?:gate|alarm|inbox|list)\//.test(key))) look();

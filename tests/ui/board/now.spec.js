@@ -25,6 +25,29 @@ export const tests = {
     await page.inLane(thread_id, "running");
   },
 
+  "a claim of nobody's task that lapsed needs one also after a reload, until somebody takes the task up": async ({
+    world,
+    open,
+  }) => {
+    const channel = await world.channel("lapses");
+    const { id: thread_id } = await world.task(channel, "Lapses unowned");
+    await world.admin.call("set_thread_owner", { thread_id, owner_id: null });
+    const page = await open(world.admin);
+    await page.at("");
+    await world.claimed(world.agent, thread_id, { lease_secs: 10 });
+    const need = `[data-need=lapsed][data-thread="${thread_id}"]`;
+    await page.waitForSelector(need);
+    await page.reload();
+    await page.waitForSelector(need);
+    const { claim_lease_id } = await world.claimed(world.agent, thread_id);
+    await world.agent.call("release_claim", { thread_id, claim_lease_id });
+    await page.waitForSelector(need, { state: "detached" });
+    await page.reload();
+    await page.settled();
+    await page.live("live");
+    assert.ok(!(await page.has(need)));
+  },
+
   "gates come first, and each need is answered where it stands": async ({ world, open }) => {
     const { admin, agent } = world;
     const channel = await world.channel("needs");

@@ -22,7 +22,7 @@ function readAt({ lsn, now }) {
 function check(world, { lsn, now }, from) {
   for (const [kind, known] of Object.entries(world.kinds)) {
     for (const [id, entity] of known) {
-      if (entity.stale || ["alarm", "closing", "context", "deferred"].includes(kind)) continue;
+      if (entity.stale || ["alarm", "assigned", "closing", "context", "deferred"].includes(kind)) continue;
       const wanted = now[kind]?.[id];
       const told = `${kind} ${id} read at ${from}, then folded to ${lsn}`;
       // Letters that are settled are in no list.

@@ -17,9 +17,10 @@ const ENDS = new Set(["result", "closed", "cancelled"]);
 
 /** @type {Record<string, Case>} */
 export const CLAIMS = {
-  ThreadAssignmentChanged: (payload, { thread }, world) => [
+  ThreadAssignmentChanged: (payload, { thread, ...place }, world) => [
     { ...patch("thread", thread, assigned(payload)), stale: mayBeSpent(payload.reason, thread, world) },
     ...(payload.reason === "expired" ? [] : [{ on: "alarm", id: thread, gone: true }]),
+    set("assigned", thread, lastClaim(payload, place)),
     stale("budget", thread),
     stale("review_status", thread),
     stale("land_gate", thread),
@@ -104,6 +105,18 @@ export const CLAIMS = {
     ...lists("slots", "deferred", "occupancy"),
   ],
 };
+
+/**
+ * How a claim began or ended, in the form of an alarm, which it is if it lapsed.
+ * @param {any} payload
+ * @param {Pick<Place, "at" | "lsn">} place
+ */
+export const lastClaim = ({ reason, previous_assignee_id }, { at, lsn }) => ({
+  reason: reason === "expired" ? "lapsed" : reason,
+  member_id: previous_assignee_id,
+  at,
+  lsn,
+});
 
 /** @param {any} payload */
 function assigned({ assignee_id, claim_lease_id, expires_at, reason }) {

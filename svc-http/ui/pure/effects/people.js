@@ -140,7 +140,7 @@ const judged = () => [staleEach("review_status"), staleEach("land_gate"), staleE
 /** What is read where more can be seen than before: all, whatever was missing, and lists. */
 const SEEN_ANEW = [
   ...["all", "channels", "inbox", "inbox_all", "deferred", "occupancy", "approvals", "awaited"],
-  ...["dead_letters", "dms", "follows", "closings"],
+  ...["dead_letters", "dms", "follows", "closings", "unacknowledged", "assigned"],
 ];
 
 /**
@@ -172,9 +172,9 @@ const outOf = (id, world) => (world.kinds.channel?.get(id)?.private === false ? 
 export function insideOf(id, { kinds }) {
   const ids = ["channel", "channel_members", "pins", "boot"];
   const isInside = (/** @type {Entity} */ known) => known.channel_id === id;
-  const isOf = (/** @type {Entity} */ known) => kinds.thread?.get(known.thread_id)?.channel_id === id;
+  const isOf = (/** @type {Entity} */ known) => kinds.thread?.get(known.thread_id ?? known.id)?.channel_id === id;
   return [
-    ...["review", "vote", "relation", "alarm"].map((each) => ({ each, where: isOf, gone: true })),
+    ...["review", "vote", "relation", "alarm", "assigned", "closing"].map((each) => ({ each, where: isOf, gone: true })),
     ...INSIDE.map((each) => ({ each, where: isInside, gone: true })),
     ...ids.map((on) => ({ on, id, gone: true })),
   ];
