@@ -201,7 +201,7 @@ function tellForeign(world) {
 function showEnded(ways) {
   if (!running) return;
   const { world } = running;
-  world.setLive("ended", Date.now());
+  world.setLive("ended");
   const place = h("div.stack");
   const hint = h("p", say.endedHint);
   // What somebody is typing is no token.

@@ -5,6 +5,7 @@
 
 import { ms } from "./pure/clock.js";
 import { compact, money, number, relative } from "./pure/format.js";
+import { createLast } from "./state/last.js";
 import { people as say } from "./strings/en.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -39,9 +40,20 @@ export const claimsOf = ({ store }, id) => Number(store.get("busy", id)?.claims 
 /** When an event happened, in milliseconds. @param {import("./pure/types.js").LogEvent} event */
 export const timeOf = (event) => event.payload.$chain.at / 1_000;
 
+/** @type {WeakMap<World, ReturnType<typeof createLast>>} */
+const lasts = new WeakMap();
+
+/** What each member has done last, read once somebody wants to see it. @param {World} world */
+export function lastEvents(world) {
+  const last = lasts.get(world) ?? createLast(world);
+  lasts.set(world, last);
+  world.endings.add(last.close);
+  return last;
+}
+
 /** @param {World} world @param {string} id */
 export function lastOf(world, id) {
-  const last = world.lastEvents();
+  const last = lastEvents(world);
   const event = last.of(id)[0] ?? null;
   if (!event) {
     const from = last.from();

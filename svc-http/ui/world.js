@@ -12,7 +12,6 @@ import { addressOf, createAsk, operations } from "./net/ask.js";
 import { createLive } from "./net/live.js";
 import { createOutbox } from "./net/outbox.js";
 import { createBoard } from "./state/board.js";
-import { createLast } from "./state/last.js";
 import { createLeases } from "./state/leases.js";
 import { createNeeds } from "./state/needs.js";
 import { createReads } from "./state/reads.js";
@@ -70,6 +69,7 @@ export function createWorld(session, page) {
 
   const ask = createAsk({
     workspace: () => me.workspace_id,
+    isEnded: () => live.state === "ended",
     heard({ status, lsn, date, sent, received }) {
       if (date) clock = sample(clock, { sent, received, date });
       if (lsn > highest) highest = lsn;
@@ -92,10 +92,11 @@ export function createWorld(session, page) {
   const store = createStore(me);
   const reads = createReads({ store, ask, lacks });
 
-  /** @param {LiveState} state @param {number} since */
-  function setLive(state, since) {
+  /** @param {LiveState} state @param {number} [since] */
+  function setLive(state, since = Date.now()) {
     if (state === live.state && state !== "offline") return;
     live = { state, since };
+    if (state === "ended") socket?.end();
     if (state === "live") outbox.wake();
     for (const watcher of liveWatchers) watcher();
     // What can be done depends on it.
@@ -113,7 +114,7 @@ export function createWorld(session, page) {
       hooks: {
         events: (events) => store.receive(/** @type {any} */ (events)),
         gap: (lsn) => store.restart(lsn),
-        state: (state, since) => setLive(state, since),
+        state: setLive,
         refused: page.refused,
         rewound: () => page.rewound(),
         head: async () => (await ask("get_room")).body.head,
@@ -129,7 +130,7 @@ export function createWorld(session, page) {
   /** @type {ReturnType<typeof setInterval> | undefined} */
   let readAnew;
   function followByReading() {
-    setLive("behind", Date.now());
+    setLive("behind");
     readAnew = setInterval(wake, READ_ANEW);
   }
 
@@ -196,8 +197,8 @@ export function createWorld(session, page) {
     isLatest: ({ id, thread_id }) => tasks?.latestOf(thread_id) === id,
   });
 
-  /** @type {ReturnType<typeof createLast> | null} */
-  let last = null;
+  /** @type {Set<() => void>} */
+  const endings = new Set();
 
   const proof = createProof({
     workspaceId: me.workspace_id,
@@ -235,7 +236,7 @@ export function createWorld(session, page) {
     /** Goes on with a new session of the same member. @param {Session} session */
     resume(session) {
       Object.assign(me, session);
-      setLive("behind", Date.now());
+      setLive("behind");
       if (socket) socket.renew();
       else wake();
     },
@@ -264,12 +265,12 @@ export function createWorld(session, page) {
     needs,
     seenNeed: needSeen(),
     tasks: () => (tasks ??= readTasks()),
-    /** What each member has done last, read once somebody wants to see it. */
-    lastEvents: () => (last ??= createLast({ store, ask, reads })),
+    /** What ends with it. */
+    endings,
     names: createNames({ store, reads }),
     close() {
       tasks?.close();
-      last?.close();
+      for (const end of endings) end();
       needing?.close();
       unwatchMarks();
       sweep.close();

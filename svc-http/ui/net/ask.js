@@ -11,8 +11,7 @@ import table from "../operations.js";
  * query?: string[]}]} Row
  */
 /**
- * @typedef {{body: any, lsn: number, at: number}} Answer `lsn`: how far the log went (0: not said); `at`:
- * when it came, by the browser.
+ * @typedef {{body: any, lsn: number}} Answer `lsn`: how far the log went (0: not said).
  */
 /**
  * @typedef {{status: number, lsn: number, date: string, sent: number, received: number}} Heard What the head
@@ -60,17 +59,25 @@ export class Problem extends Error {
   }
 }
 
+/** Why what a session may not do is not asked for. @param {string} operation @param {string} capability */
+export function lacking(operation, capability) {
+  const members = { required_capability: capability };
+  return new Problem({ code: "missing-capability", status: 403, detail: capability, members, operation });
+}
+
 /**
  * Makes `ask`.
  *
- * @param {{workspace: () => string | null, heard?: (heard: Heard) => void}} setting `workspace` is named where a path asks for one and the
- * input does not; `heard` is told what the head of each answer to the session says.
+ * @param {{workspace: () => string | null, heard?: (heard: Heard) => void, isEnded?: () => boolean}} setting `workspace`
+ * is named where a path asks for one and the input does not; `heard` is told what the head of each answer to the session
+ * says; `isEnded`: the session has ended, and nothing is asked for it.
  * @returns {Ask}
  */
-export function createAsk({ workspace, heard = () => {} }) {
+export function createAsk({ workspace, heard = () => {}, isEnded = () => false }) {
   return async (operation, input = {}, manner = {}) => {
     const row = operations[operation];
     if (!row) throw new Problem({ code: "unknown-operation", status: 0, detail: operation, operation });
+    if (isEnded()) throw new Problem({ code: "unauthenticated", status: 401, detail: "", operation });
     const { url, body } = address(row, withWorkspace(row, input, workspace()));
     const init = request(row, body, manner);
     const sent = Date.now();
@@ -81,18 +88,17 @@ export function createAsk({ workspace, heard = () => {} }) {
     } catch (cause) {
       throw unreached(operation, cause, changes, manner.signal);
     }
-    const received = Date.now();
     const head = {
       status: response.status,
       lsn: Number(response.headers.get("svc-room-lsn") ?? 0) || 0,
       date: response.headers.get("date") ?? "",
       sent,
-      received,
+      received: Date.now(),
     };
     if (!manner.token) heard(head);
     const text = await readText(response, operation, changes);
     if (!response.ok) throw refused(operation, response, text, changes, Boolean(manner.token));
-    return { body: parsed(text, operation, changes), lsn: head.lsn, at: received };
+    return { body: parsed(text, operation, changes), lsn: head.lsn };
   };
 }
 

@@ -2,14 +2,14 @@
 //
 // Promises: an open socket is not believed: it is replaced when the log is known to be ahead of it for 3 s,
 // or when it is silent while what is asked beside it is answered; without that answer one is offline; a gap too
-// large to replay is reported as one. Leaves out: what the events mean.
+// large to replay is reported as one; of a session that has ended nothing is asked. Leaves out: what the events mean.
 
 /** @typedef {Record<string, any>} Frame An event, as the server sends it. */
 /**
  * @typedef {{
  *   events: (frames: Frame[]) => void,
  *   gap: (lsn: number) => void,
- *   state: (state: "live" | "behind" | "offline", since: number) => void,
+ *   state: (state: "live" | "behind" | "offline", since?: number) => void,
  *   refused: (reason: string) => void,
  *   rewound: () => void,
  *   probe: (signal: AbortSignal) => Promise<number>,
@@ -47,14 +47,19 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   let known = null;
   let target = afterId;
   let failures = 0;
-  let heardAt = Date.now();
+  let heardAt = performance.now();
+  /** The same by the clock on the wall, which may be set, and is what people read. */
+  let heardOn = Date.now();
+  /** How far that clock is from the other one, which stops while the machine sleeps. */
+  let apart = heardOn - heardAt;
   /** When the socket was made: before it has begun, its silence means nothing. */
   let openedAt = 0;
   let probedAt = 0;
-  let replacedAt = 0;
+  let replacedAt = -Infinity;
   let aheadSince = 0;
   let isAcknowledged = false;
   let isClosed = false;
+  let isEnded = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let retry;
   const pulse = setInterval(beat, 1_000);
@@ -62,12 +67,12 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   function open() {
     clearTimeout(retry);
     const url = address();
-    if (isClosed || !url) return;
+    if (isClosed || isEnded || !url) return;
     url.protocol = url.protocol.replace("http", "ws");
     const opened = new WebSocket(url);
     socket = opened;
     isAcknowledged = false;
-    openedAt = Date.now();
+    openedAt = performance.now();
     opened.addEventListener("open", () => opened.send(firstFrame()));
     opened.addEventListener("message", ({ data }) => opened === socket && receive(String(data)));
     opened.addEventListener("close", ({ code, reason }) => opened === socket && closed(code, reason));
@@ -82,7 +87,8 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
 
   /** @param {string} text */
   function receive(text) {
-    heardAt = Date.now();
+    heardAt = performance.now();
+    heardOn = Date.now();
     const frame = JSON.parse(text);
     if (frame.type === undefined) return received(frame);
     if (frame.resume_token) resumeToken = frame.resume_token;
@@ -123,7 +129,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     const before = known;
     try {
       const now = before ? { ...before, hash: await hooks.hashAt(before.lsn) } : await hooks.head();
-      if (isClosed || !now.hash) return;
+      if (isClosed || isEnded || !now.hash) return;
       if (before && before.hash !== now.hash) rewound();
       else known ??= { lsn: now.lsn, hash: now.hash };
     } catch {
@@ -146,7 +152,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     resumeToken = null;
     position = Math.max(position, lsn);
     target = Math.max(target, lsn);
-    hooks.state("behind", Date.now());
+    hooks.state("behind");
     hooks.gap(position);
     replace();
   }
@@ -154,7 +160,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   /** The log is shorter than what was heard of it: an older copy was restored, and all that is known is of no log. */
   function rewound() {
     close();
-    hooks.state("behind", Date.now());
+    hooks.state("behind");
     hooks.rewound();
   }
 
@@ -166,7 +172,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
 
   function settle() {
     if (position >= target) aheadSince = 0;
-    hooks.state(position >= target ? "live" : "behind", Date.now());
+    hooks.state(position >= target ? "live" : "behind");
   }
 
   /** @param {number} code @param {string} reason */
@@ -183,22 +189,31 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     socket = null;
     if (isClosed) return;
     old?.close();
-    hooks.state("offline", heardAt);
+    hooks.state("offline", heardOn);
     failures += 1;
     const longest = Math.min(BACK_OFF.most, BACK_OFF.first * 2 ** (failures - 1));
     retry = setTimeout(open, longest / 2 + Math.random() * (longest / 2));
   }
 
-  function replace() {
+  function leave() {
+    clearTimeout(retry);
     const old = socket;
     socket = null;
     old?.close();
+  }
+
+  function replace() {
+    leave();
     open();
   }
 
   /** Looks once a second whether the socket is still to be believed. */
   function beat() {
-    const now = Date.now();
+    const now = performance.now();
+    const moved = Date.now() - now - apart;
+    apart += moved;
+    // The machine has slept, or its clock was set: what was known of either is doubtful.
+    if (Math.abs(moved) > SILENCE_MAX) probe();
     if (!socket || socket.readyState !== WebSocket.OPEN) return stuck(now);
     if (position < target && aheadSince === 0) aheadSince = now;
     if (position >= target) aheadSince = 0;
@@ -211,7 +226,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     ) {
       aheadSince = 0;
       replacedAt = now;
-      hooks.state("behind", heardAt);
+      hooks.state("behind");
       return replace();
     }
     if (now - Math.max(heardAt, openedAt, probedAt) > SILENCE_MAX) probe();
@@ -225,9 +240,9 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
 
   let isProbing = false;
   function probe() {
-    if (isProbing || isClosed) return;
+    if (isProbing || isClosed || isEnded) return;
     isProbing = true;
-    probedAt = Date.now();
+    probedAt = performance.now();
     hooks.probe(AbortSignal.timeout(PROBE_MAX)).then(
       (lsn) => {
         isProbing = false;
@@ -245,9 +260,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   function close() {
     isClosed = true;
     clearInterval(pulse);
-    clearTimeout(retry);
-    socket?.close();
-    socket = null;
+    leave();
   }
 
   open();
@@ -262,8 +275,14 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
       if (!socket) return open();
       probe();
     },
+    /** The session has ended: until there is another one, no socket is. */
+    end() {
+      isEnded = true;
+      leave();
+    },
     /** The session is another one, and so has to be the socket. */
     renew() {
+      isEnded = false;
       failures = 0;
       replace();
     },

@@ -61,7 +61,7 @@ export function open(place, world) {
 
   /** What is due is asked for until the server has said what became of it. @param {any} thread */
   function ask(thread) {
-    const now = `${thread.assignment_expires_at} ${Math.floor(Date.now() / 2_000)}`;
+    const now = `${thread.assignment_expires_at} ${Math.floor(performance.now() / 2_000)}`;
     if (asked === now) return;
     asked = now;
     world.reads.again(`thread/${thread.id}`);

@@ -4,7 +4,7 @@
 
 import { leaseOf } from "../cards.js";
 import { hrefTo } from "../names.js";
-import { presenceOf, reportedText, timeOf } from "../people.js";
+import { lastEvents, presenceOf, reportedText, timeOf } from "../people.js";
 import { ms } from "../pure/clock.js";
 import { dateTime, number, relative } from "../pure/format.js";
 import { isLive } from "../pure/lanes.js";
@@ -83,7 +83,7 @@ function presence(world, id) {
 function events(world, id) {
   const list = h("ol.stack.tight");
   const none = h("p.quiet");
-  const last = world.lastEvents();
+  const last = lastEvents(world);
   const draw = changed(
     () => [
       ...[last.of(id)[0], last.of(id).length, last.from(), world.store.count("member")],

@@ -3,7 +3,7 @@
 // Promises: presence and the last events stand apart; what cannot be read says why and leaves the rest alone.
 // Leaves out: its tokens, which are administration.
 
-import { PRESENCE_EVERY, TONES, presenceOf, standingOf } from "../people.js";
+import { PRESENCE_EVERY, TONES, lastEvents, presenceOf, standingOf } from "../people.js";
 import { shownText } from "../pure/text.js";
 import { member as say, people } from "../strings/en.js";
 import { actionBar } from "../act.js";
@@ -33,7 +33,7 @@ export function open(root, world, place) {
     ...[key, `held/${id}`],
     ...["online", "occupancy", "usage", "skills", "frozen"].map((name) => `list/${name}`),
   ]);
-  world.lastEvents();
+  lastEvents(world);
   const title = h("h1");
   const handle = h("p.quiet");
   const presence = h("span.chip");

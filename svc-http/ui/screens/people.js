@@ -17,6 +17,7 @@ import {
   TONES,
   claimsOf,
   heardText,
+  lastEvents,
   lastOf,
   presenceOf,
   standingOf,
@@ -44,7 +45,7 @@ export function open(root, world, place) {
   const { store } = world;
   const wish = world.reads.wish();
   wish.set(PEOPLE_LISTS);
-  world.lastEvents();
+  lastEvents(world);
   let usage = usageByMember(world);
   const input = searchField("filter", say.filter, say.filterHint);
   const which = h(

@@ -1,15 +1,15 @@
 // What each member has done last, of the events that the log had of late.
 //
-// Promises: the end of the log is read once, and what comes is added; how far back was looked is told, so
-// that nothing is no claim about what was before. Leaves out: whether a member is there now, which is no
-// event.
+// Promises: the end of the log is read, until that succeeds, and what comes is added; how far back was looked is told,
+// so that nothing is no claim about what was before. Leaves out: whether a member is there now, which is no event.
+
+import { createRetry } from "./reading.js";
 
 /** @typedef {import("../pure/types.js").LogEvent} LogEvent */
 
 /** How many events are looked through, and how many of a member are kept. */
 const BACK = 2_000;
 const KEPT = 20;
-const RETRY = { first: 2_000, times: 5 };
 
 /**
  * @param {{
@@ -39,28 +39,27 @@ export function createLast({ store, ask, reads }) {
     byMember.set(id, events.slice(0, KEPT));
   }
 
-  /** @param {number} failures */
-  async function read(failures) {
-    try {
-      const { body: room } = await ask("get_room");
-      const after = Math.max(room.head.lsn - BACK, room.floor - 1, 0);
-      const { body } = await reads.pages("list_events", { after_id: after }, BACK);
-      if (isClosed) return;
-      body.items.forEach(note);
-      from = Math.min(from, after + 1);
-      store.touch(["list/last"]);
-    } catch {
-      if (failures < RETRY.times && !isClosed)
-        setTimeout(() => void read(failures + 1), RETRY.first * 2 ** failures);
-    }
+  async function look() {
+    const { body: room } = await ask("get_room");
+    const after = Math.max(room.head.lsn - BACK, room.floor - 1, 0);
+    const { body } = await reads.pages("list_events", { after_id: after }, BACK);
+    body.items.forEach(note);
+    from = Math.min(from, after + 1);
+    store.touch(["list/last"]);
   }
+
+  async function read() {
+    const problem = await look().catch((error) => error);
+    if (!isClosed) retry.ended(problem);
+  }
+  const retry = createRetry(store, () => void read());
 
   store.events().forEach(note);
   const unwatch = store.index(({ events, lists }) => {
     events.forEach(note);
-    if (lists.has("last")) void read(0);
+    if (lists.has("last")) void read();
   });
-  void read(0);
+  void read();
 
   return {
     /** The latest events that a member did, newest first. @param {string} id */
@@ -69,6 +68,7 @@ export function createLast({ store, ask, reads }) {
     from: () => (Number.isFinite(from) ? from : null),
     close() {
       isClosed = true;
+      retry.close();
       unwatch();
     },
   };

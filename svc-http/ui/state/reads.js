@@ -5,12 +5,13 @@
 // a failure of the network is tried again with growing pauses. Leaves out: what is visible, which whoever
 // shows it says.
 
-import { Problem, mayPass } from "../net/ask.js";
+import { lacking, mayPass } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
 import { LISTINGS, READINGS, VIA, WHOLE, inputOf } from "./entities.js";
 import { PAGE, PAGES_MAX, createPages } from "./pages.js";
 import { ALL } from "./store.js";
 
+/** @typedef {import("../net/ask.js").Problem} Problem */
 /** @typedef {ReturnType<typeof createReads>} Reads */
 
 const AT_ONCE = 4;
@@ -22,8 +23,8 @@ const FAILURES_TOLD = 2;
 const STANDINGS_MOST = 5_000;
 
 /**
- * @typedef {{state: "waiting" | "reading" | "known" | "missing" | "refused", at: number, failures: number,
- * problem?: Problem}} Standing
+ * @typedef {{state: "waiting" | "reading" | "known" | "missing" | "refused", next: number, failures: number,
+ * problem?: Problem}} Standing `next`: when it may be read again.
  */
 
 /**
@@ -57,7 +58,7 @@ export function createReads({ store, ask, lacks }) {
   /** @param {string} key @returns {Standing} */
   function standing(key) {
     tidy();
-    const found = standings.get(key) ?? { state: /** @type {const} */ ("waiting"), at: 0, failures: 0 };
+    const found = standings.get(key) ?? { state: /** @type {const} */ ("waiting"), next: 0, failures: 0 };
     standings.set(key, found);
     return found;
   }
@@ -96,7 +97,7 @@ export function createReads({ store, ask, lacks }) {
       if (reading.size >= AT_ONCE) return;
       // Of two answers under way the older one could be the last to arrive: it is read again after this one.
       if (reading.has(key)) continue;
-      const rest = standing(key).at + (key.startsWith("list/") ? LIST_EVERY : ENTITY_EVERY) - Date.now();
+      const rest = standing(key).next - performance.now();
       if (rest > 0) {
         later(key, rest);
         continue;
@@ -106,22 +107,21 @@ export function createReads({ store, ask, lacks }) {
     }
   }
 
-  /** @type {Set<string>} */
-  const timed = new Set();
-  /** @param {string} key @param {number} ms */
-  function later(key, ms) {
-    if (timed.has(key)) return;
-    timed.add(key);
-    setTimeout(() => {
-      timed.delete(key);
-      if (wanted.has(key) || queue.has(key)) enqueue(key);
-    }, ms);
+  const timers = /** @type {Map<string, ReturnType<typeof setTimeout>>} */ (new Map());
+  function later(/** @type {string} */ key, /** @type {number} */ ms) {
+    clearTimeout(timers.get(key));
+    const look = () => {
+      timers.delete(key);
+      if (queue.has(key) || (wanted.has(key) && standing(key).state === "waiting")) enqueue(key);
+    };
+    timers.set(key, setTimeout(look, ms));
   }
 
   /** @param {string} key */
   async function run(key) {
     const now = standing(key);
-    Object.assign(now, { state: "reading", at: Date.now() });
+    const next = performance.now() + (key.startsWith("list/") ? LIST_EVERY : ENTITY_EVERY);
+    Object.assign(now, { state: "reading", next });
     reading.add(key);
     const since = Math.max(store.lsn(), store.get(...split(key))?.of ?? 0);
     try {
@@ -153,10 +153,11 @@ export function createReads({ store, ask, lacks }) {
     } else if (!mayPass(problem)) {
       now.state = "refused";
     } else {
-      now.state = "waiting";
-      now.failures += 1;
-      if (now.failures >= FAILURES_TOLD) failing.set(key, problem);
-      later(key, Math.min(RETRY.most, RETRY.first * 2 ** now.failures));
+      const failures = now.failures + 1;
+      const rest = Math.min(RETRY.most, RETRY.first * 2 ** failures);
+      Object.assign(now, { state: "waiting", failures, next: performance.now() + rest });
+      if (failures >= FAILURES_TOLD) failing.set(key, problem);
+      later(key, rest);
     }
   }
 
@@ -214,6 +215,11 @@ export function createReads({ store, ask, lacks }) {
       const found = standings.get(key);
       if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
       if (isNeeded(key)) enqueue(key);
+    }
+    // The service may be heard again: what has failed waits no longer.
+    for (const key of dirty.has("live/state") ? failing.keys() : []) {
+      standing(key).next = 0;
+      if (wanted.has(key)) enqueue(key);
     }
     // What was not to be seen may be now.
     if (lists.has(ALL))
@@ -285,12 +291,6 @@ export function createReads({ store, ask, lacks }) {
       queue.clear();
     },
   };
-}
-
-/** A read that this session is not allowed is not asked for. @param {string} operation @param {string} capability */
-function lacking(operation, capability) {
-  const members = { required_capability: capability };
-  return new Problem({ code: "missing-capability", status: 403, detail: capability, members, operation });
 }
 
 /** @param {string} key @returns {[string, string]} */

@@ -7,6 +7,7 @@
 
 import * as merge from "../pure/merge.js";
 import * as overlay from "../pure/overlay.js";
+import { LISTINGS } from "./entities.js";
 
 /** @typedef {import("../pure/types.js").Entity} Entity */
 /** @typedef {import("../pure/types.js").Fields} Fields */
@@ -232,11 +233,5 @@ export function createStore(me) {
 /** The name that is among the lists when everything was missed, not one list alone. */
 export const ALL = "all";
 
-/** What is read anew after a gap. */
-const ALL_LISTS = [
-  ...["deferred", "occupancy", "slots", "inbox", "online", "approvals", "dead_letters", "glossary", "tokens"],
-  ...["apps", "installations", "grants", "tickets", "retention", "holds", "delegation", "spawn_budget"],
-  ...["usage", "memory", "audit", "groups", "skills", "frozen", "last", "log"],
-  ...["awaited", "dms", "follows", "inbox_all", "members", "channels", "closings", "pauses"],
-  "unacknowledged",
-];
+/** What is read anew after a gap: all that can be listed, and what is read by others by such a name. */
+const ALL_LISTS = [...Object.keys(LISTINGS), "tokens", "last", "log"];

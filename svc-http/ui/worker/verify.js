@@ -105,12 +105,12 @@ async function walk(ask, begun, tell) {
  * @param {Start} start
  */
 export async function serve(post, ask, start) {
-  let [checked, withheld, upTo, head, told] = [0, 0, 0, 0, 0];
+  let [checked, withheld, upTo, head, told] = [0, 0, 0, 0, -TELL_EVERY_MS];
   const tell = (/** @type {Run} */ run) => {
     ({ checked, withheld, lsn: upTo } = run);
     head = run.head.lsn;
-    if (Date.now() - told < TELL_EVERY_MS) return;
-    told = Date.now();
+    if (performance.now() - told < TELL_EVERY_MS) return;
+    told = performance.now();
     post({ state: "running", checked, withheld, upTo, head });
   };
   try {

@@ -118,6 +118,18 @@ export const tests = {
     await page.waitForSelector("dialog[data-dialog=session-ended]");
     await page.live("ended");
     await page.waitForSelector("dialog [name=token]");
+    // However often the page is looked at, it asks who is signed in, and nothing else.
+    const asked = [];
+    page.on("websocket", (socket) => asked.push(socket.url()));
+    page.on("request", (request) => asked.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    for (const event of ["focus", "online", "focus"]) {
+      const answer = page.waitForResponse(() => true);
+      await page.evaluate((name) => void dispatchEvent(new Event(name)), event);
+      await (await answer).finished();
+      await page.evaluate(() => new Promise(requestAnimationFrame));
+      await page.live("ended");
+    }
+    assert.deepEqual([...new Set(asked)], ["GET /auth/session"]);
     await page.keyboard.type("tence");
     assert.equal(await page.inputValue("dialog [name=token]"), "", "what somebody goes on typing is no token");
     assert.equal(await page.inputValue("textarea[name=body]"), "half a sen");

@@ -17,7 +17,11 @@ function setting({ log, head = log.at(-1).lsn, floor = 1, kept = [] }) {
   let index = () => {};
   const store = {
     events: () => kept,
-    index: (given) => ((index = given), () => {}),
+    index(given) {
+      const before = index;
+      index = (changes) => (before(changes), given(changes));
+      return () => {};
+    },
     touch: () => {},
   };
   const ask = async (op) => (asked.push({ op }), { body: { head: { lsn: head }, floor }, lsn: head });
@@ -28,7 +32,7 @@ function setting({ log, head = log.at(-1).lsn, floor = 1, kept = [] }) {
     },
   };
   const last = createLast({ store, ask, reads });
-  const changed = (events, lists = []) => index({ events, lists: new Set(lists) });
+  const changed = (events, lists = []) => index({ events, lists: new Set(lists), dirty: new Set() });
   return { last, asked, changed };
 }
 
@@ -81,4 +85,31 @@ test("of one that does much only the latest are kept", async () => {
   await settled();
   assert.equal(last.of("ada").length, 20);
   assert.equal(last.of("ada")[0].lsn, 100);
+});
+
+test("what could not be read is tried for as long as it takes, with pauses that have an end", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const turn = async () => {
+    for (let time = 0; time < 20; time += 1) await new Promise(setImmediate);
+  };
+  let [times, isAway] = [0, true];
+  /** @type {Set<(changes: any) => void>} */
+  const watchers = new Set();
+  const store = { events: () => [], index: (one) => (watchers.add(one), () => watchers.delete(one)), touch: () => {} };
+  async function ask() {
+    times += 1;
+    if (isAway) throw Object.assign(new Error("away"), { status: 0 });
+    return { body: { head: { lsn: 1 }, floor: 1 }, lsn: 1 };
+  }
+  const last = createLast({ store, ask, reads: { pages: async () => ({ body: { items: [] }, lsn: 1 }) } });
+  const pass = async (ms) => (await turn(), context.mock.timers.tick(ms), await turn(), times);
+  await pass(0);
+  for (let round = 0; round < 10; round += 1) assert.equal(await pass(30_000), 2 + round);
+  isAway = false;
+  for (const watcher of watchers) watcher({ events: [], lists: new Set(), dirty: new Set(["live/state"]) });
+  await turn();
+  assert.deepEqual([times, last.from()], [12, 1]);
+  assert.equal(await pass(60_000), 12);
+  last.close();
+  assert.equal(watchers.size, 0);
 });

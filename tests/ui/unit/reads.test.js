@@ -14,20 +14,25 @@ const turn = async () => {
   for (let time = 0; time < 20; time += 1) await new Promise(setImmediate);
 };
 
-/** Reads over a service whose answers are given by hand, with a clock that is moved by hand. */
+/** Reads over a service whose answers are given by hand, with clocks that are moved by hand. */
 function reading(context) {
-  context.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  let [passed, onWall] = [0, 10_000_000];
+  context.mock.method(performance, "now", () => passed);
+  context.mock.method(Date, "now", () => onWall + passed);
   const store = createStore({ member_id: "me", workspace_id: "w" });
   const asked = [];
   const ask = (op, input) => new Promise((answer, refuse) => asked.push({ op, input, answer, refuse }));
   const reads = createReads({ store, ask, lacks: () => null });
   const pass = async (ms) => {
     await turn();
+    passed += ms;
     context.mock.timers.tick(ms);
     await turn();
   };
   store.reach(10);
-  return { store, reads, asked, pass };
+  const setClock = (by) => (onWall += by);
+  return { store, reads, asked, pass, setClock };
 }
 
 const rows = (items, lsn, next_cursor = null) => ({ body: { items, next_cursor }, lsn });
@@ -102,4 +107,53 @@ test("where all is read anew, what was missing is asked for again", async (conte
   store.restart(12);
   await pass(3_000);
   assert.deepEqual(asked.map(({ input }) => input), [{ thread_id: "t" }, { thread_id: "t" }]);
+});
+
+test("a clock that is set back stops no read", async (context) => {
+  const { reads, asked, pass, setClock } = reading(context);
+  reads.wish().set(["list/deferred", "thread/t"]);
+  await pass(0);
+  for (const { op, answer } of asked) answer(op === "get_thread" ? { body: { id: "t" }, lsn: 10 } : rows([], 10));
+  await pass(2_000);
+  setClock(-3_600_000);
+  reads.again("list/deferred");
+  reads.again("thread/t");
+  await pass(0);
+  assert.deepEqual(asked.slice(2).map(({ op }) => op), ["get_thread", "list_deferred_threads"]);
+});
+
+test("what waits after failures is read at once when the service is heard again, and once", async (context) => {
+  const { store, reads, asked, pass } = reading(context);
+  reads.wish().set(["thread/t"]);
+  await pass(0);
+  for (const ms of [2_000, 4_000, 8_000]) {
+    asked.at(-1).refuse(new Problem({ code: "unreachable", status: 0, detail: "", operation: "get_thread" }));
+    await pass(ms);
+  }
+  asked.at(-1).refuse(new Problem({ code: "unreachable", status: 0, detail: "", operation: "get_thread" }));
+  await pass(1_000);
+  assert.deepEqual([asked.length, reads.trouble()?.code], [4, "unreachable"]);
+  store.touch(["live/state"]);
+  await pass(1);
+  assert.equal(asked.length, 5);
+  asked[4].answer({ body: { id: "t" }, lsn: 10 });
+  await pass(60_000);
+  assert.deepEqual([asked.length, reads.trouble()], [5, null]);
+});
+
+test("after a gap all is read again that can be listed", async (context) => {
+  const { store, reads, asked, pass } = reading(context);
+  const { LISTINGS } = await import("../../../svc-http/ui/state/entities.js");
+  const names = Object.keys(LISTINGS);
+  assert.ok(names.includes("counts") && names.includes("preferences"));
+  const seen = new Set();
+  store.watch(({ lists }) => lists.forEach((name) => seen.add(name)));
+  reads.wish().set(["list/counts", "list/preferences"]);
+  await pass(0);
+  for (const { answer, op } of asked) answer({ body: op === "get_workspace_occupancy" ? { threads: {} } : {}, lsn: 10 });
+  await pass(3_000);
+  store.restart(20);
+  await pass(3_000);
+  assert.deepEqual(asked.slice(2).map(({ op }) => op).sort(), ["get_notification_preferences", "get_workspace_occupancy"]);
+  assert.deepEqual(names.filter((name) => !seen.has(name)), []);
 });
