@@ -3,9 +3,11 @@
 
 import assert from "node:assert/strict";
 
-/** Puts the clock of a page off by so much, before its scripts. */
-function wrongClock(off) {
+/** Puts the clock of a page off by so much, before its scripts; it can be set later, too. */
+function wrongClock(given) {
   const Own = Date;
+  let off = given;
+  globalThis.setClockOff = (by) => (off = by);
   globalThis.Date = class extends Own {
     constructor(...given) {
       super(...(given.length ? given : [Own.now() + off]));
@@ -257,6 +259,20 @@ export const tests = {
       await page.at(`t/${task.id}`);
       await page.says(`${claim} .left`, /\b[34] min.* left/);
     }
+  },
+
+  "a clock that is set back an hour while the page is open stops no read, and no lease grows": async ({ world, open }) => {
+    const task = await world.task(await world.channel("clock set"), "Has as long as before");
+    await world.admin.call("set_thread_budget", { thread_id: task.id, max_tokens: 9_000 });
+    const { claim_lease_id } = await world.claimed(world.agent, task.id, { lease_secs: 299 });
+    const page = await open(world.admin, { before: wrongClock, given: 0 });
+    await page.at(`t/${task.id}`);
+    await page.says(`${claim} .left`, /\b[34] min.* left/);
+    await page.evaluate(() => setClockOff(-3_600_000));
+    const used = { model: "m", report_id: "r", tokens: 700, turns: 1, usd_micros: 1 };
+    await world.agent.call("report_usage", { thread_id: task.id, claim_lease_id, ...used });
+    await page.says("[data-panel=budget]", /700 of 9K/);
+    await page.says(`${claim} .left`, /\b[34] min.* left/);
   },
 
   "a lease that is due is asked for, and never guessed": async ({ world, open }) => {

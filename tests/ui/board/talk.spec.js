@@ -102,12 +102,15 @@ export const tests = {
     await agent.call("post_message", { thread_id: task.id, body: "@admin the second word" });
     await page.says("[data-screen=inbox]", /the second word/);
     const count = await page.locator("[data-inbox]:not([data-read])").count();
+    const isWrite = (response) => response.request().method() === "POST";
+    const first = page.waitForResponse(isWrite);
     await page.locator("[data-inbox]", { hasText: "the first word" }).locator("[data-action=mark_inbox_read]").click();
     await page.waitForFunction(
       (n) => document.querySelectorAll("[data-inbox]:not([data-read])").length === n,
       count - 1,
     );
-    const answered = page.waitForResponse((response) => response.request().method() === "POST");
+    await first;
+    const answered = page.waitForResponse(isWrite);
     await page.getByRole("button", { name: "Mark all read" }).click();
     await answered;
     await page.waitForFunction(() => document.querySelectorAll("[data-inbox]:not([data-read])").length === 0);
