@@ -4,9 +4,10 @@
 // Promises: it is made once a session and changes in place; what is wrong with the connection stands above
 // the screen, in words, with since when. Leaves out: the screens.
 
-import { live as liveWords, pinned, places, proof as proofWords, shell, verified } from "./strings/en.js";
+import { live as liveWords, places, shell } from "./strings/en.js";
 import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
 import { createHold } from "./view/hold.js";
+import { fillAlarm } from "./later.js";
 import { createSay } from "./view/say.js";
 import { hrefOf } from "./router.js";
 import { service } from "./net/ask.js";
@@ -128,7 +129,7 @@ export function createFrame(page) {
     telling = setTimeout(() => show(told, false), TOLD);
   }
 
-  let alarmed = "";
+  let alarmed = "null";
   /**
    * What was found of the log concerns everybody, wherever one is.
    *
@@ -136,14 +137,13 @@ export function createFrame(page) {
    */
   function showAlarm(world) {
     const now = world.proof.alarm();
-    const text = now ? alarmText(now) : "";
-    if (text === alarmed) return;
-    alarmed = text;
+    const found = JSON.stringify(now);
+    if (found === alarmed) return;
+    alarmed = found;
     show(alarm, now !== null);
     setAttr(alarm, "data-verify", now?.state);
     setAttr(alarm, "data-broken", now?.state === "broken" ? now.lsn : null);
-    const path = screens.find(({ id }) => id === "log")?.path ?? "";
-    alarm.replaceChildren(text, " ", now ? link(hrefOf(path, {}, `#${now.lsn}`), {}, proofWords.toLog) : "");
+    if (now) void fillAlarm(alarm, now);
   }
 
   document.addEventListener("click", ({ target }) => {
@@ -188,15 +188,6 @@ export function createFrame(page) {
       }
     },
   };
-}
-
-/** What is not told of a log that is broken. */
-const NOTHING = { checked: 0, withheld: 0, upTo: 0, head: 0 };
-
-/** @param {import("./proof.js").Alarm} alarm */
-function alarmText({ state, lsn, report }) {
-  if (state === "rewritten") return pinned[report.pinned](lsn);
-  return verified.broken({ ...NOTHING, broken: report.broken });
 }
 
 /**

@@ -26,6 +26,7 @@ const later =
   };
 
 export const copied = later(async () => (await import("./panels/copied.js")).copied);
+export const fillAlarm = later(async () => (await import("./panels/verified.js")).fillAlarm);
 export const openAgentMaker = later(async () => (await import("./agent-maker.js")).openAgentMaker);
 export const openBacklinks = later(async () => (await import("./of-message.js")).openBacklinks);
 export const openEdits = later(async () => (await import("./of-message.js")).openEdits);

@@ -3,7 +3,7 @@
 //
 // Promises: one object a session; closing it ends all that it has begun. Leaves out: the page.
 
-import { isKnown, newClock, sample, serverNow } from "./pure/clock.js";
+import { newClock, sample, serverNow } from "./pure/clock.js";
 import { acting } from "./strings/en.js";
 import { createNames } from "./names.js";
 import { createProof } from "./proof.js";
@@ -183,7 +183,7 @@ export function createWorld(session, page) {
       board.update(changes);
       if (changes.lists.has(ALL)) threads.again();
     });
-    return { ...board, progress: threads.progress, close: () => (threads.close(), unwatch(), wish.close()) };
+    return { ...board, ...threads, close: () => (threads.close(), unwatch(), wish.close()) };
   }
 
   const readMarks = readMarksOf(me.member_id);
@@ -242,7 +242,6 @@ export function createWorld(session, page) {
     },
     /** The server's time, in milliseconds. */
     now: () => serverNow(clock, Date.now()),
-    hasClock: () => isKnown(clock),
     live: () =>
       store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
     /** Whether an event comes, and is shown, of what one does. */

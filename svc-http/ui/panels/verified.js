@@ -68,9 +68,9 @@ export function openVerified(world) {
   function showState(run, alarm) {
     const broken = alarm?.report.broken ?? null;
     const text =
-      alarm?.state === "rewritten"
-        ? pinned[alarm.report.pinned](alarm.lsn)
-        : found[broken && run.state !== "failed" ? "broken" : run.state]({ ...run, broken });
+      alarm?.state === "rewritten" || (alarm && run.state !== "failed")
+        ? alarmText(alarm)
+        : found[run.state]({ ...run, broken });
     if (drawn === text) return;
     drawn = text;
     const isGood = run.state === "whole" || run.state === "part";
@@ -108,6 +108,24 @@ export function openVerified(world) {
       server.show();
     },
   };
+}
+
+/** What is not told of a log that is broken. */
+const NOTHING = { checked: 0, withheld: 0, upTo: 0, head: 0 };
+
+/** @param {import("../proof.js").Alarm} alarm */
+const alarmText = ({ state, lsn, report: { broken, pinned: was } }) =>
+  state === "broken" ? found.broken({ ...NOTHING, broken }) : pinned[was](lsn);
+
+/**
+ * What was found of the log, for whoever is elsewhere.
+ *
+ * @param {HTMLElement} node
+ * @param {import("../proof.js").Alarm} alarm
+ */
+export function fillAlarm(node, alarm) {
+  const href = hrefTo("log", {}, `#${alarm.lsn}`) ?? "";
+  setChildren(node, [alarmText(alarm), " ", link(href, {}, say.toLog)]);
 }
 
 /** @param {import("../proof.js").Found} last */

@@ -33,14 +33,6 @@ export function sample(clock, { sent, received, date }) {
 
 /**
  * @param {Clock} clock
- * @returns {boolean} whether the server's clock is known
- */
-export function isKnown(clock) {
-  return clock.samples.length > 0;
-}
-
-/**
- * @param {Clock} clock
  * @returns {number} how far the server's clock is ahead of ours
  */
 export function offset(clock) {

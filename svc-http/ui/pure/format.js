@@ -139,8 +139,3 @@ export function list(items, locale) {
 export function shortId(id) {
   return id.slice(-6);
 }
-
-/** @param {string} hash */
-export function shortHash(hash) {
-  return hash.replace(/^sha256:/, "").slice(0, 12);
-}

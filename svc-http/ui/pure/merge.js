@@ -120,24 +120,6 @@ export function applyAnswer(world, kind, fields, lsn) {
 }
 
 /**
- * Puts in all that there is of a kind: what was not answered is no more.
- * @param {World} world
- * @param {string} kind
- * @param {Fields[]} rows
- * @param {number} lsn
- * @param {(known: Entity) => boolean} [where] those among which the answer has all
- * @returns {Changes}
- */
-export function applyWhole(world, kind, rows, lsn, where = () => true) {
-  const changes = applyAnswer(world, kind, rows, lsn);
-  const answered = new Set(rows.map((row) => idOf(kind, row)));
-  for (const [id, known] of all(world, kind)) {
-    if (!answered.has(id) && known.of <= lsn && where(known)) remove(world, kind, id, changes);
-  }
-  return changes;
-}
-
-/**
  * @param {World} world
  * @param {number} lsn
  * @param {Set<string>} only

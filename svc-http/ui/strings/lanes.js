@@ -1,7 +1,5 @@
 // Names of lanes, states and needs.
 
-import { plural } from "./plural.js";
-
 /** @type {Record<import("../pure/lanes.js").Lane, string>} */
 export const lanes = {
   "needs-you": "Needs you",
@@ -99,6 +97,3 @@ export function priorityText(priority) {
   if (priority === 0) return "Normal priority";
   return priority > 0 ? `Priority +${priority}` : `Priority ${priority}`;
 }
-
-/** @param {number} count */
-export const arrivals = (count) => plural(count, { one: "# new", other: "# new" });

@@ -62,7 +62,6 @@ export const member = {
   usage: "Usage in 30 days",
   noUsage: "It has reported nothing.",
   noModel: "no model",
-  total: "All",
   skills: "Skills",
   noSkills: "It has no skills: it is offered what requires none.",
   governance: "governance",

@@ -72,9 +72,8 @@ test("another language writes them in its own way", () => {
   assert.equal(format.list(["a", "b", "c"], "de"), "a, b und c");
 });
 
-test("ids and hashes are shown by what tells them apart", () => {
+test("ids are shown by what tells them apart", () => {
   assert.equal(format.shortId("01a21894-25e5-741b-afdf-34fee943a35e"), "43a35e");
-  assert.equal(format.shortHash(`sha256:${"ab".repeat(32)}`), "abababababab");
 });
 
 test("plurals", () => {

@@ -148,16 +148,6 @@ test("what is gone stays gone when an old answer has it, and a read that finds n
   assert.deepEqual([...merge.applyMissing(other, "thread", "t", 5).gone], ["thread/t"]);
 });
 
-test("an answer with all of a kind removes what it does not have, but for what came after it", () => {
-  const world = merge.newWorld(me);
-  const pause = (repo) => ({ repo, reason: null });
-  merge.applyAnswer(world, "pause", [pause("a/a"), pause("B/b")], 5);
-  merge.applyEvents(world, [event(8, "RepoPaused", { repo: "c/c", reason: null }, { thread: null, channel: null })]);
-  const changes = merge.applyWhole(world, "pause", [pause("b/b")], 7);
-  assert.deepEqual([...world.kinds.pause.keys()], ["b/b", "c/c"]);
-  assert.deepEqual([...changes.gone], ["pause/a/a"]);
-});
-
 test("what is no more and then is again is not gone; and lists are named once, when the event comes", () => {
   const world = merge.newWorld(me);
   const nowhere = { thread: null, channel: null };
