@@ -17,13 +17,11 @@ import { acting as say, actionNames } from "../strings/en.js";
  *   columns: Column[],
  *   input: HTMLInputElement,
  *   world: import("../world.js").World,
- *   chosen: Set<string>,
- *   redraw: () => void,
- *   many: (action?: string) => void,
- * }} board `many`: what is to be done with all that are chosen.
+ *   chosen: ReturnType<typeof import("./chosen.js").createChosen>,
+ * }} board
  * @returns {import("../view/keys.js").Keys}
  */
-export function boardKeys({ root, columns, input, world, chosen, redraw, many }) {
+export function boardKeys({ root, columns, input, world, chosen }) {
   /** Where the focus is: which lane, which row. */
   function here() {
     const card = document.activeElement?.closest("[data-thread]");
@@ -68,30 +66,15 @@ export function boardKeys({ root, columns, input, world, chosen, redraw, many })
   /** @param {boolean} isRange */
   function choose(isRange) {
     const now = here();
-    if (!now) return false;
-    if (isRange && chosen.size > 0) chooseUpTo(now.column, now.row);
-    else if (!chosen.delete(now.id)) chosen.add(now.id);
-    redraw();
-    return true;
-  }
-
-  /** @param {number} column @param {number} row */
-  function chooseUpTo(column, row) {
-    const { list } = /** @type {Column} */ (columns[column]);
-    const rows = [...chosen].map((id) => list.indexOf(id)).filter((at) => at >= 0);
-    const from = rows.length ? Math.min(...rows) : row;
-    const to = rows.length ? Math.max(...rows) : row;
-    for (let at = Math.min(from, row); at <= Math.max(to, row); at += 1) chosen.add(list.at(at));
+    return now !== null && chosen.choose(/** @type {Column} */ (columns[now.column]).list, now.id, isRange);
   }
 
   function escape() {
     if (document.activeElement === input) {
       input.blur();
       first();
-    } else if (chosen.size > 0) {
-      chosen.clear();
-      redraw();
-    } else if (root.contains(document.activeElement) && document.activeElement instanceof HTMLElement) {
+    } else if (chosen.clear()) return true;
+    else if (root.contains(document.activeElement) && document.activeElement instanceof HTMLElement) {
       document.activeElement.blur();
     } else return false;
     return true;
@@ -103,7 +86,7 @@ export function boardKeys({ root, columns, input, world, chosen, redraw, many })
     return Object.fromEntries(
       keyed.map(({ key, id }) => [
         key,
-        () => (chosen.size > 0 ? many(id) : onFocused((thread) => beginById(world, id, thread))),
+        () => chosen.many(id) || onFocused((thread) => beginById(world, id, thread)),
       ]),
     );
   }

@@ -8,11 +8,11 @@ import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.j
 import { LANES } from "../pure/lanes.js";
 import { number } from "../pure/format.js";
 import { isFreeForSure } from "../pure/why.js";
-import { acting, board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
+import { board as say, emptyLanes, lanes as laneNames } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
 import { cardOf } from "../cards.js";
-import { openMany, openMenu } from "../later.js";
+import { openMenu } from "../later.js";
 import { createFirstSteps } from "../panels/first-steps.js";
 import { showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
@@ -21,6 +21,7 @@ import { button, h, setAttr, setText, show } from "../view/node.js";
 import { TYPED, searchField } from "../view/search.js";
 import { createWindow, focusRow } from "../view/window.js";
 import { boardKeys } from "./board-keys.js";
+import { createChosen } from "./chosen.js";
 
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
 /** @typedef {import("../world.js").World} World */
@@ -44,8 +45,7 @@ export function open(root, world, place) {
   const tasks = world.tasks();
   const wish = world.reads.wish();
   let filter = fromQuery(place.query);
-  /** @type {Set<string>} */
-  const chosen = new Set();
+  const chosen = createChosen(world, drawLanes);
   const input = searchField("filter", say.filter, say.filterHint);
   const group = h(
     "select",
@@ -53,14 +53,6 @@ export function open(root, world, place) {
     ...GROUPS.map((by) => h("option", { value: by }, say.groups[/** @type {"channel"} */ (by)])),
   );
   const told = h("p.quiet.small", { hidden: true });
-  const chosenText = h("span");
-  const chosenBar = h(
-    "div.row.chosen",
-    { hidden: true, role: "region", "aria-label": acting.choose },
-    chosenText,
-    button(acting.choose, () => many(), { class: "primary", "data-many": "" }),
-    button(acting.clear, () => clearChosen()),
-  );
   const receipts = h("div.receipts");
   const beside = toldBeside(world, receipts, { most: RECEIPTS, isNamed: true });
   const create = actionButton(
@@ -83,7 +75,7 @@ export function open(root, world, place) {
   picker.replaceChildren(...columns.map(({ pick }) => pick));
   const first = createFirstSteps(world, { class: "first-place" });
   // What is done with those that are chosen comes before all that could be chosen, for who goes by Tab.
-  root.append(head, first.root, picker, chosenBar, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
+  root.append(head, first.root, picker, chosen.node, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
 
   /** @param {Lane} lane */
   function column(lane) {
@@ -159,8 +151,7 @@ export function open(root, world, place) {
 
   /** Draws the lanes as they stand now. */
   function drawLanes() {
-    // What is not in sight is not acted on unseen.
-    for (const id of chosen) if (!tasks.laneOf(id)) chosen.delete(id);
+    chosen.draw((id) => tasks.laneOf(id) !== null);
     for (const { lane, list, count, pickCount, empty } of columns) {
       const ids = tasks.ids(lane);
       const text = countOf(lane, ids.length);
@@ -173,25 +164,9 @@ export function open(root, world, place) {
     const inSight = columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`));
     wish.set(tasks.progress.isReading || isMoreDeferred() ? ["list/counts", ...inSight] : inSight);
     drawTold();
-    drawChosen();
     beside.show((about) => about.startsWith("thread/"));
     first.show(!tasks.progress.isReading);
     create.update();
-  }
-
-  function drawChosen() {
-    show(chosenBar, chosen.size > 0);
-    setText(chosenText, acting.many(chosen.size));
-  }
-
-  /** @param {string} [action] */
-  function many(action) {
-    void openMany(world, [...chosen], clearChosen, action);
-  }
-
-  function clearChosen() {
-    chosen.clear();
-    drawLanes();
   }
 
   function drawTold() {
@@ -240,7 +215,7 @@ export function open(root, world, place) {
   }, TICK);
   const density = new MutationObserver(() => columns.forEach(({ list }) => list.measure()));
   density.observe(document.documentElement, { attributeFilter: ["data-density"] });
-  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen, redraw: drawLanes, many }));
+  const unbind = world.keys.bind(boardKeys({ root, columns, input, world, chosen }));
 
   pickLane(/** @type {Lane} */ (LANES.find((lane) => lane === filter.lane) ?? "running"), false);
   applyFilter();

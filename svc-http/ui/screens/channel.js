@@ -18,6 +18,7 @@ import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
 import { createWindow, focusRow } from "../view/window.js";
+import { createChosen } from "./chosen.js";
 import { windowKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -81,6 +82,7 @@ export function open(root, world, place) {
     make: () => makeCard({ menu: openMenuOf, menuLabel: boardSay.menu }),
     update: drawCard,
   });
+  const many = createChosen(world, () => draw());
   const talk = h("div.talk");
   const head = h("div.row");
   const pane = h("section.stack.pane", { "aria-label": say.tasks }, head, talk);
@@ -102,6 +104,7 @@ export function open(root, world, place) {
       topic,
       told,
     ),
+    many.node,
     body,
   );
   wish.set([`channel/${id}`, "list/follows", ...wishesOf(id)]);
@@ -114,7 +117,7 @@ export function open(root, world, place) {
   function drawCard(node, one) {
     const thread = store.get("thread", one);
     if (!thread) return;
-    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen });
+    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen, isChosen: many.has(one) });
     updateCard(node, { ...card, href: hrefTo("channel", { id }, queryOf(one, which)) });
   }
 
@@ -186,6 +189,7 @@ export function open(root, world, place) {
 
   function showTasks() {
     const ids = inside.list(which);
+    many.draw((one) => ids.includes(one));
     list.setItems(ids);
     setAttr(body, "data-empty", ids.length === 0);
     const text = ids.length ? "" : say.noTasks;
@@ -234,7 +238,7 @@ export function open(root, world, place) {
     setAttr(pane, "data-thread", null);
   }
 
-  const keys = windowKeys(world, list, ".list-pane [data-thread]");
+  const keys = windowKeys(world, list, ".list-pane [data-thread]", many);
   const unbind = world.keys.bind({
     ...keys,
     r(event) {

@@ -60,9 +60,10 @@ export function listKeys(world, list, threadId) {
  * @param {import("../world.js").World} world
  * @param {any} list
  * @param {string} cards
+ * @param {ReturnType<typeof import("./chosen.js").createChosen>} chosen
  * @returns {import("../view/keys.js").Keys}
  */
-export function windowKeys(world, list, cards) {
+export function windowKeys(world, list, cards, chosen) {
   const row = () => document.activeElement?.closest(cards) ?? null;
   const here = () => row()?.getAttribute("data-thread") ?? null;
   /** @param {1 | -1} step */
@@ -73,9 +74,14 @@ export function windowKeys(world, list, cards) {
     return Boolean(title);
   }
   /** @param {string} id */
-  const begin = (id) => () => here() !== null && (beginById(world, id, world.store.get("thread", here())), true);
+  const begin = (id) => () =>
+    chosen.many(id) || (here() !== null && (beginById(world, id, world.store.get("thread", here())), true));
+  const keys = listKeys(world, { along, here, row }, here);
   return {
-    ...listKeys(world, { along, here, row }, here),
+    ...keys,
+    x: () => chosen.choose(list, here(), false),
+    "Shift+x": () => chosen.choose(list, here(), true),
+    Escape: (event) => chosen.clear() || keys.Escape?.(event),
     ...Object.fromEntries(onThreads.map(({ key, id }) => [key, begin(id)])),
   };
 }

@@ -351,6 +351,38 @@ export const tests = {
     assert.ok(!(await page.has(`[data-key="${row}"]`)));
   },
 
+  "tasks of a channel are chosen and acted on as those of the board": async ({ world, open }) => {
+    const channel = await world.channel("chosen there");
+    const tasks = [];
+    for (let at = 0; at < 4; at += 1) tasks.unshift(await world.task(channel, `Is chosen there ${at}`));
+    const page = await open(world.admin);
+    await page.at(`c/${channel}`);
+    const card = ({ id }) => `.list-pane [data-thread="${id}"]`;
+    await page.waitForSelector(card(tasks[3]));
+    for (const key of ["j", "x", "j", "j", "Shift+X"]) await page.keyboard.press(key);
+    await page.says(".chosen", /3 tasks are chosen/);
+    await page.says(`${card(tasks[1])} .chips`, /^Chosen/);
+    assert.ok(!(await page.has(`${card(tasks[3])}[data-chosen]`)));
+    await page.keyboard.press("k");
+    await page.keyboard.press("x");
+    await page.says(".chosen", /2 tasks are chosen/);
+    await page.keyboard.press("i");
+    await page.waitForSelector("dialog[data-dialog=many] [data-of=claim_thread]:focus");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("dialog", { state: "detached" });
+    assert.ok(!(await page.locator(".chosen").isVisible()), "what is done is not chosen any more");
+    const holder = async ({ id }) => (await world.admin.call("get_thread", { thread_id: id })).assignee_id;
+    const held = [];
+    for (const task of tasks) held.push((await holder(task)) === world.admin.id);
+    assert.deepEqual(held, [true, false, true, false]);
+    // What is not listed any more is not chosen.
+    await page.focus(`${card(tasks[1])} a.title`);
+    await page.keyboard.press("x");
+    await page.says(".chosen", /1 task is chosen/);
+    await page.selectOption("[name=show]", "done");
+    await page.waitForSelector(".chosen", { state: "hidden" });
+  },
+
   "what is chosen is told in words, and is done by keys": async ({ world, open }) => {
     const channel = await world.channel("chosen");
     const tasks = [];
