@@ -163,6 +163,24 @@ export function matches(thread, filter, { channelName = String, handle = String,
   return text === "" || hasWords(thread.title, text);
 }
 
+/** @typedef {{op: string, input: Record<string, unknown>}} Asked an operation, and with what */
+
+/**
+ * How the service is asked for what a filter lets through, and maybe for more: it knows neither words nor repositories,
+ * and of a member only what they hold.
+ * @param {Filter} filter
+ * @param {{channels: import("./types.js").Fields[], members: import("./types.js").Fields[]}} known
+ * @returns {Asked | null} null if there is nothing to ask it for
+ */
+export function asked({ channel, member, state }, { channels, members }) {
+  const of = channels.find(({ id, name }) => channel && isNamed(id, channel, () => name));
+  const holder = members.find(({ id, handle }) => member && isNamed(id, member, () => handle));
+  const inState = /^(open|in_review|closed|archived)$/.test(state) && { state };
+  if (of) return { op: "list_threads", input: { channel_id: of.id, ...inState } };
+  const input = { ...(holder && { assignee_id: holder.id }), ...inState };
+  return holder || inState ? { op: "list_workspace_threads", input } : null;
+}
+
 /** @param {string} id @param {string} wanted @param {(id: string) => string} name */
 const isNamed = (id, wanted, name) => id === wanted || fold(name(id)) === fold(wanted);
 

@@ -4,7 +4,7 @@
 // the address; all of it goes by keys. Leaves out: which lane a task is in (state/board.js), and what is on a
 // card (cards.js).
 
-import { fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
+import { asked, fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
 import { LANES } from "../pure/lanes.js";
 import { number } from "../pure/format.js";
 import { isFreeForSure } from "../pure/why.js";
@@ -170,8 +170,15 @@ export function open(root, world, place) {
   }
 
   function drawTold() {
-    const text = tasks.progress.isWhole ? "" : say.notAll(store.count("thread"));
-    showProgress(world, told, tasks.progress, { reading: say.reading, text });
+    const { isReading, isWhole } = tasks.progress;
+    const known = () => ({ channels: store.all("channel"), members: store.all("member") });
+    const what = isReading || isWhole ? null : asked(filter, known());
+    const now = tasks.narrow(what);
+    // Of a member the service knows only what they hold.
+    const isHeld = !isWhole && what !== null && "assignee_id" in what.input;
+    const part = isEmpty(filter) ? say.notAll : say.notAllOf;
+    const text = isHeld ? say.onlyHeld : now.isWhole ? "" : part(number(store.count("thread")));
+    showProgress(world, told, now, { reading: say.reading, text });
   }
 
   /** @param {Lane} lane @param {boolean} isAsked */

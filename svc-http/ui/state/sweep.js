@@ -36,8 +36,11 @@ export function createSweep({ store, isWanted, isLatest }) {
     const isFirst = goesFirst[kind] ?? (() => false);
     const going = store.all(kind).filter((entity) => !isKept(kind, entity));
     const first = new Set(going.filter(isFirst));
-    // Then what changed longest ago.
-    return going.sort((one, other) => Number(first.has(other)) - Number(first.has(one)) || one.of - other.of);
+    // Then what changed longest ago, and of that what is oldest.
+    return going.sort(
+      (one, other) =>
+        Number(first.has(other)) - Number(first.has(one)) || one.of - other.of || one.lsn - other.lsn,
+    );
   }
 
   function sweep() {

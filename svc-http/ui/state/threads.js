@@ -1,8 +1,9 @@
 // Reads the tasks of the workspace for the board, in the background, and stops before there are too many.
 //
 // Promises: what is open comes first, a page at a time, so that the first cards are there after one read;
-// what is done follows, the newest first; at most 10,000 in all, and then it says so. Leaves out: keeping up,
-// which events do.
+// what is done follows; of each the newest come first, at most 10,000 in all, and then it says so. Of what was
+// left out all is read that a filter lets through, as far as the service can be asked for that. Leaves out:
+// keeping up, which events do.
 
 import { mayPass } from "../net/ask.js";
 
@@ -12,8 +13,12 @@ import { mayPass } from "../net/ask.js";
 
 const PAGE = 500;
 const MOST = 10_000;
-/** What is done, as long as nobody asks for more. */
-const DONE = 2_000;
+/** How many are read of each state; of what is done few, as long as nobody asks for more. @type {[string, number][]} */
+const STATES = [
+  ["open", MOST],
+  ["in_review", MOST],
+  ["closed", 2_000],
+];
 const RETRY = 5_000;
 
 /**
@@ -24,43 +29,76 @@ export function readThreads({ ask, store }, changed) {
   /** @type {Progress} */
   const progress = { isReading: true, isWhole: true, problem: null };
   let isClosed = false;
+  /** What was read of what is filtered. @type {{of: string, progress: Progress} | null} */
+  let narrowed = null;
 
-  /** @param {string} op @param {Record<string, unknown>} input @param {number} most */
-  async function pages(op, input, most) {
+  /**
+   * @param {import("../pure/filter.js").Asked} what
+   * @param {number} most
+   * @param {Progress} of
+   * @param {() => boolean} isOver Whether nobody wants more.
+   */
+  async function pages({ op, input }, most, of, isOver) {
     /** @type {string | null} */
     let cursor = null;
-    let count = 0;
+    let [count, at] = [0, 0];
     do {
-      /** @type {{body: any, lsn: number}} */
-      const { body, lsn } = await patient(() => ask(op, { ...input, limit: Math.min(PAGE, most), cursor }));
+      /** @type {Record<string, unknown>} */
+      const page = { ...input, newest_first: true, limit: Math.min(PAGE, most), cursor };
+      const { body, lsn } = await patient(() => ask(op, page), of);
       if (isClosed) return;
-      store.put("thread", body.items, lsn);
+      // All are known as of the first page, and by events since: so what is forgotten first is not the newest.
+      at ||= lsn;
+      store.put("thread", body.items, at);
       count += body.items.length;
       cursor = body.next_cursor ?? null;
       changed();
-    } while (cursor && count < most && store.count("thread") < MOST);
-    if (cursor) progress.isWhole = false;
+    } while (cursor && count < most && !isOver());
+    if (cursor) of.isWhole = false;
   }
 
-  /** @template T @param {() => Promise<T>} read @returns {Promise<T>} */
-  async function patient(read) {
+  /** @template T @param {() => Promise<T>} read @param {Progress} of @returns {Promise<T>} */
+  async function patient(read, of) {
     for (;;) {
       try {
         const answer = await read();
-        progress.problem = null;
+        of.problem = null;
         return answer;
       } catch (problem) {
-        progress.problem = /** @type {import("../net/ask.js").Problem} */ (problem);
+        of.problem = /** @type {import("../net/ask.js").Problem} */ (problem);
         changed();
-        if (isClosed || !mayPass(progress.problem)) throw problem;
+        if (isClosed || !mayPass(of.problem)) throw problem;
         await new Promise((resume) => setTimeout(resume, RETRY));
       }
     }
   }
 
+  const isFull = () => store.count("thread") >= MOST;
+
   async function run() {
-    for (const state of ["open", "in_review"]) await pages("list_workspace_threads", { state }, MOST);
-    await pages("list_workspace_threads", { state: "closed", newest_first: true }, DONE);
+    for (const [state, most] of STATES) {
+      await pages({ op: "list_workspace_threads", input: { state } }, most, progress, isFull);
+    }
+  }
+
+  /**
+   * Reads what a filter lets through, where not all was read, and returns how far that has come.
+   *
+   * @param {import("../pure/filter.js").Asked | null} what
+   * @returns {Progress}
+   */
+  function narrow(what) {
+    if (!what || progress.isReading || progress.isWhole) {
+      narrowed = null;
+      return progress;
+    }
+    const of = JSON.stringify(what);
+    if (narrowed?.of === of) return narrowed.progress;
+    const mine = { of, progress: { isReading: true, isWhole: true, problem: null } };
+    narrowed = mine;
+    const ended = () => ((mine.progress.isReading = false), changed());
+    void pages(what, MOST, mine.progress, () => narrowed !== mine).then(ended, ended);
+    return mine.progress;
   }
 
   let isWantedAgain = false;
@@ -79,6 +117,7 @@ export function readThreads({ ask, store }, changed) {
   void start();
   return {
     progress,
+    narrow,
     /** Everything was missed: all of it is read anew, under what is shown. */
     again() {
       if (progress.isReading) isWantedAgain = true;

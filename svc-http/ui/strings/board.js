@@ -15,11 +15,11 @@ export const board = {
     count > 0 ? plural(count, { one: "# new", other: "# new" }) : "Changed",
   atLeast: (/** @type {string} */ count) => `${count}+`,
   reading: "Reading the tasks…",
-  notAll: (/** @type {number} */ count) =>
-    plural(count, {
-      one: "# task is shown; filter to see more.",
-      other: "# tasks are shown; filter to see more.",
-    }),
+  notAll: (/** @type {string} */ count) =>
+    `The newest ${count} tasks are shown; filter by channel, agent or state to see others.`,
+  notAllOf: (/** @type {string} */ count) =>
+    `The newest ${count} tasks are looked through; filter by channel, agent or state, too.`,
+  onlyHeld: "Older tasks are shown if they are held.",
   menu: (/** @type {string} */ title) => `Actions of ${title}`,
 };
 

@@ -190,6 +190,29 @@ export const tests = {
     await page.inLane(there.id, "ready");
   },
 
+  "of more tasks than it shows it has the newest, and a filter those that fit": async ({ world, open }) => {
+    const channel = await world.channel("long ago");
+    const old = await world.task(channel, "Is older than ten thousand others");
+    const page = await open(world.admin);
+    // As many as the board reads, all of them newer, and more behind them.
+    let made = 0;
+    const fill = (text) => {
+      const newer = () => ({ ...old, id: `${old.id.slice(0, -5)}${String((made += 1)).padStart(5, "0")}`, title: `Newer ${made}` });
+      return JSON.stringify({ ...JSON.parse(text), items: Array.from({ length: 500 }, newer), next_cursor: "more" });
+    };
+    const isBack = world.proxy.edit(/^GET \/workspaces\/[^/]+\/threads\?.*state=open.*newest_first=true/, fill);
+    await page.route(/threads\?.*cursor=more/, (route) => route.continue({ url: route.request().url().replace(/&?cursor=more/, "") }));
+    await page.at("board?text=older");
+    await page.says(".board-head", /The newest 1\d[,.]\d{3} tasks are looked through/);
+    assert.ok(!(await page.has(`[data-thread="${old.id}"]`)));
+    await page.fill("[name=filter]", "older in:\"long ago\"");
+    await page.inLane(old.id, "ready");
+    await page.waitForFunction(() => document.querySelector(".board-head > .small[hidden]"));
+    await page.fill("[name=filter]", "");
+    await page.says(".board-head", /The newest 1\d[,.]\d{3} tasks are shown/);
+    isBack();
+  },
+
   "what a filter hides is not chosen, and a card that somebody changes fades": async ({ world, open }) => {
     const channel = await world.channel("hidden");
     const [one, other] = [await world.task(channel, "Stays in sight"), await world.task(channel, "Goes out of it")];

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 
 import {
+  asked,
   fold,
   fromQuery,
   hasWords,
@@ -128,4 +129,21 @@ test("what is typed for a filter is read as that filter, whatever is in it", () 
   );
   assert.equal(typed({ ...noFilter(), channel: "my team", text: "find" }), 'in:"my team" find');
   assert.equal(parseTyped('in:"my tea').channel, '"my', "what is not closed yet is a word");
+});
+
+test("what the service can be asked for is asked for, and no less", () => {
+  const known = { channels: [{ id: "c1", name: "General" }], members: [{ id: "m1", handle: "ada" }] };
+  const of = (typed) => asked(parseTyped(typed), known);
+  const workspace = (input) => ({ op: "list_workspace_threads", input });
+  const cases = {
+    "in:general @ada": { op: "list_threads", input: { channel_id: "c1" } },
+    "in:c1 state:closed": { op: "list_threads", input: { channel_id: "c1", state: "closed" } },
+    "@ada state:in_review parser": workspace({ assignee_id: "m1", state: "in_review" }),
+    "@m1": workspace({ assignee_id: "m1" }),
+    "state:archived lane:done": workspace({ state: "archived" }),
+    // What no channel, member or state is called, and what the service has no word for.
+    "in:nowhere @nobody state:odd lane:ready repo:acme/core skill:rust p>3 parser": null,
+    "": null,
+  };
+  for (const [typed, wanted] of Object.entries(cases)) assert.deepEqual(of(typed), wanted, typed);
 });

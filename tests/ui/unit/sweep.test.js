@@ -54,3 +54,9 @@ test("a task that is done goes before one that is not", () => {
   assert.equal(left.size, 11_000);
   assert.ok(!left.has("11501") && !left.has("12000") && !left.has("1") && !left.has("500") && left.has("501"));
 });
+
+test("of tasks that are known as of the same the oldest goes", () => {
+  const store = storeOf("thread", 11_002, (at) => ({ of: 7, lsn: 20_000 - at, state: "open" }));
+  const left = swept(store);
+  assert.ok(left.size === 11_000 && left.has("1") && left.has("11000") && !left.has("11001") && !left.has("11002"));
+});
