@@ -1,7 +1,8 @@
 // What was said and what happened in a task, in one line of time.
 //
-// Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place;
-// an address of a message leads to it. Leaves out: reading it (state/timeline.js).
+// Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place,
+// and the one under the pointer stays there; an address of a message leads to it. Leaves out: reading it
+// (state/timeline.js).
 
 import { acting, actorOf, eventParts, task as say } from "../strings/en.js";
 import { hrefTo } from "../names.js";
@@ -10,6 +11,7 @@ import { openTimeline } from "../state/timeline.js";
 import { marked } from "../view/marked.js";
 import { button, h, keyed, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
+import { steadily } from "../view/steady.js";
 import { createMessages, stampOf } from "./message.js";
 import { createReadMarks } from "./read-marks.js";
 
@@ -65,7 +67,8 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     for (const { event } of items) if (event) messages.note(event);
     messages.look(items.slice(from).flatMap(({ message }) => message ?? []));
     const shown = [...items.slice(from), ...pending()];
-    keyed(list, shown, { key: ({ key }) => key, make: (item) => make(item), update });
+    const rows = { key: (/** @type {Item} */ { key }) => key, make, update };
+    steadily(list, () => keyed(list, shown, rows));
     if (!isRevealed && !isReading) {
       isRevealed = true;
       reveal(fragment());

@@ -70,11 +70,11 @@ export function open(root, world, place) {
     receipts,
     h(
       "div.conflicts-body",
-      section(say.held, null, null, noneHeld, held.root),
+      section(say.held, null, null, held.root, noneHeld),
       h(
         "div.stack",
-        section(say.slots, say.slotsHint, setSlot.node, noSlots, slots.root),
-        section(say.pauses, say.pausesHint, pauseRepo.node, noPauses, pauses.root),
+        section(say.slots, say.slotsHint, setSlot.node, slots.root, noSlots),
+        section(say.pauses, say.pausesHint, pauseRepo.node, pauses.root, noPauses),
       ),
     ),
   );

@@ -73,8 +73,8 @@ export function open(root, world, place) {
     h(
       "section.stack.list-pane",
       h("div.row", h("h1", say.title), h("span.end", create.node)),
-      status,
       list.root,
+      status,
     ),
     pane,
   );

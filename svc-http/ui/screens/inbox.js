@@ -71,8 +71,9 @@ export function open(root, world, place) {
   root.classList.add("stack", "now");
   root.append(
     h("div.row", h("h1", say.title, " ", count), h("span.end"), which.node, reasons.node, markAll),
-    status,
     list.root,
+    // What is held stays where it is when there is no more.
+    status,
     many,
   );
   which.select.value = isAll ? "all" : "";

@@ -1,11 +1,13 @@
 // A list of rows of any height that holds still while somebody is at it.
 //
 // Promises: while the list is held (hold.js) its rows change in place, one that has gone stays and is drawn
-// as leaving, and what arrived waits behind a button that counts it; the button takes no room. Leaves out:
-// what a row shows, and lists so long that they need a window (window.js).
+// as leaving, and what arrived waits behind a button that counts it; the button takes no room. A row that
+// changes its height moves not the one that somebody is at. Leaves out: what a row shows, and lists so long
+// that they need a window (window.js).
 
 import { createHold } from "./hold.js";
 import { button, h, keyed, setText, show } from "./node.js";
+import { steadily } from "./steady.js";
 
 /**
  * @template T
@@ -74,11 +76,9 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
     const had = here();
     show(more, shown.length > limit);
     setText(more, earlier(shown.length - limit));
-    keyed(list, shown.slice(0, limit), {
-      key,
-      make,
-      update: (node, item) => update(node, byKey.get(key(item)) ?? item, !byKey.has(key(item))),
-    });
+    const updateRow = (/** @type {HTMLElement} */ node, /** @type {T} */ item) =>
+      update(node, byKey.get(key(item)) ?? item, !byKey.has(key(item)));
+    steadily(list, () => keyed(list, shown.slice(0, limit), { key, make, update: updateRow }));
     // What had the focus may be gone from its row: the row keeps it.
     if (had !== null && here() === null) focus(had);
   }

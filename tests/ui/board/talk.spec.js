@@ -92,6 +92,69 @@ export const tests = {
     await page.waitForSelector(follow);
   },
 
+  "what is read, answered or gone from the inbox moves nothing under a pointer that rests": async ({ world, open }) => {
+    const { admin, agent } = world;
+    await admin.call("mark_inbox_read", { up_to_lsn: admin.lsn });
+    const channel = await world.channel("still inbox");
+    for (const said of ["comes last", "is below", "is read elsewhere"]) {
+      const task = await world.task(channel, `Has what ${said}`);
+      await agent.call("post_message", { thread_id: task.id, body: `@admin this ${said}` });
+    }
+    const asking = await world.task(channel, "Is waited for");
+    await world.claimed(agent, asking.id);
+    const gate = await agent.call("request_approval", { thread_id: asking.id, question: "May I go on?" });
+    const page = await open(admin);
+    await page.at("inbox");
+    await page.waitForSelector(`[data-gate="${gate.id}"] [data-of="approval_decide accept"]`);
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    /** Presses something in the other tab, and comes back. */
+    const press = async (selector) => {
+      await other.locator(selector).first().click();
+      await page.bringToFront();
+    };
+    await page.bringToFront();
+    const row = '[data-inbox]:has-text("is below")';
+    const changes = {
+      "one is read": async () => {
+        await press('[data-inbox]:has-text("read elsewhere") [data-action=mark_inbox_read]');
+        await page.says("[data-inbox][data-read]", /read elsewhere/);
+      },
+      "one is answered": async () => {
+        await admin.call("approval_decide", { gate_id: gate.id, decision: "accept" });
+        await page.waitForSelector(`[data-gate="${gate.id}"]:not([data-state=pending])`);
+      },
+      "none is left": async () => {
+        await press(".screen > .row [data-action=mark_inbox_read]");
+        await page.waitForFunction(() => !document.querySelector("[data-inbox]:not([data-read])"));
+      },
+    };
+    for (const [name, change] of Object.entries(changes)) assert.equal(await page.rests(row, change), 0, name);
+    await page.mouse.move(0, 0);
+    await page.waitForSelector("[data-inbox]", { state: "detached" });
+    await page.says("[data-screen=inbox] p[role=status]", /\S/);
+  },
+
+  "what arrives in a list that is held says so wherever one is in it": async ({ world, open }) => {
+    const { admin, agent } = world;
+    const task = await world.task(await world.channel("long inbox"), "Is talked about at length");
+    for (let at = 0; at < 20; at += 1) await agent.call("post_message", { thread_id: task.id, body: `@admin ${at}` });
+    const page = await open(admin);
+    await page.at("inbox");
+    const last = page.locator("[data-inbox]").last();
+    await last.scrollIntoViewIfNeeded();
+    await last.hover();
+    await agent.call("post_message", { thread_id: task.id, body: "@admin one more" });
+    await page.says(".news", /1 new/);
+    const isSeen = await page.locator(".news:not([hidden])").evaluate((node) => {
+      const { x, y, width, height } = node.getBoundingClientRect();
+      return document.elementFromPoint(x + width / 2, y + height / 2) === node;
+    });
+    assert.ok(isSeen);
+    await page.click(".news");
+    await page.says("[data-inbox]:first-child", /one more/);
+  },
+
   "the inbox has who spoke to me, and marking reads marks": async ({ world, open }) => {
     const { admin, agent } = world;
     const task = await world.task(await world.channel("inbox"), "Speaks to people");

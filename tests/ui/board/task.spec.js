@@ -169,6 +169,29 @@ export const tests = {
     );
   },
 
+  "an edit above moves nothing under a pointer that rests, whether it adds lines or takes them": async ({
+    world,
+    open,
+  }) => {
+    const { agent } = world;
+    const channel = await world.channel("edits");
+    const lines = (count) => Array.from({ length: count }, (_, at) => `Line ${at} of ${count}`).join("\n");
+    for (const path of [({ id }) => `t/${id}`, ({ id }) => `c/${channel}?t=${id}`]) {
+      const task = await world.task(channel, "Is talked about");
+      const first = await agent.call("post_message", { thread_id: task.id, body: lines(9) });
+      const second = await agent.call("post_message", { thread_id: task.id, body: lines(2) });
+      const page = await open(world.admin);
+      await page.at(path(task));
+      const edited = (count) => async () => {
+        await agent.call("edit_message", { message_id: first.id, body: lines(count) });
+        await page.says(`[data-message="${first.id}"]`, new RegExp(`of ${count}`));
+      };
+      for (const count of [1, 20, 5]) {
+        assert.equal(await page.rests(`[data-message="${second.id}"]`, edited(count)), 0, `${path(task)}: ${count}`);
+      }
+    }
+  },
+
   "a mention is completed, and whom it does not reach is told": async ({ world, open }) => {
     const outsider = await world.newAgent("outsider");
     const { id: channel } = await world.admin.call("create_channel", { name: "closed", private: true });

@@ -114,7 +114,7 @@ export function openRows(world, rows) {
 
   const choose = h("label.row.tight", { hidden: true }, ended, h("span", endedLabel));
   return {
-    node: h("div.stack", choose, empty, held.root),
+    node: h("div.stack", choose, held.root, empty),
     /** @param {any[] | null} items Null: they are not known. */
     show(items) {
       all = items;
