@@ -8,7 +8,7 @@ import { acting, problemParts, maker as say } from "./strings/en.js";
 import { copied } from "./panels/copied.js";
 import { configured } from "./secret.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setChildren, setText, show } from "./view/node.js";
+import { button, h, setAttr, setChildren, setText, show } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -49,6 +49,7 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
     isAsking = false;
     update();
     show(problem, write.problem !== null);
+    setAttr(problem, "data-problem", write.problem?.code);
     if (write.problem) return setChildren(problem, nodesOf(problemParts(write.problem), world.names));
     const { body } = write;
     // What is answered is not kept beside the page.

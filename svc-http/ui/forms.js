@@ -120,15 +120,21 @@ export async function openForm(world, what) {
     closeLabel: say.cancel,
     body: [place, status, problem],
     name: op,
-    onClose: () => stop(),
+    onClose: () => (stop(), unwatch()),
   });
   let stop = () => {};
+  /** @type {Problem | null} */
+  let refusal = null;
+  // Who is in the way has a name once that is known.
+  const unwatch = world.store.watch(() => refusal && tell(refusal));
 
   /** @param {Problem} refused */
   function tell(refused) {
+    refusal = refused;
     problem.hidden = false;
     problem.dataset.problem = refused.code;
-    setChildren(problem, nodesOf(problemParts(refused), world.names));
+    const words = h("p", ...nodesOf(problemParts(refused), world.names));
+    if (words.textContent !== problem.textContent) setChildren(problem, [words]);
   }
 
   try {
@@ -163,6 +169,7 @@ export async function openForm(world, what) {
       const typed = token?.take();
       if (typed === "") return token?.focus();
       problem.hidden = true;
+      refusal = null;
       const refused = await sending.during(() => send(input, typed));
       if (refused) return tell(refused);
       fields.drop();

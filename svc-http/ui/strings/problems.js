@@ -20,6 +20,12 @@ const SAID = {
   "claim-not-held": () => ["You do not hold the claim that this needs"],
   "close-refused": ({ reasons = [] }) => joined(reasons.map(reason)),
   "wrong-state": ({ detail }) => [detail],
+  "name-taken": () => ["Another has this name"],
+  "handle-taken": () => ["Another has this handle, or it means several members"],
+  "spawn-rejected": ({ limit, allowed }) => ["The spawn budget allows no more: ", { code: `${limit}: ${allowed}` }],
+  "dependency-cycle": () => ["It would wait for itself"],
+  "not-visible-to-all": () => ["Not all who would learn of it may see it"],
+  "legal-hold": () => ["A legal hold is in force, under which nothing is destroyed"],
   "version-conflict": ({ updated_by }) =>
     updated_by ? [{ member: updated_by }, " has changed it since you read it"] : ["It was changed since you read it"],
   "missing-capability": ({ required_capability, detail }) =>

@@ -56,7 +56,166 @@ async function refuse(page, world, operation) {
   );
 }
 
+/** Opens the form of an operation, as the palette has it. */
+const byPalette = (op) => async (page) => {
+  await page.keyboard.press("Control+k");
+  await page.fill("dialog[data-dialog=palette] input", op);
+  await page.click(`dialog[data-dialog=palette] [data-action="${op}"]`);
+};
+
+/** Opens what a button leads to. */
+const byButton = (of) => (page) => page.click(`main [data-of="${of}"]`);
+
+/** Opens what is in the menu of what a screen shows. */
+const byMenu = (of) => async (page) => {
+  await page.getByRole("button", { name: "Actions", exact: true }).click();
+  await page.click(`dialog [data-of="${of}"]`);
+};
+
+const RULES = { lease_secs: 1_200, acknowledge: true };
+
+/**
+ * What is refused to who asks for it in a form: by the refusal, how it comes to that, which returns where the page is
+ * opened and what is typed; how the form is opened; and what is said in it.
+ */
+const IN_FORMS = {
+  "spawn-rejected": {
+    async arrange({ admin, task, channel }) {
+      await admin.call("set_spawn_budget", { max_children: 1 });
+      const { id } = await task(await channel("spawn"), "Has one child");
+      await admin.call("create_child_thread", { thread_id: id, title: "Is the one" });
+      return { path: `t/${id}`, typed: { title: "Is one too many", body: "And was thought about" } };
+    },
+    begin: byMenu("create_child_thread"),
+    says: /spawn budget allows no more: max_children: 1/,
+    after: ({ admin }) => admin.call("set_spawn_budget", {}),
+  },
+  "name-taken": {
+    async arrange({ admin }) {
+      await admin.call("create_app", { slug: "taken", name: "Is there" });
+      return { path: "admin?part=apps", typed: { slug: "taken", name: "Comes later" } };
+    },
+    begin: byButton("create_app"),
+    says: /Another has this name/,
+  },
+  "handle-taken": {
+    arrange: async ({ agent }) => ({ path: "admin?part=members", typed: { handle: agent.handle } }),
+    begin: byButton("create_agent"),
+    says: /Another has this handle/,
+  },
+  "dependency-cycle": {
+    async arrange({ task, channel }) {
+      const at = await channel("cycle");
+      const first = await task(at, "Comes first in a cycle");
+      const second = await task(at, "Comes second in a cycle", { depends_on: [first.id] });
+      return { path: `t/${first.id}`, typed: { depends_on_id: second.id } };
+    },
+    begin: byMenu("add_thread_dependency"),
+    says: /would wait for itself/,
+  },
+  "not-visible-to-all": {
+    async arrange({ task, channel }) {
+      const [at, other] = [await channel("to be hidden"), await channel("waits outside")];
+      const first = await task(at, "Is waited for");
+      await task(other, "Waits", { depends_on: [first.id] });
+      return { path: `c/${at}`, typed: { topic: "What only some see", private: "true" } };
+    },
+    begin: byMenu("update_channel"),
+    says: /Not all who would learn of it/,
+  },
+  "footprint-conflict": {
+    async arrange({ admin, agent, task, channel }) {
+      const at = await channel("refined");
+      const mine = await task(at, "Is mine", { footprint: footprint("refined/mine") });
+      const theirs = await task(at, "Is theirs", { footprint: footprint("refined/theirs") });
+      await admin.call("claim_thread", { thread_id: mine.id, ...RULES });
+      await agent.call("claim_thread", { thread_id: theirs.id, ...RULES });
+      return { path: `t/${mine.id}`, typed: { value: "refined/theirs/part" } };
+    },
+    begin: byMenu("set_thread_footprint"),
+    says: /refined\/theirs[^]*worker[^]*Is theirs[^]*until/,
+  },
+  "claim-not-held": {
+    async arrange({ agent, task, channel }) {
+      const { id } = await task(await channel("not held"), "Is held by another");
+      const { claim_lease_id } = await agent.call("claim_thread", { thread_id: id, ...RULES });
+      return { path: `t/${id}`, typed: { claim_lease_id } };
+    },
+    begin: byPalette("release_claim"),
+    says: /do not hold the claim/,
+  },
+  "report-taken": {
+    async arrange({ admin, task, channel }) {
+      const { id } = await task(await channel("reports"), "Is reported on twice");
+      const { claim_lease_id } = await admin.call("claim_thread", { thread_id: id, ...RULES });
+      const report = { claim_lease_id, report_id: "first" };
+      await admin.call("report_usage", { thread_id: id, ...report, tokens: 5 });
+      return { path: `t/${id}`, typed: { ...report, tokens: "6" } };
+    },
+    begin: byPalette("report_usage"),
+    says: /report/,
+  },
+  "wrong-state": {
+    async arrange({ channel }) {
+      const id = await channel("archived meanwhile");
+      return { path: `c/${id}`, typed: { text: "Read this first" }, id };
+    },
+    begin: byMenu("set_channel_boot"),
+    meanwhile: ({ admin }, { id }) => admin.call("archive_channel", { channel_id: id }),
+    says: /archived/,
+  },
+  "not-enabled": {
+    arrange: async () => ({ path: "settings", typed: { address: "ada@corp.example" } }),
+    begin: byButton("set_delivery_address"),
+    says: /SVC_SMTP/,
+  },
+  must_refetch: {
+    arrange: async () => ({ path: "board", typed: { after_id: "9000000" } }),
+    begin: byPalette("list_events"),
+    says: /\S/,
+  },
+};
+
 export const tests = {
+  "what is refused in a form is said there, and all that was typed is there still": async ({ world, open }) => {
+    const page = await open(world.admin);
+    for (const [code, { arrange, begin, meanwhile, says, after }] of Object.entries(IN_FORMS)) {
+      const made = await arrange(world);
+      await page.at(made.path);
+      await begin(page);
+      await page.waitForSelector("dialog form");
+      const fields = Object.entries(made.typed).map(([name, value]) => [page.locator(`dialog form [name=${name}]`), value]);
+      for (const [field, value] of fields) {
+        const isChoice = await field.evaluate((node) => node.matches("select"));
+        await (isChoice ? field.selectOption(value) : field.fill(value));
+      }
+      await meanwhile?.(world, made);
+      await page.click("dialog form [type=submit]");
+      await page.says(`dialog [data-problem=${code}]`, says);
+      for (const [field, value] of fields) assert.equal(await field.inputValue(), value, `${code}: ${field}`);
+      await after?.(world);
+    }
+  },
+
+  "legal-hold stands beside the message that stays": async ({ world, open }) => {
+    const { admin } = world;
+    const task = await world.task(await world.channel("held"), "Has words that are held");
+    const said = await admin.call("post_message", { thread_id: task.id, body: "Is evidence" });
+    const hold = await admin.call("place_legal_hold", { reason: "A question of law" });
+    const page = await open(admin);
+    await page.at(`t/${task.id}`);
+    const message = `[data-message="${said.id}"]`;
+    await page.click(`${message} .message-head button:has-text("⋯")`);
+    const withdraw = page.locator('dialog [data-of="delete_message"]');
+    await withdraw.click();
+    await withdraw.click();
+    await page.says(`dialog [data-problem=legal-hold]`, /legal hold is in force/);
+    await page.keyboard.press("Escape");
+    await page.says(`${message} [data-problem=legal-hold]`, /legal hold is in force/);
+    await page.says(message, /Is evidence/);
+    await admin.call("release_legal_hold", { hold_id: hold.id });
+  },
+
   "a list that may not be read says what is missing": async ({ world, open }) => {
     for (const [path, operation] of Object.entries(LISTS)) {
       const page = await open(world.admin);
