@@ -7,7 +7,7 @@ import { dateTime } from "../../pure/format.js";
 import { ms } from "../../pure/clock.js";
 import { settings as say } from "../../strings/en.js";
 import { actionOf } from "../../actions.js";
-import { actionButton, send } from "../../act.js";
+import { actionButton, disable, send } from "../../act.js";
 import { unsubscribe } from "../../push-here.js";
 import { pushHere, subscribe } from "./subscription.js";
 import { toldBeside } from "../../told.js";
@@ -96,8 +96,9 @@ export function pushPart(world, preferences) {
     const why = wrong ?? (key ? say.cannot[here.standing] : say.cannot.disabled) ?? null;
     setText(state, why ?? (isOn ? say.on : say.off));
     setAttr(state, "data-push", isOn ? "on" : here.standing === "on" ? "off" : here.standing);
-    show(press.node, !isOn && key !== null && ["on", "off"].includes(here.standing));
+    show(press.node, !isOn && ["on", "off"].includes(here.standing));
     press.update();
+    if (!key) disable(press.node, why);
     beside.show(`preferences/${now.id}`, now);
     show(none, subscriptions.length === 0);
     keyed(list, subscriptions, {
