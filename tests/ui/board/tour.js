@@ -47,7 +47,8 @@ export async function tour(page, filled, look) {
   }
 }
 
-async function visit(page, id, path, look) {
+/** Opens a screen and looks at it. */
+export async function visit(page, id, path, look) {
   await page.at(path);
   await page.waitForSelector(`[data-screen="${id}"]`);
   // What is folded up is looked at, too.
