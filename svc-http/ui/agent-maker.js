@@ -4,12 +4,12 @@
 // Leaves out: every later token, which is minted for a member.
 
 import { disable, whyNot } from "./act.js";
-import { acting, problemParts, maker as say } from "./strings/en.js";
+import { acting, maker as say } from "./strings/en.js";
 import { copied } from "./panels/copied.js";
+import { showProblem } from "./reading.js";
 import { configured } from "./secret.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setAttr, setChildren, setText, show } from "./view/node.js";
-import { nodesOf } from "./view/parts.js";
+import { button, h, setChildren, setText, show } from "./view/node.js";
 
 /** @typedef {import("./world.js").World} World */
 
@@ -48,9 +48,8 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
     });
     isAsking = false;
     update();
-    show(problem, write.problem !== null);
-    setAttr(problem, "data-problem", write.problem?.code);
-    if (write.problem) return setChildren(problem, nodesOf(problemParts(write.problem), world.names));
+    showProblem(world, problem, write.problem);
+    if (write.problem) return;
     const { body } = write;
     // What is answered is not kept beside the page.
     write.body = null;

@@ -8,10 +8,10 @@ import { shortId } from "./pure/format.js";
 import { called, offered } from "./pure/pick.js";
 import { plain } from "./pure/text.js";
 import { createKeptForm } from "./kept-form.js";
-import { acting, form as say, problemParts } from "./strings/en.js";
+import { showProblem } from "./reading.js";
+import { acting, form as say } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setChildren, setText, show } from "./view/node.js";
-import { nodesOf } from "./view/parts.js";
+import { button, h, setText, show } from "./view/node.js";
 import { operations } from "./net/ask.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -125,16 +125,12 @@ export async function openForm(world, what) {
   let stop = () => {};
   /** @type {Problem | null} */
   let refusal = null;
-  // Who is in the way has a name once that is known.
   const unwatch = world.store.watch(() => refusal && tell(refusal));
 
   /** @param {Problem} refused */
   function tell(refused) {
     refusal = refused;
-    problem.hidden = false;
-    problem.dataset.problem = refused.code;
-    const words = h("p", ...nodesOf(problemParts(refused), world.names));
-    if (words.textContent !== problem.textContent) setChildren(problem, [words]);
+    showProblem(world, problem, refused);
   }
 
   try {
@@ -168,8 +164,7 @@ export async function openForm(world, what) {
       if (!input || submit.disabled) return;
       const typed = token?.take();
       if (typed === "") return token?.focus();
-      problem.hidden = true;
-      refusal = null;
+      showProblem(world, problem, (refusal = null));
       const refused = await sending.during(() => send(input, typed));
       if (refused) return tell(refused);
       fields.drop();

@@ -9,9 +9,10 @@ import { send } from "./act.js";
 import { refsOf, schemaOf, tellSending } from "./forms.js";
 import { createKeptForm } from "./kept-form.js";
 import { hrefTo } from "./names.js";
+import { showProblem } from "./reading.js";
 import { actionNames, blocks, form as say, newTask, problemParts } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { button, h, setChildren, show } from "./view/node.js";
+import { button, h } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
@@ -80,7 +81,7 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
         for (const form of [first, rest]) form.drop();
         dialog.close();
       };
-      show(problem, false);
+      showProblem(world, problem, null);
       const refused = await sending.during(() => make(world, { ...one, ...other }, channel, stays, made));
       if (refused) tell(refused);
     }
@@ -91,9 +92,7 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
 
   /** @param {import("./net/ask.js").Problem} refused */
   function tell(refused) {
-    show(problem, true);
-    problem.dataset.problem = refused.code;
-    setChildren(problem, nodesOf(problemParts(refused), world.names));
+    showProblem(world, problem, refused);
   }
 }
 

@@ -5,7 +5,7 @@
 
 import { problemParts } from "./strings/en.js";
 import { setAttr, setChildren, setText, show } from "./view/node.js";
-import { nodesOf } from "./view/parts.js";
+import { nodesOf, plainOf } from "./view/parts.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {{problem: import("./net/ask.js").Problem | null, isReading: boolean}} Progress */
@@ -26,6 +26,22 @@ export function progressOf({ store, reads }, keys) {
     isReading ||= state !== "missing" && store.get(key.slice(0, at), key.slice(at + 1)) === undefined;
   }
   return { problem: null, isReading };
+}
+
+/**
+ * Says what was refused in a node, which is hidden while nothing is; who is in the way has a name once that is known.
+ *
+ * @param {World} world
+ * @param {HTMLElement} node
+ * @param {import("./strings/problems.js").Told | null | undefined} problem
+ * @param {...string} before
+ */
+export function showProblem(world, node, problem, ...before) {
+  const words = problem ? [...before, ...nodesOf(problemParts(problem), world.names)] : [];
+  show(node, Boolean(problem));
+  setAttr(node, "data-problem", problem?.code);
+  // What is told already is not told again.
+  if (node.textContent !== plainOf(words)) setChildren(node, words);
 }
 
 /**

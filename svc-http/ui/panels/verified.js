@@ -5,10 +5,10 @@
 // what was proved is accepted by a press alone. Leaves out: proving (proof.js).
 
 import { disable, whyNot } from "../act.js";
-import { pinned, problemParts, proof as say, verified as found } from "../strings/en.js";
+import { pinned, proof as say, verified as found } from "../strings/en.js";
 import { hrefTo } from "../names.js";
+import { showProblem } from "../reading.js";
 import { button, h, link, setAttr, setChildren, setText, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -58,9 +58,7 @@ export function openVerified(world) {
     show(bar, isRunning);
     setAttr(bar, "value", run.head > 0 ? (run.upTo / run.head).toFixed(2) : null);
     show(again, !isRunning);
-    show(problem, run.problem !== null);
-    setAttr(problem, "data-problem", run.problem?.code);
-    if (run.problem) setChildren(problem, nodesOf(problemParts({ ...run.problem, status: 0 }), world.names));
+    showProblem(world, problem, run.problem && { ...run.problem, status: 0 });
   }
 
   let drawn = "";
@@ -195,9 +193,7 @@ function serverWord(world) {
     const isBroken = refusal.code === "event-log-broken" && lsn !== undefined;
     setAttr(word, "data-server", isBroken ? "broken" : "none");
     setText(word, isBroken ? say.saysBroken(lsn) : "");
-    show(problem, !isBroken);
-    setAttr(problem, "data-problem", refusal.code);
-    setChildren(problem, nodesOf(problemParts(refusal), world.names));
+    showProblem(world, problem, isBroken ? null : refusal);
   }
 
   /** Whether it can be asked changes with the connection. */

@@ -4,13 +4,14 @@
 // is. Leaves out: reading it (state/audit.js), and what a row shows (audit-row.js).
 
 import { hasWords, noFilter, parseTyped, typed } from "../pure/filter.js";
-import { audit as say, problemParts } from "../strings/en.js";
+import { showProblem } from "../reading.js";
+import { audit as say } from "../strings/en.js";
 import { openAudit } from "../state/audit.js";
 import { NOBODY, idNamed } from "../state/named.js";
-import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
-import { TYPED, searchField } from "../view/search.js";
+import { button, h, setChildren, setText, show } from "../view/node.js";
+import { searchField, whenTyped } from "../view/search.js";
 import { createWindow } from "../view/window.js";
+import { alongWindow, moveKeys } from "./list-keys.js";
 import { makeAuditRow, nameOf, updateAuditRow } from "./audit-row.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -91,14 +92,9 @@ export function open(root, world, place) {
     draw();
   }
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let typing;
-  input.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => {
-      const { text, member: who } = parseTyped(input.value);
-      take({ text, member: who });
-    }, TYPED);
+  whenTyped(input, () => {
+    const { text, member: who } = parseTyped(input.value);
+    take({ text, member: who });
   });
   action.addEventListener("change", () => take({ action: action.value.trim() }));
 
@@ -124,9 +120,7 @@ export function open(root, world, place) {
     const { isReading, problem: refused, isAtEnd, hasFound, looked } = audit.progress;
     const isMissing = member === NOBODY;
     const canGoOn = !isReading && !refused && !isAtEnd && !audit.isFull() && !hasFound;
-    show(problem, refused !== null);
-    setAttr(problem, "data-problem", refused?.code);
-    if (refused) setChildren(problem, [say.unread, " ", ...nodesOf(problemParts(refused), world.names)]);
+    showProblem(world, problem, refused, say.unread, " ");
     show(retry, refused !== null);
     show(further, canGoOn);
     show(ways, refused !== null || canGoOn);
@@ -147,25 +141,8 @@ export function open(root, world, place) {
     drawTold();
   }
 
-  function here() {
-    const row = document.activeElement?.closest("[data-audit]");
-    return row instanceof HTMLElement && list.root.contains(row) ? list.indexOf(row.dataset.audit ?? "") : -1;
-  }
-
-  /** @param {1 | -1} step */
-  function along(step) {
-    const at = here();
-    const row = list.reveal(at < 0 ? 0 : Math.max(0, Math.min(list.count() - 1, at + step)));
-    /** @type {HTMLElement | null | undefined} */ (row?.querySelector(".title"))?.focus({
-      preventScroll: true,
-    });
-  }
-
   const unbind = world.keys.bind({
-    j: () => along(1),
-    k: () => along(-1),
-    ArrowDown: () => here() >= 0 && (along(1), true),
-    ArrowUp: () => here() >= 0 && (along(-1), true),
+    ...moveKeys(alongWindow(list, "data-audit")),
     "/": () => (input.focus(), input.select()),
     Escape: () => document.activeElement === input && (input.blur(), true),
   });
@@ -188,7 +165,6 @@ export function open(root, world, place) {
       draw();
     },
     close() {
-      clearTimeout(typing);
       unbind();
       audit.close();
       list.close();

@@ -17,7 +17,7 @@ import { acting as say, actionNames } from "../strings/en.js";
  *   columns: Column[],
  *   input: HTMLInputElement,
  *   world: import("../world.js").World,
- *   chosen: ReturnType<typeof import("./chosen.js").createChosen>,
+ *   chosen: ReturnType<typeof import("./chosen.js").chosenTasks>,
  * }} board
  * @returns {import("../view/keys.js").Keys}
  */

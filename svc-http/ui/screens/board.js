@@ -18,10 +18,10 @@ import { showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, setAttr, setText, show } from "../view/node.js";
-import { TYPED, searchField } from "../view/search.js";
+import { searchField, whenTyped } from "../view/search.js";
 import { createWindow, focusRow } from "../view/window.js";
 import { boardKeys } from "./board-keys.js";
-import { createChosen } from "./chosen.js";
+import { chosenTasks } from "./chosen.js";
 
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
 /** @typedef {import("../world.js").World} World */
@@ -45,7 +45,7 @@ export function open(root, world, place) {
   const tasks = world.tasks();
   const wish = world.reads.wish();
   let filter = fromQuery(place.query);
-  const chosen = createChosen(world, drawLanes);
+  const chosen = chosenTasks(world, drawLanes);
   const input = searchField("filter", say.filter, say.filterHint);
   const group = h(
     "select",
@@ -109,7 +109,7 @@ export function open(root, world, place) {
     if (!thread) return;
     const now = tasks.laneOf(id);
     const leftFor = isLeaving ? (now ? laneNames[now] : "") : null;
-    const how = { lane, group: groupOf(thread), isChosen: chosen.has(id), leftFor };
+    const how = { lane, group: groupOf(thread), isChosen: chosen.ids.has(id), leftFor };
     updateCard(node, cardOf(world, thread, how));
   }
 
@@ -206,12 +206,7 @@ export function open(root, world, place) {
     applyFilter();
   }
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let typing;
-  input.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => setFilter({ ...parseTyped(input.value), by: filter.by }), TYPED);
-  });
+  whenTyped(input, () => setFilter({ ...parseTyped(input.value), by: filter.by }));
   group.addEventListener("change", () => setFilter({ ...filter, by: group.value }));
 
   /** @param {string} id */
@@ -240,7 +235,6 @@ export function open(root, world, place) {
     },
     close() {
       clearInterval(clock);
-      clearTimeout(typing);
       density.disconnect();
       wish.close();
       unbind();

@@ -18,7 +18,7 @@ import { toldBeside } from "../told.js";
 import { makeCard, updateCard } from "../view/card.js";
 import { button, h, link, setAttr, setChildren, setText, show, words } from "../view/node.js";
 import { createWindow, focusRow } from "../view/window.js";
-import { createChosen } from "./chosen.js";
+import { chosenTasks } from "./chosen.js";
 import { windowKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -82,7 +82,7 @@ export function open(root, world, place) {
     make: () => makeCard({ menu: openMenuOf, menuLabel: boardSay.menu }),
     update: drawCard,
   });
-  const many = createChosen(world, () => draw());
+  const many = chosenTasks(world, () => draw());
   const talk = h("div.talk");
   const head = h("div.row");
   const pane = h("section.stack.pane", { "aria-label": say.tasks }, head, talk);
@@ -117,7 +117,7 @@ export function open(root, world, place) {
   function drawCard(node, one) {
     const thread = store.get("thread", one);
     if (!thread) return;
-    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen, isChosen: many.has(one) });
+    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen, isChosen: many.ids.has(one) });
     updateCard(node, { ...card, href: hrefTo("channel", { id }, queryOf(one, which)) });
   }
 
@@ -238,7 +238,7 @@ export function open(root, world, place) {
     setAttr(pane, "data-thread", null);
   }
 
-  const keys = windowKeys(world, list, ".list-pane [data-thread]", many);
+  const keys = windowKeys(world, list, many);
   const unbind = world.keys.bind({
     ...keys,
     r(event) {

@@ -1,6 +1,6 @@
-// Tasks that are chosen of a list, to do one thing with all of them, and the bar that says how many they are.
+// What is chosen of a list, to do one thing with all of it, and the bar that says how much it is.
 //
-// Promises: what is not in the list any more is not chosen. Leaves out: what is done with them (many.js).
+// Promises: what is not in the list any more is not chosen. Leaves out: what is done with it.
 
 import { openMany } from "../later.js";
 import { acting as say } from "../strings/en.js";
@@ -9,20 +9,16 @@ import { button, h, setText, show } from "../view/node.js";
 /** @typedef {{indexOf: (id: string) => number, at: (at: number) => string | undefined}} List */
 
 /**
- * @param {import("../world.js").World} world
  * @param {() => void} redraw
+ * @param {(count: number) => string} told
+ * @param {HTMLElement} act
  */
-export function createChosen(world, redraw) {
+export function createChosen(redraw, told, act) {
   /** @type {Set<string>} */
   const ids = new Set();
   const text = h("span");
-  const node = h(
-    "div.row.chosen",
-    { hidden: true, role: "region", "aria-label": say.choose },
-    text,
-    button(say.choose, () => many(), { class: "primary", "data-many": "" }),
-    button(say.clear, () => clear()),
-  );
+  const name = { hidden: true, role: "region", "aria-label": say.choose };
+  const node = h("div.row.chosen", name, text, act, button(say.clear, clear));
 
   /** @returns {boolean} Whether any were. */
   function clear() {
@@ -32,6 +28,42 @@ export function createChosen(world, redraw) {
     return had;
   }
 
+  return {
+    node,
+    ids,
+    clear,
+    /** @param {List} list @param {string | null} id The row that is meant. @param {boolean} isRange */
+    choose(list, id, isRange) {
+      if (id === null) return false;
+      const at = list.indexOf(id);
+      const rows = [...ids].map((one) => list.indexOf(one)).filter((row) => row >= 0);
+      if (isRange && ids.size > 0) {
+        for (let row = Math.min(at, ...rows); row <= Math.max(at, ...rows); row += 1) ids.add(list.at(row) ?? id);
+      } else if (!ids.delete(id)) ids.add(id);
+      redraw();
+      return true;
+    },
+    /** @param {(id: string) => boolean} isThere What is not in sight is not acted on unseen. */
+    draw(isThere) {
+      for (const id of ids) if (!isThere(id)) ids.delete(id);
+      show(node, ids.size > 0);
+      setText(text, told(ids.size));
+    },
+  };
+}
+
+/** @typedef {ReturnType<typeof chosenTasks>} ChosenTasks */
+
+/**
+ * Tasks that are chosen, with all that can be done with tasks.
+ *
+ * @param {import("../world.js").World} world
+ * @param {() => void} redraw
+ */
+export function chosenTasks(world, redraw) {
+  const act = button(say.choose, () => many(), { class: "primary", "data-many": "" });
+  const chosen = createChosen(redraw, say.many, act);
+
   /**
    * Says what is to be done with all that are chosen.
    *
@@ -39,34 +71,9 @@ export function createChosen(world, redraw) {
    * @returns {boolean} Whether any are.
    */
   function many(action) {
+    const { ids, clear } = chosen;
     if (ids.size > 0) void openMany(world, [...ids], clear, action);
     return ids.size > 0;
   }
-
-  /** @param {List} list @param {string | null} id The row with the focus. @param {boolean} isRange */
-  function choose(list, id, isRange) {
-    if (id === null) return false;
-    const at = list.indexOf(id);
-    const rows = [...ids].map((one) => list.indexOf(one)).filter((row) => row >= 0);
-    if (isRange && ids.size > 0) {
-      for (let row = Math.min(at, ...rows); row <= Math.max(at, ...rows); row += 1) ids.add(list.at(row) ?? id);
-    } else if (!ids.delete(id)) ids.add(id);
-    redraw();
-    return true;
-  }
-
-  return {
-    node,
-    many,
-    clear,
-    choose,
-    /** @param {string} id */
-    has: (id) => ids.has(id),
-    /** @param {(id: string) => boolean} isThere What is not in sight is not acted on unseen. */
-    draw(isThere) {
-      for (const id of ids) if (!isThere(id)) ids.delete(id);
-      show(node, ids.size > 0);
-      setText(text, say.many(ids.size));
-    },
-  };
+  return { ...chosen, many };
 }

@@ -9,7 +9,8 @@ import { makeItem, updateItem } from "../panels/inbox-item.js";
 import { progressOf, showProgress } from "../reading.js";
 import { board as boardSay, inbox as say, inboxReasons } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
-import { button, h, setText, show } from "../view/node.js";
+import { button, h, setText } from "../view/node.js";
+import { createChosen } from "./chosen.js";
 import { listKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -26,8 +27,6 @@ const TICK = 30_000;
 export function open(root, world, place) {
   const { store } = world;
   const wish = world.reads.wish();
-  /** @type {Set<string>} */
-  const chosen = new Set();
   let isAll = place.query.get("show") === "all";
   let reason = place.query.get("reason") ?? "";
   const which = choice(
@@ -47,13 +46,6 @@ export function open(root, world, place) {
     "data-action": "mark_inbox_read",
   });
   const status = h("p.quiet", { role: "status", hidden: true });
-  const told = h("span");
-  const many = h(
-    "div.row.chosen",
-    { hidden: true },
-    told,
-    button(say.clear, () => (chosen.clear(), draw())),
-  );
   const list = createHeld({
     label: say.title,
     waits: boardSay.waits,
@@ -61,20 +53,20 @@ export function open(root, world, place) {
     most: SHOWN,
     key: (/** @type {any} */ item) => item.id,
     make: (item) => makeItem(world, item, choose),
-    update: (node, item) => updateItem(node, item, chosen.has(item.id)),
+    update: (node, item) => updateItem(node, item, chosen.ids.has(item.id)),
   });
   const markChosen = button(say.markChosen, () => void mark(itemsChosen()), {
     class: "primary",
     "data-action": "mark_inbox_read",
   });
-  many.append(markChosen);
+  const chosen = createChosen(draw, say.chosen, markChosen);
   root.classList.add("stack", "now");
   root.append(
     h("div.row", h("h1", say.title, " ", count), h("span.end"), which.node, reasons.node, markAll),
     list.root,
     // What is held stays where it is when there is no more.
     status,
-    many,
+    chosen.node,
   );
   which.select.value = isAll ? "all" : "";
   reasons.select.value = reason;
@@ -82,7 +74,7 @@ export function open(root, world, place) {
   const kind = () => (isAll ? "inbox_all" : "inbox");
   /** @param {string} id */
   const itemOf = (id) => store.get(kind(), id);
-  const itemsChosen = () => [...chosen].flatMap((id) => itemOf(id) ?? []);
+  const itemsChosen = () => [...chosen.ids].flatMap((id) => itemOf(id) ?? []);
   const key = () => `list/${kind()}`;
 
   function setQuery() {
@@ -104,25 +96,8 @@ export function open(root, world, place) {
     wish.set([key(), "list/inbox", "list/approvals", "list/dms"]);
   }
 
-  /** @param {string} id */
-  function choose(id) {
-    if (!chosen.delete(id)) chosen.add(id);
-    draw();
-  }
-
-  /** @param {boolean} isRange */
-  function chooseHere(isRange) {
-    const here = list.here();
-    if (here === null) return false;
-    const keys = list.keys();
-    const last = [...chosen].map((id) => keys.indexOf(id)).filter((at) => at >= 0);
-    const at = keys.indexOf(here);
-    if (!isRange || last.length === 0 || at < 0) return (choose(here), true);
-    const [from, to] = [Math.min(at, ...last), Math.max(at, ...last)];
-    for (const id of keys.slice(from, to + 1)) chosen.add(id);
-    draw();
-    return true;
-  }
+  /** @param {string | null} id */
+  const choose = (id, isRange = false) => chosen.choose(list.keys(), id, isRange);
 
   /** @param {any[]} items */
   async function mark(items) {
@@ -130,7 +105,6 @@ export function open(root, world, place) {
     const lsns = items.filter(({ read: isRead }) => !isRead).map(({ lsn }) => lsn);
     const first = items.find(({ lsn }) => lsn === lsns[0]);
     chosen.clear();
-    draw();
     if (!action || !first) return;
     for (let at = 0; at < lsns.length; at += AT_ONCE) {
       const write = await send(world, action, first, { lsns: lsns.slice(at, at + AT_ONCE) });
@@ -150,8 +124,7 @@ export function open(root, world, place) {
     disable(markAll, unread === 0 ? say.nothing : why);
     disable(markChosen, why);
     drawStatus(items.length);
-    show(many, chosen.size > 0);
-    setText(told, say.chosen(chosen.size));
+    chosen.draw((id) => itemOf(id) !== undefined);
   }
 
   /** @param {number} shown */
@@ -164,9 +137,10 @@ export function open(root, world, place) {
   const keys = listKeys(world, list, threadId);
   const unbind = world.keys.bind({
     ...keys,
-    e: (event) => (chosen.size === 0 ? keys.e?.(event) : void mark(itemsChosen())),
-    x: () => chooseHere(false),
-    "Shift+x": () => chooseHere(true),
+    e: (event) => (chosen.ids.size === 0 ? keys.e?.(event) : void mark(itemsChosen())),
+    x: () => choose(list.here()),
+    "Shift+x": () => choose(list.here(), true),
+    Escape: (event) => chosen.clear() || keys.Escape?.(event),
   });
   const clock = setInterval(draw, TICK);
   read();

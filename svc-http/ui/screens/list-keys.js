@@ -17,9 +17,6 @@ const onThreads = actions.filter(({ key, on }) => key && on === "thread");
  * @returns {import("../view/keys.js").Keys}
  */
 export function listKeys(world, list, threadId) {
-  const next = () => void list.along(1);
-  const last = () => void list.along(-1);
-
   /** @param {(id: string) => void} act */
   function onThread(act) {
     const id = threadId();
@@ -40,10 +37,7 @@ export function listKeys(world, list, threadId) {
   return {
     ...Object.fromEntries(onThreads.map(({ key, id }) => [key, () => press(world, list.row(), id)])),
     ...pressKeys(world, list.row),
-    j: next,
-    k: last,
-    ArrowDown: () => list.here() !== null && list.along(1),
-    ArrowUp: () => list.here() !== null && list.along(-1),
+    ...moveKeys(list),
     Space: () => onThread((id) => void openPeek(world, id)),
     r: reply,
     Escape() {
@@ -54,29 +48,55 @@ export function listKeys(world, list, threadId) {
   };
 }
 
+/** @typedef {{along: (step: 1 | -1) => unknown, here: () => string | null}} Along */
+
+/**
+ * The keys that go from row to row.
+ *
+ * @param {Along} list
+ * @returns {import("../view/keys.js").Keys}
+ */
+export const moveKeys = ({ along, here }) => ({
+  j: () => void along(1),
+  k: () => void along(-1),
+  ArrowDown: () => here() !== null && (along(1), true),
+  ArrowUp: () => here() !== null && (along(-1), true),
+});
+
+/**
+ * Where the focus is in a window, and how it goes on.
+ *
+ * @param {any} list
+ * @param {string} name Of the attribute that rows are called by.
+ */
+export function alongWindow(list, name) {
+  const row = () => document.activeElement?.closest(`.rows [${name}]`) ?? null;
+  const here = () => row()?.getAttribute(name) ?? null;
+  /** @param {1 | -1} step */
+  function along(step) {
+    const at = list.indexOf(here() ?? "") + step;
+    const title = list.reveal(Math.max(0, Math.min(list.count() - 1, at)))?.querySelector(".title");
+    title?.focus({ preventScroll: true });
+    return Boolean(title);
+  }
+  return { row, here, along };
+}
+
 /**
  * The keys of a window of cards; as these have no buttons, the actions begin by their keys.
  *
  * @param {import("../world.js").World} world
  * @param {any} list
- * @param {string} cards
- * @param {ReturnType<typeof import("./chosen.js").createChosen>} chosen
+ * @param {ReturnType<typeof import("./chosen.js").chosenTasks>} chosen
  * @returns {import("../view/keys.js").Keys}
  */
-export function windowKeys(world, list, cards, chosen) {
-  const row = () => document.activeElement?.closest(cards) ?? null;
-  const here = () => row()?.getAttribute("data-thread") ?? null;
-  /** @param {1 | -1} step */
-  function along(step) {
-    const at = list.indexOf(here() ?? "") + step;
-    const title = list.reveal(Math.max(0, Math.min(list.count() - 1, at)))?.querySelector("a.title");
-    title?.focus({ preventScroll: true });
-    return Boolean(title);
-  }
+export function windowKeys(world, list, chosen) {
+  const going = alongWindow(list, "data-thread");
+  const { here } = going;
   /** @param {string} id */
   const begin = (id) => () =>
     chosen.many(id) || (here() !== null && (beginById(world, id, world.store.get("thread", here())), true));
-  const keys = listKeys(world, { along, here, row }, here);
+  const keys = listKeys(world, going, here);
   return {
     ...keys,
     x: () => chosen.choose(list, here(), false),

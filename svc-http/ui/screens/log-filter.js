@@ -8,7 +8,7 @@ import { number } from "../pure/format.js";
 import { log as say } from "../strings/en.js";
 import { NOBODY, idNamed } from "../state/named.js";
 import { button, h, setChildren, setText, show } from "../view/node.js";
-import { TYPED, searchField } from "../view/search.js";
+import { searchField, whenTyped } from "../view/search.js";
 
 
 /**
@@ -26,8 +26,6 @@ export function openLogFilter(world, params, changed) {
   const about = h("p.row", { hidden: true });
   let now = read(params);
   let wanted = resolved();
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let typing;
 
   /** The filter by ids. */
   function resolved() {
@@ -66,12 +64,9 @@ export function openLogFilter(world, params, changed) {
     changed();
   }
 
-  input.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => {
-      const { text, channel, member } = parseTyped(input.value);
-      take({ text, channel, member });
-    }, TYPED);
+  whenTyped(input, () => {
+    const { text, channel, member } = parseTyped(input.value);
+    take({ text, channel, member });
   });
 
   async function fillKinds() {
@@ -149,7 +144,6 @@ export function openLogFilter(world, params, changed) {
       return true;
     },
     close() {
-      clearTimeout(typing);
       document.removeEventListener("click", leaveMenu);
     },
   };

@@ -4,13 +4,14 @@
 // open stand in the address; nothing moves under a pointer. Leaves out: reading it (state/log.js), proving it
 // (proof.js), and one event (panels/event.js).
 
-import { log as say, problemParts } from "../strings/en.js";
+import { showProblem } from "../reading.js";
+import { log as say } from "../strings/en.js";
 import { openEvent } from "../panels/event.js";
 import { openVerified } from "../panels/verified.js";
 import { openLog } from "../state/log.js";
-import { button, h, setAttr, setChildren, setText, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
+import { button, h, setText, show } from "../view/node.js";
 import { createWindow, focusRow } from "../view/window.js";
+import { alongWindow, moveKeys } from "./list-keys.js";
 import { openLogFilter } from "./log-filter.js";
 import { makeRow, updateRow } from "./log-row.js";
 
@@ -76,9 +77,7 @@ export function open(root, world, place) {
     const { isReading, problem: refused, low, floor, hasFound } = log.progress;
     const count = list.count();
     const canGoOn = !isReading && !refused && !log.isAtEnd() && !log.isFull() && low > 0;
-    show(problem, refused !== null);
-    setAttr(problem, "data-problem", refused?.code);
-    if (refused) setChildren(problem, [say.unread, " ", ...nodesOf(problemParts(refused), world.names)]);
+    showProblem(world, problem, refused, say.unread, " ");
     show(retry, refused !== null);
     show(further, canGoOn && !hasFound);
     show(ways, !retry.hidden || !further.hidden);
@@ -118,27 +117,8 @@ export function open(root, world, place) {
     opened = mine;
   }
 
-  /** The row with the focus, or none. */
-  function here() {
-    const row = document.activeElement?.closest("[data-event]");
-    return row instanceof HTMLElement && list.root.contains(row) ? list.indexOf(row.dataset.event ?? "") : -1;
-  }
-
-  /** @param {1 | -1} step */
-  function along(step) {
-    const at = here();
-    const to = at < 0 ? 0 : Math.max(0, Math.min(list.count() - 1, at + step));
-    const row = list.reveal(to);
-    /** @type {HTMLElement | null | undefined} */ (row?.querySelector("a.title"))?.focus({
-      preventScroll: true,
-    });
-  }
-
   const unbind = world.keys.bind({
-    j: () => along(1),
-    k: () => along(-1),
-    ArrowDown: () => here() >= 0 && (along(1), true),
-    ArrowUp: () => here() >= 0 && (along(-1), true),
+    ...moveKeys(alongWindow(list, "data-event")),
     "/": () => filter.focus(),
     Escape: () => filter.leave(),
   });

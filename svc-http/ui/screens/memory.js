@@ -14,6 +14,7 @@ import { progressOf, showProgress } from "../reading.js";
 import { toldBeside } from "../told.js";
 import { createHeld } from "../view/held.js";
 import { h, setAttr, setChildren, show, words } from "../view/node.js";
+import { moveKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -121,12 +122,7 @@ export function open(root, world, place) {
   const isGoneBlock = (about) =>
     about.startsWith("memory_block/") && !store.get("memory_block", about.slice("memory_block/".length));
 
-  const unbind = world.keys.bind({
-    j: () => list.along(1),
-    k: () => list.along(-1),
-    ArrowDown: () => list.here() !== null && list.along(1),
-    ArrowUp: () => list.here() !== null && list.along(-1),
-  });
+  const unbind = world.keys.bind(moveKeys(list));
   choose(place.query.get("block") ?? "");
 
   return {

@@ -26,8 +26,9 @@ import {
 } from "../people.js";
 import { h } from "../view/node.js";
 import { makePerson, updatePerson } from "../view/person.js";
-import { TYPED, searchField } from "../view/search.js";
+import { searchField, whenTyped } from "../view/search.js";
 import { createWindow, focusRow } from "../view/window.js";
+import { alongWindow, moveKeys } from "./list-keys.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -154,12 +155,7 @@ export function open(root, world, place) {
     which.value = asked in say.kinds ? asked : "";
   }
 
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let typing;
-  input.addEventListener("input", () => {
-    clearTimeout(typing);
-    typing = setTimeout(note, TYPED);
-  });
+  whenTyped(input, note);
   which.addEventListener("change", note);
   take(place.query);
 
@@ -168,18 +164,8 @@ export function open(root, world, place) {
     list.redraw();
   }, PRESENCE_EVERY);
 
-  /** @param {number} by */
-  function step(by) {
-    const focused = document.activeElement?.closest("[data-member]");
-    const at = focused instanceof HTMLElement ? list.indexOf(focused.dataset.member ?? "") : -1;
-    const next = Math.max(0, Math.min(list.count() - 1, at + by));
-    const node = list.reveal(at < 0 ? 0 : next);
-    if (node) node.querySelector("a")?.focus();
-  }
-
   const unbind = world.keys.bind({
-    j: () => step(1),
-    k: () => step(-1),
+    ...moveKeys(alongWindow(list, "data-member")),
     "/": () => input.focus(),
     Escape: () => {
       if (document.activeElement !== input) return false;
@@ -200,7 +186,6 @@ export function open(root, world, place) {
     },
     close() {
       clearInterval(clock);
-      clearTimeout(typing);
       unbind();
       list.close();
       wish.close();

@@ -3,13 +3,13 @@
 // Leaves out: what is set of the workspace.
 
 import { ONE } from "../state/entities.js";
-import { problemParts, settings as say } from "../strings/en.js";
+import { settings as say } from "../strings/en.js";
 import { looks } from "../panels/settings/looks.js";
 import { notificationsPart } from "../panels/settings/notifications.js";
 import { pushPart } from "../panels/settings/push.js";
 import { mailPart, youPart } from "../panels/settings/you.js";
-import { h, setChildren, show } from "../view/node.js";
-import { nodesOf } from "../view/parts.js";
+import { showProblem } from "../reading.js";
+import { h, show } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -50,9 +50,7 @@ export function open(root, world) {
     show() {
       const standing = world.reads.standing(KEY);
       const isRefused = standing?.state === "refused" && Boolean(standing.problem);
-      show(problem, isRefused);
-      if (isRefused && standing.problem)
-        setChildren(problem, nodesOf(problemParts(standing.problem), world.names));
+      showProblem(world, problem, isRefused ? standing.problem : null);
       readAfterwards();
       you.show();
       for (const part of parts) {

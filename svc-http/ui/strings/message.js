@@ -59,7 +59,6 @@ export const inbox = {
   any: "Any",
   markAll: "Mark all read",
   markChosen: "Mark read",
-  clear: "Choose none",
   count: (/** @type {number} */ count, /** @type {boolean} */ isWhole) =>
     isWhole ? number(count) : `${number(count)}+`,
   marked: "read",
