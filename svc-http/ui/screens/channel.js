@@ -117,7 +117,8 @@ export function open(root, world, place) {
   function drawCard(node, one) {
     const thread = store.get("thread", one);
     if (!thread) return;
-    const card = cardOf(world, thread, { lane: tasks.laneOf(one), isOpen: one === chosen, isChosen: many.ids.has(one) });
+    const how = { lane: tasks.laneOf(one), isOpen: one === chosen, isChosen: many.ids.has(one) };
+    const card = cardOf(world, thread, how);
     updateCard(node, { ...card, href: hrefTo("channel", { id }, queryOf(one, which)) });
   }
 

@@ -97,7 +97,8 @@ export const tests = {
     const person = await world.person("settler");
     // As a service has it that has no key for web push.
     const path = world.operations.get("get_notification_preferences").path.replace(/\{\w+\}/, "[^/]+");
-    const withoutKey = (text) => JSON.stringify({ ...JSON.parse(text), web_push: { public_key: null, subscriptions: [] } });
+    const noPush = { public_key: null, subscriptions: [] };
+    const withoutKey = (text) => JSON.stringify({ ...JSON.parse(text), web_push: noPush });
     const isBack = world.proxy.edit(new RegExp(`^GET ${path}`), withoutKey);
     const page = await open(person);
     await page.at("settings");
@@ -117,7 +118,10 @@ export const tests = {
     await page.fill("main [name=start]", "21:30");
     await page.says("main", /Not saved yet/);
     await page.click("main [data-of=set_notification_preferences]");
-    await page.waitForFunction(() => ![...document.querySelectorAll("main [role=status]")].some((one) => one.checkVisibility()));
+    await page.waitForFunction(() => {
+      const told = [...document.querySelectorAll("main [role=status]")];
+      return !told.some((node) => node.checkVisibility());
+    });
     const kept = await person.call("get_notification_preferences", { member_id: person.id });
     assert.equal(kept.quiet_hours.start, "21:30");
     assert.equal(kept.rules.find(({ reason }) => reason === "mention").mail, false);

@@ -197,11 +197,16 @@ export const tests = {
     // As many as the board reads, all of them newer, and more behind them.
     let made = 0;
     const fill = (text) => {
-      const newer = () => ({ ...old, id: `${old.id.slice(0, -5)}${String((made += 1)).padStart(5, "0")}`, title: `Newer ${made}` });
+      const newer = () => {
+        made += 1;
+        return { ...old, id: `${old.id.slice(0, -5)}${String(made).padStart(5, "0")}`, title: `Newer ${made}` };
+      };
       return JSON.stringify({ ...JSON.parse(text), items: Array.from({ length: 500 }, newer), next_cursor: "more" });
     };
     const isBack = world.proxy.edit(/^GET \/workspaces\/[^/]+\/threads\?.*state=open.*newest_first=true/, fill);
-    await page.route(/threads\?.*cursor=more/, (route) => route.continue({ url: route.request().url().replace(/&?cursor=more/, "") }));
+    await page.route(/threads\?.*cursor=more/, (route) =>
+      route.continue({ url: route.request().url().replace(/&?cursor=more/, "") }),
+    );
     await page.at("board?text=older");
     await page.says(".board-head", /The newest 1\d[,.]\d{3} tasks are looked through/);
     assert.ok(!(await page.has(`[data-thread="${old.id}"]`)));

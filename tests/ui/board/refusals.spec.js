@@ -184,7 +184,8 @@ export const tests = {
       await page.at(made.path);
       await begin(page);
       await page.waitForSelector("dialog form");
-      const fields = Object.entries(made.typed).map(([name, value]) => [page.locator(`dialog form [name=${name}]`), value]);
+      const field = (name) => page.locator(`dialog form [name=${name}]`);
+      const fields = Object.entries(made.typed).map(([name, value]) => [field(name), value]);
       for (const [field, value] of fields) {
         const isChoice = await field.evaluate((node) => node.matches("select"));
         await (isChoice ? field.selectOption(value) : field.fill(value));

@@ -17,8 +17,9 @@ function answer(sent, ahead, there, back) {
 test("without an answer nothing is known, and our clock is taken", () => {
   assert.equal(newClock().samples.length, 0);
   assert.equal(serverNow(newClock(), 5), 5);
-  for (const date of [null, "", "yesterday"]) assert.equal(sample(newClock(), { sent: 0, received: 1, date }).samples.length, 0);
-  assert.equal(sample(newClock(), { sent: 5, received: 4, date: header(0) }).samples.length, 0);
+  const isTaken = (heard) => sample(newClock(), heard).samples.length > 0;
+  for (const date of [null, "", "yesterday"]) assert.ok(!isTaken({ sent: 0, received: 1, date }));
+  assert.ok(!isTaken({ sent: 5, received: 4, date: header(0) }));
 });
 
 test("the offset is right within what an answer can tell, ahead or behind", () => {

@@ -7,14 +7,19 @@ import { readThreads } from "../../../svc-http/ui/state/threads.js";
 
 /** A service with so many tasks of each state, all in the channel c1 but the first 700 that are open, and a store. */
 function setting(counts) {
+  const task = (state, at) => {
+    const channel_id = state === "open" && at < 700 ? "c0" : "c1";
+    return { id: `${state} ${at}`, lsn: at, state, channel_id };
+  };
   const tasks = Object.entries(counts).flatMap(([state, count]) =>
-    Array.from({ length: count }, (_, at) => ({ id: `${state} ${at}`, lsn: at, state, channel_id: state === "open" && at < 700 ? "c0" : "c1" })),
+    Array.from({ length: count }, (_, at) => task(state, at)),
   );
   const known = new Map();
   const asked = [];
   async function ask(op, { state, channel_id, newest_first, limit, cursor }) {
     asked.push(`${op} ${state ?? channel_id} ${newest_first}`);
-    const all = tasks.filter((one) => (!state || one.state === state) && (!channel_id || one.channel_id === channel_id));
+    const fits = (one) => (!state || one.state === state) && (!channel_id || one.channel_id === channel_id);
+    const all = tasks.filter(fits);
     const from = Number(cursor ?? 0);
     const next = from + limit < all.length ? String(from + limit) : null;
     return { body: { items: all.reverse().slice(from, from + limit), next_cursor: next }, lsn: 20_000 + asked.length };
