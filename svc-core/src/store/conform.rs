@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::conn::Conn;
 use super::engine::{Engine, Failure};
-use super::executor::{Executor, Open, Readers, Tally, Task, WriteTask};
+use super::executor::{Executor, Open, Opens, Readers, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};
 use super::row_write::BulkWrite;
@@ -385,8 +385,7 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
         vec![Tally::default()],
         Readers { threads: 1, inline: 1 },
         &Clock::System,
-        &subject.open,
-        &subject.open,
+        Opens { writer: &subject.open, reader: &subject.open, scanner: &subject.open },
     )
     .unwrap();
     let (sender, receiver) = mpsc::channel();

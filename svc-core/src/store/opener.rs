@@ -93,6 +93,11 @@ impl Opener {
         self.open(Role::Reader)
     }
 
+    /// Opens a connection for reading everything once.
+    pub fn scanner(&self) -> Result<Conn> {
+        self.open(Role::Scanner)
+    }
+
     /// Opens a connection whose statements end soon.
     pub fn brief(&self) -> Result<Conn> {
         match self {

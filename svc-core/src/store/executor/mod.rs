@@ -109,27 +109,30 @@ pub(crate) struct Readers {
     pub inline: usize,
 }
 
+/// How the connections are opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opens<'o> {
+    pub writer: &'o Open,
+    pub reader: &'o Open,
+    /// Those that read everything once.
+    pub scanner: &'o Open,
+}
+
 impl<S: BatchState> Executor<S> {
     /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, and one
     /// for scans.
-    pub fn start(
-        states: Vec<S>,
-        readers: Readers,
-        clock: &Clock,
-        open_writer: &Open,
-        open_reader: &Open,
-    ) -> Result<Self> {
+    pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: Opens<'_>) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
         for (number, state) in states.into_iter().enumerate() {
-            let lane = Arc::new(Lane::new(open_writer()?, state, clock.clone()));
+            let lane = Arc::new(Lane::new((opens.writer)()?, state, clock.clone()));
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
         let Readers { threads: size, inline } = readers;
-        let reads = ReadPool::start("svc-reader", size, inline, clock, open_reader, &mut threads)?;
-        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, open_reader, &mut threads)?;
-        let scans = ReadPool::start("svc-scanner", 1, 0, clock, open_reader, &mut threads)?;
+        let reads = ReadPool::start("svc-reader", size, inline, clock, opens.reader, &mut threads)?;
+        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, opens.reader, &mut threads)?;
+        let scans = ReadPool::start("svc-scanner", 1, 0, clock, opens.scanner, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
@@ -357,8 +360,9 @@ mod tests {
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
         let readers = Readers { threads: 2, inline: 1 };
-        Executor::start(vec![Tally::default()], readers, clock, &open(Role::Writer), &open(Role::Reader))
-            .unwrap()
+        let (writer, reader, scanner) = (open(Role::Writer), open(Role::Reader), open(Role::Scanner));
+        let opens = Opens { writer: &writer, reader: &reader, scanner: &scanner };
+        Executor::start(vec![Tally::default()], readers, clock, opens).unwrap()
     }
 
     #[test]

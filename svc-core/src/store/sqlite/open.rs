@@ -37,6 +37,8 @@ pub(crate) enum Role {
     Writer,
     /// Reads only.
     Reader,
+    /// Reads only, and each row once.
+    Scanner,
     /// Reads a file that must not change through this connection, for verification.
     Auditor,
 }
@@ -64,7 +66,7 @@ impl SqliteConn {
     pub(crate) fn open(path: &Path, role: Role) -> Result<Self> {
         let access = match role {
             Role::Creator => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-            Role::Writer | Role::Reader => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Writer | Role::Reader | Role::Scanner => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Role::Auditor => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
         Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
@@ -103,10 +105,15 @@ impl SqliteConn {
                 "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
                  pragma cache_size = -65536;"
             }
+            // More would only be filled with pages that are not read again.
+            Role::Scanner => {
+                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
+                 pragma cache_size = -4096;"
+            }
         })
         .map_err(failed)?;
-        let limit =
-            (role == Role::Reader).then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
+        let is_limited = matches!(role, Role::Reader | Role::Scanner);
+        let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {
             limit,
             conn,
@@ -151,7 +158,7 @@ mod tests {
         let path = folder.path().join("t.db");
         SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
         let open = |role| SqliteConn::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY, role, Some(&path));
-        for role in [Role::Creator, Role::Writer, Role::Reader] {
+        for role in [Role::Creator, Role::Writer, Role::Reader, Role::Scanner] {
             let rejected = open(role).map(drop).unwrap_err();
             assert_eq!(rejected.code(), Code::Unavailable, "{role:?}");
             let database = Database::Sqlite(path.clone());
