@@ -92,6 +92,34 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether a JSON string is written in canonical form: what need not be escaped is not, and what must
+/// be is in the one way.
+pub fn is_text(json: &[u8]) -> bool {
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        let is_escaped = *byte == b'\\';
+        let is_canonical = !is_escaped
+            || match bytes.next() {
+                Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => true,
+                // Of the control characters, those that have no letter of their own.
+                Some(b'u') => match (bytes.next(), bytes.next(), bytes.next(), bytes.next()) {
+                    (Some(b'0'), Some(b'0'), Some(b'0'), Some(digit)) => {
+                        matches!(digit, b'0'..=b'7' | b'b' | b'e' | b'f')
+                    }
+                    (Some(b'0'), Some(b'0'), Some(b'1'), Some(digit)) => {
+                        matches!(digit, b'0'..=b'9' | b'a'..=b'f')
+                    }
+                    _ => false,
+                },
+                _ => false,
+            };
+        if !is_canonical {
+            return false;
+        }
+    }
+    true
+}
+
 fn write_number(out: &mut String, number: &Number) -> Result<()> {
     if !is_exact(number) {
         return Err(Error::malformed(format!(
@@ -149,6 +177,27 @@ mod tests {
         fn a_double_round_trips_exactly(number in any::<f64>()) {
             let read: f64 = serde_json::from_str(&format!("{number:e}")).unwrap();
             prop_assert_eq!(read.to_bits(), number.to_bits());
+        }
+    }
+
+    /// A JSON string with escapes of all kinds, also such as no writer needs.
+    fn any_text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            any::<char>().prop_map(|char| serde_json::to_string(&char.to_string()).unwrap().replace('"', "")),
+            any::<u8>().prop_map(|code| format!("\\u00{code:02x}")),
+            any::<u8>().prop_map(|code| format!("\\u00{code:02X}")),
+            (0x100_u16..0xd800).prop_map(|code| format!("\\u{code:04x}")),
+            "[\"\\\\/bfnrt]".prop_map(|char| format!("\\{char}")),
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_canonical_if_it_is_written_again_as_it_was(json in any_text()) {
+            let text: Result<String, _> = serde_json::from_str(&json);
+            prop_assume!(text.is_ok());
+            prop_assert_eq!(is_text(json.as_bytes()), to_string(&text.unwrap()).unwrap() == json);
         }
     }
 

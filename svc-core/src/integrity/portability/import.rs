@@ -319,7 +319,9 @@ pub(super) fn step(
                 let records = cx.records().get(place).ok_or_else(unknown)?;
                 insert_row(cx, verified.header.workspace_id, records, row)?;
             }
-            Line::Event(payload) => insert_event(cx, verified.header.workspace_id, &payload)?,
+            Line::Event(payload, columns) => {
+                insert_event(cx, verified.header.workspace_id, &payload, &columns)?;
+            }
         }
     }
     let end = i64::try_from(end).map_err(Error::internal)?;

@@ -2,7 +2,7 @@
 
 use super::row::{MESSAGES, Row, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::log::verify::EventColumns;
@@ -56,23 +56,27 @@ fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stor
     })
 }
 
-/// Writes an event, all of whose columns follow from its payload.
-pub(super) fn insert_event(cx: &mut Write<'_>, workspace: WorkspaceId, payload: &str) -> Result<()> {
-    let event = EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))?;
-    let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = event;
+/// Writes an event, with the columns that follow from its payload.
+pub(super) fn insert_event(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    payload: &str,
+    columns: &EventColumns,
+) -> Result<()> {
+    let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = columns;
     cx.execute(
         1,
         EVENT,
         &[
             &workspace,
-            &lsn,
-            &kind,
-            &at,
+            lsn,
+            kind,
+            at,
             &subject.channel_id,
             &subject.thread_id,
             &subject.member_id,
-            &prev_hash,
-            &content_hash,
+            prev_hash,
+            content_hash,
             &payload,
         ],
     )

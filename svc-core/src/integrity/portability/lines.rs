@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::form::EVENTS;
 use super::read::{Invalid, Reason};
-use super::row::{RECORD, Row, WORKSPACES, checked};
+use super::row::{RECORD, Row, WORKSPACES, canonical_event, checked};
 use super::verify::Rows;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
@@ -169,7 +169,8 @@ fn payload_of(mut record: Map<String, Value>) -> Result<String> {
 pub(super) enum Line {
     /// A row of the table that is declared at this place.
     Row(usize, Row),
-    Event(String),
+    /// The payload of an event, and what that says of it.
+    Event(String, EventColumns),
 }
 
 /// The lines of one step.
@@ -219,6 +220,7 @@ impl StepReader {
 fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
     let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
     let (mut found, mut read, mut text) = (Vec::new(), 0_u64, Vec::new());
+    let mut place = 0;
     while found.len() < STEP_ROWS && read < STEP_BYTES {
         text.clear();
         let bytes = reader.read_until(b'\n', &mut text).map_err(Error::internal)?;
@@ -226,20 +228,24 @@ fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
             break;
         }
         read = read.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        found.push(parsed(&text, declared)?);
+        found.push(parsed(&text, declared, &mut place)?);
     }
     Ok(Step { lines: found, end: offset.saturating_add(read) })
 }
 
-fn parsed(text: &[u8], declared: &[Records]) -> Result<Line> {
+/// Reads a line; `last` is the place of the table of the row before.
+fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
+    if let Some((payload, _)) = canonical_event(text.trim_ascii_end()) {
+        let columns =
+            EventColumns::of(&payload).ok_or_else(|| Error::internal("an event without a chain"))?;
+        return Ok(Line::Event(payload, columns));
+    }
     let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
     let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-    let mut places = declared.iter().enumerate();
-    let found = places.find(|(_, records)| records.name() == table);
-    let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
-    if records.name() == EVENTS {
-        return payload_of(record).map(Line::Event);
-    }
+    let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.name() == table);
+    let found = Some(*last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table));
+    *last = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
+    let records = declared.get(*last).ok_or_else(|| Error::internal("no such table"))?;
     let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
-    Ok(Line::Row(place, row))
+    Ok(Line::Row(*last, row))
 }

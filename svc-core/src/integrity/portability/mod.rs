@@ -7,14 +7,15 @@
 //! - `form`: the parts of the file, and what its signature covers
 //! - `row`: a row of a table as a line
 //! - `write`: writing it, and `record_writer`: hashing and writing records beside reading them
-//! - `read`: reading it part by part, and `verify`: whether it is one
+//! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
 //! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
 //!   `import`: writing it
 //! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
-mod read;
 mod row;
+mod pieces;
+mod read;
 mod record_writer;
 mod write;
 mod verify;

@@ -3,21 +3,21 @@
 //! The members of the file may be formatted in any way, but the header must stand before the records. What
 //! is read at once is bounded, and a name that an object has twice is an error.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io::Read;
 
 use serde::Serialize;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::form::{Header, Manifest, TYPE};
+use super::pieces::{Cut, Pieces};
+use super::row::canonical_event;
 use crate::error::{Code, Error};
 use crate::json::Strict;
 
 /// Most bytes of one record, of the header, or of the manifest, but for what is buffered.
 const PART_MAX: usize = 16 << 20;
-const BUFFER: usize = 64 << 10;
 
 /// Why a file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -79,50 +79,55 @@ pub(super) struct Ended {
 /// Takes the parts of a file in their order. What is wrong with one of them ends reading.
 pub(super) trait Parts {
     fn header(&mut self, header: Header) -> Result<(), Invalid>;
-    /// Takes a record, for which about so many bytes were read.
-    fn record(&mut self, record: Map<String, Value>, bytes: usize) -> Result<(), Invalid>;
+    /// Takes the text of a record, which [`Record::of`] reads.
+    fn record(&mut self, text: &[u8]) -> Result<(), Invalid>;
+}
+
+/// A record of a file.
+pub(super) enum Record {
+    /// An event whose record is in canonical form, as it is unless the file was formatted anew: its payload,
+    /// and the record.
+    Event(String, String),
+    /// Any other record.
+    Object(Map<String, Value>),
+}
+
+impl Record {
+    /// Reads a record.
+    pub fn of(text: &[u8]) -> Result<Self, Invalid> {
+        if let Some((payload, line)) = canonical_event(text) {
+            return Ok(Self::Event(payload, line.to_owned()));
+        }
+        match serde_json::from_slice(text).map_err(unlike)? {
+            Strict(Value::Object(record)) => Ok(Self::Object(record)),
+            Strict(_) => Err(unlike("a record is not an object")),
+        }
+    }
 }
 
 /// Reads a file, and hands its parts on.
 pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended, Invalid> {
-    let left = Cell::new(PART_MAX);
-    let failed: RefCell<Option<Invalid>> = RefCell::default();
-    let mut ended = Seen::default();
-    // The buffer is outermost, because the parser reads it byte by byte.
-    let buffered = BufReader::with_capacity(BUFFER, Bounded { file, left: &left });
-    let mut json = serde_json::Deserializer::from_reader(buffered);
-    let whole = Whole { parts: RefCell::new(parts), left: &left, failed: &failed, seen: &mut ended };
-    let read = whole.deserialize(&mut json).and_then(|()| json.end());
-    if let Some(invalid) = failed.take() {
-        return Err(invalid);
+    let mut file = ExportReader { pieces: Pieces::new(file, PART_MAX), parts, seen: Seen::default() };
+    file.expect(b'{')?;
+    if !file.next_is(b'}')? {
+        file.member()?;
+        while file.next_is(b',')? {
+            file.member()?;
+        }
+        file.expect(b'}')?;
     }
-    read.map_err(|error| {
-        let reason = if error.is_eof() { Reason::Truncated } else { Reason::NotAnExport };
-        Invalid::new(reason, format!("the file is no export: {error}"))
-    })?;
+    if file.pieces.peek().map_err(unread)?.is_some() {
+        return Err(unlike("something follows its end"));
+    }
+    let seen = file.seen;
     let missing = |name| Invalid::new(Reason::NotAnExport, format!("the file has no {name}"));
-    if ended.type_name.is_none() || !ended.has_records {
+    if seen.type_name.is_none() || !seen.has_records {
         return Err(missing("type and records of an export"));
     }
     Ok(Ended {
-        manifest: ended.manifest.ok_or_else(|| missing("manifest"))?,
-        signature: ended.signature.ok_or_else(|| missing("signature"))?,
+        manifest: seen.manifest.ok_or_else(|| missing("manifest"))?,
+        signature: seen.signature.ok_or_else(|| missing("signature"))?,
     })
-}
-
-/// Ends with an error where a part is too large.
-struct Bounded<'c, R> {
-    file: R,
-    left: &'c Cell<usize>,
-}
-
-impl<R: Read> Read for Bounded<'_, R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(into)?;
-        let left = self.left.get().checked_sub(read);
-        self.left.set(left.ok_or_else(|| io::Error::other("a part of it is too large"))?);
-        Ok(read)
-    }
 }
 
 /// The members of the file that are not handed on.
@@ -135,37 +140,78 @@ struct Seen {
     signature: Option<String>,
 }
 
-struct Whole<'p> {
-    parts: RefCell<&'p mut dyn Parts>,
-    left: &'p Cell<usize>,
-    failed: &'p RefCell<Option<Invalid>>,
-    seen: &'p mut Seen,
+struct ExportReader<'p, R> {
+    pieces: Pieces<R>,
+    parts: &'p mut dyn Parts,
+    seen: Seen,
 }
 
-impl Whole<'_> {
-    /// Keeps what is wrong, and returns an error that ends reading.
-    fn fail<E: serde::de::Error>(&self, invalid: Invalid) -> E {
-        let shown = E::custom(&invalid.detail);
-        self.failed.borrow_mut().get_or_insert(invalid);
-        shown
+impl<R: Read> ExportReader<'_, R> {
+    fn next_is(&mut self, wanted: u8) -> Result<bool, Invalid> {
+        self.pieces.take(wanted).map_err(unread)
     }
 
-    fn refuse<E: serde::de::Error>(&self, reason: Reason, detail: impl Into<String>) -> E {
-        self.fail(Invalid::new(reason, detail))
+    fn expect(&mut self, wanted: u8) -> Result<(), Invalid> {
+        if self.next_is(wanted)? {
+            Ok(())
+        } else {
+            Err(unlike(format!("{:?} is missing", char::from(wanted))))
+        }
+    }
+
+    fn value<T: DeserializeOwned>(&mut self) -> Result<T, Invalid> {
+        serde_json::from_slice(self.pieces.value().map_err(unread)?).map_err(unlike)
+    }
+
+    fn member(&mut self) -> Result<(), Invalid> {
+        let name: String = self.value()?;
+        let is_again = match name.as_str() {
+            "type" => self.seen.type_name.is_some(),
+            "header" => self.seen.has_header,
+            "records" => self.seen.has_records,
+            "manifest" => self.seen.manifest.is_some(),
+            "signature" => self.seen.signature.is_some(),
+            _ => return Err(Invalid::new(reason_for(&name), format!("the file has the member {name:?}"))),
+        };
+        if is_again {
+            return Err(Invalid::new(Reason::NotAnExport, format!("the file has {name:?} twice")));
+        }
+        self.expect(b':')?;
+        match name.as_str() {
+            "type" => {
+                let type_name: String = self.value()?;
+                if type_name != TYPE {
+                    return Err(Invalid::new(Reason::NotAnExport, format!("it is no {TYPE}")));
+                }
+                self.seen.type_name = Some(type_name);
+            }
+            "header" => {
+                let header = self.typed("header")?;
+                self.parts.header(header)?;
+                self.seen.has_header = true;
+            }
+            "records" if !self.seen.has_header => {
+                let detail = "the header must stand before the records";
+                return Err(Invalid::new(Reason::NotAnExport, detail));
+            }
+            "records" => {
+                self.records()?;
+                self.seen.has_records = true;
+            }
+            "manifest" => self.seen.manifest = Some(self.typed("manifest")?),
+            _ => self.seen.signature = Some(self.value()?),
+        }
+        Ok(())
     }
 
     /// Reads a member of a type that takes no unknown fields, and that is written as the type would be.
     ///
     /// Serde also takes an array for a struct, and what is signed is the struct.
-    fn typed<'de, T: DeserializeOwned + Serialize, A: MapAccess<'de>>(
-        &self,
-        name: &str,
-        map: &mut A,
-    ) -> Result<T, A::Error> {
-        let Strict(value) = map.next_value()?;
+    fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
+        let Strict(value) = self.value()?;
         let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
         let refuse = |why: &dyn fmt::Display| {
-            self.refuse(reason, format!("the {name} is not that of an export: {why}"))
+            Invalid::new(reason, format!("the {name} is not that of an export: {why}"))
         };
         let read: T = serde_json::from_value(value.clone()).map_err(|error| refuse(&error))?;
         match serde_json::to_value(&read) {
@@ -173,102 +219,31 @@ impl Whole<'_> {
             _ => Err(refuse(&"it is written in another form")),
         }
     }
-}
 
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an export: an object with type, header, records, manifest and signature")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<String>()? {
-            self.left.set(PART_MAX);
-            let is_again = match name.as_str() {
-                "type" => self.seen.type_name.is_some(),
-                "header" => self.seen.has_header,
-                "records" => self.seen.has_records,
-                "manifest" => self.seen.manifest.is_some(),
-                "signature" => self.seen.signature.is_some(),
-                _ => {
-                    let reason = reason_for(&name);
-                    return Err(self.refuse(reason, format!("the file has the member {name:?}")));
-                }
-            };
-            if is_again {
-                return Err(self.refuse(Reason::NotAnExport, format!("the file has {name:?} twice")));
-            }
-            match name.as_str() {
-                "type" => {
-                    let type_name: String = map.next_value()?;
-                    if type_name != TYPE {
-                        return Err(self.refuse(Reason::NotAnExport, format!("it is no {TYPE}")));
-                    }
-                    self.seen.type_name = Some(type_name);
-                }
-                "header" => {
-                    let header = self.typed("header", &mut map)?;
-                    let taken = self.parts.borrow_mut().header(header);
-                    taken.map_err(|invalid| self.fail(invalid))?;
-                    self.seen.has_header = true;
-                }
-                "records" if !self.seen.has_header => {
-                    return Err(self.refuse(Reason::NotAnExport, "the header must stand before the records"));
-                }
-                "records" => {
-                    map.next_value_seed(Records(&self))?;
-                    self.seen.has_records = true;
-                }
-                "manifest" => self.seen.manifest = Some(self.typed("manifest", &mut map)?),
-                "signature" => self.seen.signature = Some(map.next_value()?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-            self.left.set(PART_MAX);
+    fn records(&mut self) -> Result<(), Invalid> {
+        self.expect(b'[')?;
+        if self.next_is(b']')? {
+            return Ok(());
         }
-        Ok(())
-    }
-}
-
-struct Records<'w, 'p>(&'w Whole<'p>);
-
-impl<'de> DeserializeSeed<'de> for Records<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Records<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of records")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Self(whole) = self;
-        let mut number: u64 = 0;
         loop {
-            whole.left.set(PART_MAX);
-            let Some(Strict(record)) = list.next_element()? else { return Ok(()) };
-            number = number.saturating_add(1);
-            let Value::Object(record) = record else {
-                return Err(whole.refuse(Reason::NotAnExport, format!("record {number} is not an object")));
-            };
-            let taken = whole.parts.borrow_mut().record(record, PART_MAX.saturating_sub(whole.left.get()));
-            taken.map_err(|invalid| whole.fail(invalid))?;
+            self.parts.record(self.pieces.value().map_err(unread)?)?;
+            if !self.next_is(b',')? {
+                return self.expect(b']');
+            }
         }
     }
+}
+
+fn unread(cut: Cut) -> Invalid {
+    match cut {
+        Cut::Ended => Invalid::new(Reason::Truncated, "the file is no export: it ends too early"),
+        Cut::TooLarge => unlike("a part of it is too large"),
+        Cut::Failed(error) => unlike(error),
+    }
+}
+
+fn unlike(why: impl fmt::Display) -> Invalid {
+    Invalid::new(Reason::NotAnExport, format!("the file is no export: {why}"))
 }
 
 /// Returns whether something in a value has the name of a credential.

@@ -14,6 +14,7 @@ use super::form::{EVENTS, Words};
 use super::read::{Invalid, Reason, reason_for};
 use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
+use crate::log::canonical;
 use crate::op::{Class, Records};
 use crate::store::{Columns, Param, Value as Stored};
 use crate::time::Time;
@@ -113,6 +114,15 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
     push_quoted(out, EVENTS.as_bytes());
     out.push(b'}');
     Ok(())
+}
+
+/// Returns the payload of an event, and its record, if that is written as [`push_event`] does.
+pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
+    let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
+    if !canonical::is_text(payload) {
+        return None;
+    }
+    Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))
 }
 
 /// Appends the name of a column or table, which are plain, before its value.

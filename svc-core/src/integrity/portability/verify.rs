@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::io::Read;
 use std::mem::take;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
-use super::read::{Ended, Invalid, Parts, Reason, read_parts, reason_for};
+use super::read::{Ended, Invalid, Parts, Reason, Record, read_parts, reason_for};
 use super::row::{RECORD, Row, WORKSPACES, checked};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
@@ -63,7 +63,7 @@ impl Rows for () {
 
 /// Verifies a file, and hands what it has to `rows`; nothing of that counts unless it succeeds.
 ///
-/// A thread beside the one that parses the file does all else.
+/// One thread cuts the file into records, another one verifies them, and whoever has time reads them.
 pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
@@ -101,11 +101,36 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Most parts that are, as what was read may have been read before.
 const BATCH_PARTS: usize = 256;
 /// Batches that wait to be verified.
-const WAITING_MAX: usize = 2;
+const WAITING_MAX: usize = 4;
 
 enum Part {
     Header(Header),
-    Record(Map<String, Value>),
+    /// A record that nobody has read.
+    Text(Vec<u8>),
+    /// An event: its payload, what that says of it if it can be read, and its record as canonical JSON.
+    Event(String, Option<EventColumns>, String),
+    /// A record, and that as canonical JSON, unless it has a number that no export has.
+    Record(Map<String, Value>, Option<String>),
+    /// Something that is no record.
+    Unread(Invalid),
+}
+
+impl Part {
+    /// Reads a record, if nobody has.
+    fn prepared(self) -> Self {
+        let Self::Text(text) = self else { return self };
+        match Record::of(&text) {
+            Ok(Record::Event(payload, line)) => {
+                let columns = EventColumns::of(&payload);
+                Self::Event(payload, columns, line)
+            }
+            Ok(Record::Object(record)) => {
+                let line = canonical::of_object(&record).ok();
+                Self::Record(record, line)
+            }
+            Err(invalid) => Self::Unread(invalid),
+        }
+    }
 }
 
 /// Hands the parts of a file over to the thread that verifies them.
@@ -116,27 +141,35 @@ struct PartSender {
 }
 
 impl PartSender {
-    fn add(&mut self, part: Part, bytes: usize) -> Result<(), Invalid> {
+    fn add(&mut self, part: Part) -> Result<(), Invalid> {
         self.batch.push(part);
-        self.bytes = self.bytes.saturating_add(bytes);
         let is_enough = self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PARTS;
         if is_enough { self.hand_over() } else { Ok(()) }
     }
 
+    /// Hands the batch over. If the other thread is behind, the records are read here: this one would wait.
     fn hand_over(&mut self) -> Result<(), Invalid> {
         self.bytes = 0;
+        let sent = match self.batches.try_send(take(&mut self.batch)) {
+            Err(TrySendError::Full(batch)) => {
+                let prepared = batch.into_iter().map(Part::prepared).collect();
+                self.batches.send(prepared).is_ok()
+            }
+            sent => sent.is_ok(),
+        };
         // If nobody takes it, something is wrong with a part before it.
-        self.batches.send(take(&mut self.batch)).map_err(|_| Invalid::not_kept())
+        if sent { Ok(()) } else { Err(Invalid::not_kept()) }
     }
 }
 
 impl Parts for PartSender {
     fn header(&mut self, header: Header) -> Result<(), Invalid> {
-        self.add(Part::Header(header), 0)
+        self.add(Part::Header(header))
     }
 
-    fn record(&mut self, record: Map<String, Value>, bytes: usize) -> Result<(), Invalid> {
-        self.add(Part::Record(record), bytes)
+    fn record(&mut self, text: &[u8]) -> Result<(), Invalid> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.add(Part::Text(text.to_owned()))
     }
 }
 
@@ -160,7 +193,7 @@ struct Open {
     last: Option<Vec<Stored>>,
 }
 
-impl FileVerifier<'_> {
+impl<'v> FileVerifier<'v> {
     /// Takes parts until there are no more. Fails with what is wrong with one of them.
     fn take_all(mut self, batches: &Receiver<Vec<Part>>) -> Result<Self, Invalid> {
         while let Ok(batch) = batches.recv() {
@@ -170,14 +203,20 @@ impl FileVerifier<'_> {
     }
 
     fn take(&mut self, part: Part) -> Result<(), Invalid> {
-        match part {
-            Part::Header(header) => self.header(header),
-            Part::Record(record) => {
-                self.records = self.records.saturating_add(1);
-                let number = Some(self.records);
-                self.record(record).map_err(|invalid| Invalid { record: number, ..invalid })
-            }
+        if let Part::Header(header) = part {
+            return self.header(header);
         }
+        self.records = self.records.saturating_add(1);
+        let number = Some(self.records);
+        let taken = match part.prepared() {
+            Part::Unread(invalid) => Err(invalid),
+            Part::Header(_) | Part::Text(_) => Ok(()),
+            Part::Event(payload, columns, line) => {
+                self.open(EVENTS, &line).and_then(|_| self.event(&payload, columns, &line))
+            }
+            Part::Record(record, line) => self.record(record, line),
+        };
+        taken.map_err(|invalid| Invalid { record: number, ..invalid })
     }
 
     fn header(&mut self, header: Header) -> Result<(), Invalid> {
@@ -194,20 +233,46 @@ impl FileVerifier<'_> {
         Ok(())
     }
 
-    fn record(&mut self, record: Map<String, Value>) -> Result<(), Invalid> {
+    fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), Invalid> {
         let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+        self.place_of(kind)?;
+        let line = line.ok_or_else(|| {
+            Invalid::new(Reason::UnknownField, "the record has a number that no export has")
+        })?;
+        let records = self.open(kind, &line)?;
+        if records.table != EVENTS {
+            return self.row(records, &record, &line);
+        }
+        let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
+        if let Some(name) = unknown {
+            return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
+        }
+        let Some(Value::String(payload)) = record.remove("payload") else {
+            return Err(Invalid::new(Reason::UnknownField, "an event has a payload, as text"));
+        };
+        self.event(&payload, EventColumns::of(&payload), &line)
+    }
+
+    /// Returns the place of a table among the declarations; most often it is that of the record before.
+    fn place_of(&self, kind: &str) -> Result<usize, Invalid> {
+        let is_of_kind =
+            |place: &usize| self.declared.get(*place).is_some_and(|records| records.table == kind);
+        if let Some(place) = self.section.as_ref().map(|section| section.place).filter(is_of_kind) {
+            return Ok(place);
+        }
         let place = self.declared.iter().position(|records| records.table == kind && records.leaves());
-        let place = place
-            .ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))?;
-        let line = canonical::of_object(&record)
-            .map_err(|_| Invalid::new(Reason::UnknownField, "the record has a number that no export has"))?;
+        place.ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))
+    }
+
+    /// Adds a record to the section of its table, which begins with it or goes on.
+    fn open(&mut self, kind: &str, line: &str) -> Result<&'v Records, Invalid> {
+        let place = self.place_of(kind)?;
         self.enter(place)?;
-        let declared = self.declared;
-        let Some(records) = declared.get(place) else { return Ok(()) };
         if let Some(section) = &mut self.section {
             section.digest.add(line.as_bytes());
         }
-        if records.table == EVENTS { self.event(record, &line) } else { self.row(records, &record, &line) }
+        let declared = self.declared;
+        declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, format!("no table {kind}")))
     }
 
     /// Enters the section of a table, if it is not in it.
@@ -237,25 +302,19 @@ impl FileVerifier<'_> {
         }
     }
 
-    fn event(&mut self, mut record: Map<String, Value>, line: &str) -> Result<(), Invalid> {
-        let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
-        if let Some(name) = unknown {
-            return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
-        }
-        let Some(Value::String(payload)) = record.remove("payload") else {
-            return Err(Invalid::new(Reason::UnknownField, "an event has a payload, as text"));
-        };
+    fn event(&mut self, payload: &str, columns: Option<EventColumns>, line: &str) -> Result<(), Invalid> {
         let Some(log) = &mut self.log else { return Ok(()) };
-        let (at, next) = (EventColumns::of(&payload), log.position().saturating_add(1));
+        let next = log.position().saturating_add(1);
         let is_first = log.position() == 0;
-        if at.is_some_and(|columns| columns.lsn != next && !is_first) {
+        if columns.as_ref().is_some_and(|columns| columns.lsn != next && !is_first) {
             return Err(Invalid::new(Reason::Order, format!("the event {next} is not where it should be")));
         }
-        let columns = log.accept(&payload).map_err(|broken| {
+        log.accept(payload, columns.as_ref()).map_err(|broken| {
             let what = broken.defect.reason();
             Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
-        self.rows.event(&columns, &payload, line)
+        // What could not be read was not accepted.
+        columns.map_or(Ok(()), |columns| self.rows.event(&columns, payload, line))
     }
 
     fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), Invalid> {

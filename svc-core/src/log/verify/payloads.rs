@@ -70,10 +70,10 @@ impl PayloadVerifier {
         Self { verifier, pruned_at, begins_at: None, declared: None }
     }
 
-    /// Takes the next payload, and returns the columns of its event.
-    pub fn accept(&mut self, payload: &str) -> Result<EventColumns, Break> {
+    /// Takes the next payload, with what [`EventColumns::of`] has read from it.
+    pub fn accept(&mut self, payload: &str, columns: Option<&EventColumns>) -> Result<(), Break> {
         let lsn = self.position().saturating_add(1);
-        let columns = EventColumns::of(payload).ok_or(Break { lsn, defect: Defect::Unreadable })?;
+        let columns = columns.ok_or(Break { lsn, defect: Defect::Unreadable })?;
         if self.begins_at.is_none() {
             self.begins_at = Some(columns.prev_hash);
             if self.verifier.floor > 1 {
@@ -89,11 +89,13 @@ impl PayloadVerifier {
             content_hash: columns.content_hash,
             payload,
         };
-        self.verifier.accept(&EventRow { lsn: Some(columns.lsn), fields: Some(fields) })?;
+        let row = EventRow { lsn: Some(columns.lsn), fields: Some(fields) };
+        // The hash among the columns is that of this payload.
+        self.verifier.accept_hashed(&row, |_| columns.content_hash)?;
         if columns.lsn == self.pruned_at {
             self.declared = DeclaredFloor::of(payload);
         }
-        Ok(columns)
+        Ok(())
     }
 
     /// Returns the position of the last event.

@@ -4,7 +4,7 @@
 //! when a workspace is erased follow from that. A test compares the declarations with both schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use uuid::Uuid;
 
@@ -154,6 +154,8 @@ pub struct Records {
     /// By name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
     pub(crate) digests: Vec<(&'static str, DigestOf)>,
+    /// The statement that inserts a row, once it was asked for.
+    insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
     purges: Option<PurgeWords>,
     /// Columns that hold JSON, and its members that are ids.
@@ -172,6 +174,7 @@ impl Records {
             after: Vec::new(),
             columns: BTreeMap::new(),
             digests: Vec::new(),
+            insert: OnceLock::new(),
             derived_ids: None,
             purges: None,
             ids_within: Vec::new(),
@@ -404,15 +407,16 @@ impl Records {
 
     /// Returns the statement that inserts a row with all columns, by name.
     pub(crate) fn insert(&self) -> &'static str {
-        let names: Vec<&str> = self.columns.keys().copied().collect();
-        let mut sql = format!("insert into {} ({}) values (", self.table, names.join(", "));
-        for number in 1..=names.len() {
-            let comma = if number == 1 { "" } else { ", " };
-            // Writing to a string does not fail.
-            let _ = write!(sql, "{comma}${number}");
-        }
-        sql.push(')');
-        interned(sql)
+        self.insert.get_or_init(|| {
+            let names: Vec<&str> = self.columns.keys().copied().collect();
+            let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
+            interned(format!(
+                "insert into {} ({}) values ({})",
+                self.table,
+                names.join(", "),
+                values.join(", ")
+            ))
+        })
     }
 
     /// Returns the statement that sets a column of the row `$1` to `$2`.

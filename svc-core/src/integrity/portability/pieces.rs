@@ -1,0 +1,232 @@
+//! JSON as it comes, cut into the values that a reader wants one by one.
+//!
+//! Only where a value ends is found here; whether it is JSON is for the one who reads it. Of a value no more
+//! is in memory than is allowed.
+
+use std::io::{self, Read};
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why there is no next piece.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// The text ends before.
+    Ended,
+    /// The piece is larger than is allowed.
+    TooLarge,
+    Failed(io::Error),
+}
+
+/// Cuts a text into pieces.
+pub(super) struct Pieces<R> {
+    source: R,
+    /// Most bytes of a piece, but for what was read at once.
+    most: usize,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next piece begins.
+    at: usize,
+}
+
+impl<R: Read> Pieces<R> {
+    pub fn new(source: R, most: usize) -> Self {
+        Self { source, most, buffer: Vec::new(), at: 0 }
+    }
+
+    /// Returns the next byte that is not white space, without taking it; none at the end.
+    pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
+        loop {
+            let left = self.buffer.get(self.at..).unwrap_or_default();
+            match left.iter().position(|byte| !is_space(*byte)) {
+                Some(spaces) => {
+                    self.at = self.at.saturating_add(spaces);
+                    return Ok(left.get(spaces).copied());
+                }
+                None => self.at = self.buffer.len(),
+            }
+            match self.read_more() {
+                Err(Cut::Ended) => return Ok(None),
+                read => read?,
+            }
+        }
+    }
+
+    /// Takes the next byte that is not white space if it is this one. Returns whether it was.
+    pub fn take(&mut self, wanted: u8) -> Result<bool, Cut> {
+        let is_next = self.peek()?.ok_or(Cut::Ended)? == wanted;
+        if is_next {
+            self.at = self.at.saturating_add(1);
+        }
+        Ok(is_next)
+    }
+
+    /// Takes the next value: a list or an object with all that is in it, a string, or what stands up to the
+    /// next delimiter.
+    pub fn value(&mut self) -> Result<&[u8], Cut> {
+        self.peek()?.ok_or(Cut::Ended)?;
+        let (mut scan, mut scanned) = (Scan::default(), 0_usize);
+        let len = loop {
+            let left = self.buffer.get(self.at..).unwrap_or_default();
+            if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default()) {
+                break scanned.saturating_add(more);
+            }
+            scanned = left.len();
+            if scanned > self.most {
+                return Err(Cut::TooLarge);
+            }
+            self.read_more()?;
+        };
+        let from = self.at;
+        self.at = from.saturating_add(len);
+        Ok(self.buffer.get(from..self.at).unwrap_or_default())
+    }
+
+    /// Reads on, behind what is left of the buffer.
+    fn read_more(&mut self) -> Result<(), Cut> {
+        self.buffer.drain(..self.at.min(self.buffer.len()));
+        self.at = 0;
+        let mut more = self.source.by_ref().take(u64::try_from(READ_BYTES).unwrap_or(u64::MAX));
+        match more.read_to_end(&mut self.buffer) {
+            Ok(0) => Err(Cut::Ended),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Cut::Failed(error)),
+        }
+    }
+}
+
+/// Where in a value a scan is.
+#[derive(Default)]
+struct Scan {
+    depth: usize,
+    is_in_text: bool,
+    is_escaped: bool,
+    /// Whether the value has begun, and is neither a text nor in brackets.
+    is_bare: bool,
+}
+
+impl Scan {
+    /// Returns how many of these bytes belong to the value; none if it does not end in them.
+    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (place, byte) in bytes.iter().enumerate() {
+            if self.is_in_text {
+                match byte {
+                    _ if self.is_escaped => self.is_escaped = false,
+                    b'\\' => self.is_escaped = true,
+                    b'"' => {
+                        self.is_in_text = false;
+                        if self.depth == 0 {
+                            return place.checked_add(1);
+                        }
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                _ if self.is_bare && is_delimiter(*byte) => return Some(place),
+                _ if self.is_bare => {}
+                b'"' => self.is_in_text = true,
+                b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return place.checked_add(1);
+                    }
+                }
+                _ => self.is_bare = self.depth == 0,
+            }
+        }
+        None
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+fn is_delimiter(byte: u8) -> bool {
+    is_space(byte) || matches!(byte, b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Gives so many bytes at a time.
+    struct Slow<'t>(&'t [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let size = self.1.min(into.len()).min(self.0.len());
+            let (now, later) = self.0.split_at(size);
+            into[..size].copy_from_slice(now);
+            self.0 = later;
+            Ok(size)
+        }
+    }
+
+    /// Reads a list value by value.
+    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, Cut> {
+        let mut pieces = Pieces::new(Slow(text, step), most);
+        let mut found = Vec::new();
+        assert!(pieces.take(b'[')?);
+        if pieces.take(b']')? {
+            return Ok(found);
+        }
+        loop {
+            found.push(pieces.value()?.to_vec());
+            if !pieces.take(b',')? {
+                assert!(pieces.take(b']')?);
+                assert_eq!(pieces.peek()?, None);
+                return Ok(found);
+            }
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            r#"[a-c"\\\[\]{},: ]{0,8}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(r#"["\\a]{0,3}"#, inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_values(
+            values in prop::collection::vec(any_json(), 0..6),
+            step in 1_usize..40,
+            is_pretty in any::<bool>(),
+        ) {
+            let list = Value::from(values.clone());
+            let text = if is_pretty { serde_json::to_vec_pretty(&list) } else { serde_json::to_vec(&list) };
+            let text = text.unwrap();
+            let pieces = listed(&text, step, 1 << 20).unwrap();
+            let read: Vec<Value> = pieces.iter().map(|piece| serde_json::from_slice(piece).unwrap()).collect();
+            prop_assert_eq!(read, values);
+            for end in 1..text.len() {
+                prop_assert!(matches!(listed(&text[..end], step, 1 << 20), Err(Cut::Ended)), "cut at {}", end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_may_not_be_larger_than_is_allowed() {
+        let text = json!([1, "x".repeat(300_000)]).to_string();
+        assert_eq!(listed(text.as_bytes(), 1000, 300_002).unwrap().len(), 2);
+        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(Cut::TooLarge)));
+        let open = [b"[\"".to_vec(), vec![b'x'; 1 << 20]].concat();
+        assert!(matches!(listed(&open, 1000, 100_000), Err(Cut::TooLarge)), "it is not read to its end");
+    }
+}
