@@ -13,6 +13,9 @@ use uuid::Uuid;
 use super::form::{Section, SectionDigest};
 use super::row::{RowForm, push_event};
 use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::integrity::events::broken_log;
+use crate::log::verify::has_its_hash;
 use crate::spool::Spool;
 use crate::store::{Columns, Param};
 
@@ -32,17 +35,26 @@ pub(super) struct Written {
 
 /// Runs `read`, and writes what it sends behind what `spool` has. `open` is the section that goes on, and
 /// `is_first` says whether no record is there yet.
+///
+/// Fails with `event-log-broken` if the payload of an event has another content hash.
 pub(super) fn write_beside<T>(
+    workspace: WorkspaceId,
     spool: &mut Spool,
-    open: SectionDigest,
-    is_first: bool,
+    (open, is_first): (SectionDigest, bool),
     read: impl FnOnce(&mut RowSender) -> Result<T>,
 ) -> Result<(T, Written)> {
     let (steps, received) = sync_channel(WAITING_MAX);
     let (written_batches, spare) = channel();
     thread::scope(|scope| {
-        let writer =
-            RecordWriter { spool, is_first, open, form: None, sections: Vec::new(), line: Vec::new() };
+        let writer = RecordWriter {
+            workspace,
+            spool,
+            is_first,
+            open,
+            form: None,
+            sections: Vec::new(),
+            line: Vec::new(),
+        };
         let write = move || writer.run(&received, &written_batches);
         let writer = thread::Builder::new().name("svc-export".to_owned()).spawn_scoped(scope, write);
         let writer = writer.map_err(Error::internal)?;
@@ -92,8 +104,10 @@ impl RowSender {
         self.end_row(key)
     }
 
-    /// Adds an event.
-    pub fn add_event(&mut self, payload: &str) -> Result<()> {
+    /// Adds an event, whose payload has not been hashed.
+    pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
+        let hash = self.batch.cell(Param::Bytes(content_hash))?;
+        self.batch.cells.extend([Cell::Int(lsn), hash]);
         let payload = self.batch.cell(Param::Text(payload))?;
         self.end_row(payload)
     }
@@ -194,6 +208,7 @@ impl Columns for BatchRow<'_> {
 }
 
 struct RecordWriter<'s> {
+    workspace: WorkspaceId,
     spool: &'s mut Spool,
     is_first: bool,
     open: SectionDigest,
@@ -244,8 +259,19 @@ impl RecordWriter<'_> {
         let last = row.text(row.cells.len().saturating_sub(1));
         match &self.form {
             Some(form) => form.push(&mut self.line, row, last),
-            None => push_event(&mut self.line, last.unwrap_or_default()),
+            None => {
+                let payload = last.unwrap_or_default();
+                self.check_event(row, payload)?;
+                push_event(&mut self.line, payload)
+            }
         }
+    }
+
+    fn check_event(&self, row: &BatchRow<'_>, payload: &str) -> Result<()> {
+        let (Some(lsn), Param::Bytes(hash)) = (row.int(0), row.column(1)?) else {
+            return Err(Error::internal("an event without its hash"));
+        };
+        has_its_hash(lsn, payload, hash).map_err(|broken| broken_log(self.workspace, broken))
     }
 }
 
@@ -256,6 +282,14 @@ mod tests {
     use crate::error::Code;
     use crate::hash::{hash_text, sha256};
     use crate::op::Records;
+
+    fn workspace() -> WorkspaceId {
+        Uuid::from_u128(9).into()
+    }
+
+    fn add_event(rows: &mut RowSender, payload: &str) -> Result<()> {
+        rows.add_event(1, payload, &sha256(payload.as_bytes()))
+    }
 
     fn spool() -> Spool {
         Spool::create(&std::env::temp_dir()).unwrap()
@@ -275,7 +309,8 @@ mod tests {
             row.cells.push(cell);
         }
         let row = BatchRow { cells: &row.cells, bytes: &row.bytes };
-        let (sent, written) = write_beside(&mut spool, SectionDigest::new(), true, |rows| {
+        let begin = || (SectionDigest::new(), true);
+        let (sent, written) = write_beside(workspace(), &mut spool, begin(), |rows| {
             rows.begin_section(RowForm::of(&records, Words::All))?;
             (0..20).try_for_each(|_| rows.add_row(&row, 5, None))?;
             rows.end_section("things")?;
@@ -299,7 +334,8 @@ mod tests {
         let things = [&*thing; 20];
         assert_eq!(written.sections, [section("things", &things), section("none", &[])]);
         let ((), written) =
-            write_beside(&mut spool, written.open, false, |rows| rows.add_event("{\"a\":1}")).unwrap();
+            write_beside(workspace(), &mut spool, (written.open, false), |rows| add_event(rows, "{\"a\":1}"))
+                .unwrap();
         let event = "{\"payload\":\"{\\\"a\\\":1}\",\"record\":\"events\"}";
         assert_eq!(written.open.section("events"), section("events", &[event]));
         let mut text = String::new();
@@ -310,19 +346,33 @@ mod tests {
 
     #[test]
     fn what_the_reader_or_the_writer_fails_with_is_returned() {
-        let failed = write_beside(&mut spool(), SectionDigest::new(), true, |rows| {
-            rows.add_event("{}")?;
+        let begin = || (SectionDigest::new(), true);
+        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+            add_event(rows, "{}")?;
             Err::<(), _>(Error::not_found("reader"))
         });
         assert_eq!(failed.err().unwrap().code(), Code::NotFound);
-        let failed = write_beside(&mut spool(), SectionDigest::new(), true, |rows| {
-            rows.begin_section(RowForm::of(&Records::table("things", "n").ints("n"), Words::All))?;
-            rows.add_event("no number")?;
+        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+            rows.begin_section(RowForm::of(&Records::table("things", "n").texts("n"), Words::All))?;
+            // It begins with a number.
+            add_event(rows, "{}")?;
             rows.end_section("things")?;
             // It goes on until it finds that nothing is written any more.
             while rows.end_section("things").is_ok() {}
             Err::<(), _>(Error::not_found("writer"))
         });
         assert_eq!(failed.err().unwrap().code(), Code::Internal);
+    }
+
+    #[test]
+    fn an_event_with_the_hash_of_another_payload_is_not_written() {
+        let begin = (SectionDigest::new(), true);
+        let failed = write_beside(workspace(), &mut spool(), begin, |rows| {
+            add_event(rows, "{}")?;
+            rows.add_event(2, "{\"a\":2}", &sha256(b"{\"a\":1}"))
+        });
+        let error = failed.err().unwrap();
+        assert_eq!(error.code(), Code::EventLogBroken);
+        assert!(error.detail().contains("2"), "{}", error.detail());
     }
 }

@@ -1,6 +1,6 @@
 //! Writing an export: first the rows, from one snapshot at the speed of the disk, then the events in pages.
 //!
-//! The file is a spool, so a slow reader holds back no transaction. The events are verified as they are read;
+//! The file is a spool, so a slow reader holds back no transaction. The events are verified as they are written;
 //! if the log was pruned meanwhile, the file is begun anew.
 
 use std::collections::HashSet;
@@ -132,7 +132,7 @@ impl Exporter {
             let of_workspaces = cx.records().iter().filter(|records| records.is_of_workspaces());
             of_workspaces.filter(|records| records.table != EVENTS)
         };
-        let ((), written) = write_beside(spool, SectionDigest::new(), true, |rows| {
+        let ((), written) = write_beside(workspace, spool, (SectionDigest::new(), true), |rows| {
             tables().filter(|records| records.leaves()).try_for_each(|records| {
                 self.send_table(cx, rows, records, &header)?;
                 rows.end_section(records.table)
@@ -185,16 +185,18 @@ impl Exporter {
         };
         let mut cursor = before.cursor.clone();
         // The workspace's own row stands before the events.
-        let (read, written) = write_beside(spool, before.events.clone(), false, |rows| {
+        let (workspace, open) = (before.header.workspace_id, before.events.clone());
+        let (read, written) = write_beside(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
-            let read = cursor.read(cx, bounds, |_, event| {
-                outcome = rows.add_event(event.payload);
+            // They are hashed by the thread that writes them, which has less to do.
+            let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
+                outcome = rows.add_event(lsn, event.payload, &event.content_hash);
                 outcome.is_ok()
             })?;
             outcome.map(|()| read)
         })?;
         if let Err(broken) = read {
-            return Ok(Err(broken_log(before.header.workspace_id, broken)));
+            return Ok(Err(broken_log(workspace, broken)));
         }
         let (header, manifest, len) = (before.header.clone(), before.manifest.clone(), spool.len());
         Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))

@@ -9,6 +9,7 @@ use super::rows::{EventRow, Fields, Source, visit_events};
 use super::verifier::Verifier;
 use super::{Break, Defect};
 use crate::Result;
+use crate::hash::sha256;
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
@@ -63,6 +64,27 @@ impl ChainCursor {
         &mut self,
         source: &impl Source,
         bounds: ReadBounds,
+        each: impl FnMut(i64, &Fields<'_>) -> bool,
+    ) -> Result<Result<(), Break>> {
+        self.read_hashed(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
+    }
+
+    /// As [`Self::read`], but for whether a payload has the content hash of its event, which whoever is called
+    /// has to check with [`has_its_hash`].
+    pub fn read_unhashed(
+        &mut self,
+        source: &impl Source,
+        bounds: ReadBounds,
+        each: impl FnMut(i64, &Fields<'_>) -> bool,
+    ) -> Result<Result<(), Break>> {
+        self.read_hashed(source, bounds, |fields| fields.content_hash, each)
+    }
+
+    fn read_hashed(
+        &mut self,
+        source: &impl Source,
+        bounds: ReadBounds,
+        hash: fn(&Fields<'_>) -> [u8; 32],
         mut each: impl FnMut(i64, &Fields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
         let workspace = self.verifier.workspace_id;
@@ -78,7 +100,7 @@ impl ChainCursor {
                 if stopped {
                     return ControlFlow::Break(());
                 }
-                checked = at.accept(&event);
+                checked = at.accept(&event, hash);
                 rows -= 1;
                 let (Ok(()), Some(fields)) = (&checked, &event.fields) else { return ControlFlow::Break(()) };
                 bytes = bytes.saturating_sub(fields.payload.len());
@@ -93,14 +115,20 @@ impl ChainCursor {
         Ok(checked)
     }
 
-    fn accept(&mut self, event: &EventRow<'_>) -> Result<(), Break> {
+    fn accept(&mut self, event: &EventRow<'_>, hash: fn(&Fields<'_>) -> [u8; 32]) -> Result<(), Break> {
         if let (false, Some(fields)) = (self.is_anchored, &event.fields) {
             self.verifier.hash = fields.prev_hash;
         }
-        self.verifier.accept(event)?;
+        self.verifier.accept_hashed(event, hash)?;
         self.is_anchored = true;
         Ok(())
     }
+}
+
+/// Checks that the payload of an event has its content hash.
+pub(crate) fn has_its_hash(lsn: i64, payload: &str, content_hash: &[u8]) -> Result<(), Break> {
+    let is_its = sha256(payload.as_bytes()) == content_hash;
+    if is_its { Ok(()) } else { Err(Break { lsn, defect: Defect::Content }) }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl PayloadVerifier {
         };
         let row = EventRow { lsn: Some(columns.lsn), fields: Some(fields) };
         // The hash among the columns is that of this payload.
-        self.verifier.accept_hashed(&row, |_| columns.content_hash)?;
+        self.verifier.accept_hashed(&row, |fields| fields.content_hash)?;
         if columns.lsn == self.pruned_at {
             self.declared = DeclaredFloor::of(payload);
         }

@@ -2,7 +2,7 @@
 //!
 //! It reads nothing itself. A row whose columns cannot be read is judged too, so that it is reported.
 
-use super::rows::{EventRow, HeadRow};
+use super::rows::{EventRow, Fields, HeadRow};
 use super::tree::TreeWalk;
 use super::{Break, ChainHead, ChainReport, Defect, ExpectedFound, ExpectedHead};
 use crate::Result;
@@ -88,14 +88,14 @@ impl Verifier {
     }
 
     pub fn accept(&mut self, row: &EventRow<'_>) -> Result<(), Break> {
-        self.accept_hashed(row, |payload| sha256(payload.as_bytes()))
+        self.accept_hashed(row, |fields| sha256(fields.payload.as_bytes()))
     }
 
     /// Accepts a row whose payload has the hash that `hash` returns.
     pub fn accept_hashed(
         &mut self,
         row: &EventRow<'_>,
-        hash: impl FnOnce(&str) -> [u8; 32],
+        hash: impl FnOnce(&Fields<'_>) -> [u8; 32],
     ) -> Result<(), Break> {
         let lsn = self.lsn + 1;
         let broken = |defect| Err(Break { lsn, defect });
@@ -120,7 +120,7 @@ impl Verifier {
         if !names_type(rest, fields.kind) {
             return broken(Defect::Type);
         }
-        if hash(fields.payload) != fields.content_hash {
+        if hash(fields) != fields.content_hash {
             return broken(Defect::Content);
         }
         if fields.prev_hash != self.hash {
@@ -228,7 +228,7 @@ fn names_type(rest: &str, kind: &str) -> bool {
 mod tests {
     use uuid::Uuid;
 
-    use super::super::rows::{Fields, Head};
+    use super::super::rows::Head;
     use super::*;
     use crate::id::{ChannelId, MemberId, ThreadId};
     use crate::log::event::Recorded;

@@ -583,7 +583,8 @@ mod tests {
         let clock = Clock::mock(Time::from_micros(0));
         let open: Open = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
         let readers = Readers { threads: 1, inline: 0 };
-        let executor = Executor::start(vec![Tally::default()], readers, &clock, &open, &open).unwrap();
+        let opens = Opens { writer: &open, reader: &open, scanner: &open };
+        let executor = Executor::start(vec![Tally::default()], readers, &clock, opens).unwrap();
         let (entered, enter) = mpsc::channel();
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
