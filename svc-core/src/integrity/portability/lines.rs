@@ -21,8 +21,8 @@ use crate::spool::{Spool, Spooled};
 use crate::store::Value as Stored;
 
 /// Rows of one step, and bytes of their lines after which a step has enough.
-const STEP_ROWS: usize = 2000;
-const STEP_BYTES: u64 = 1 << 20;
+const STEP_ROWS: usize = 4000;
+const STEP_BYTES: u64 = 2 << 20;
 
 /// Takes what a file has while it is verified, and keeps it.
 pub(super) trait Keeps: Rows {
