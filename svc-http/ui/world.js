@@ -92,15 +92,15 @@ export function createWorld(session, page) {
   const store = createStore(me);
   const reads = createReads({ store, ask, lacks });
 
-  /** @param {LiveState} state @param {number} [since] */
+  /** What can be done depends on it. @param {LiveState} state @param {number} [since] */
   function setLive(state, since = Date.now()) {
     if (state === live.state && state !== "offline") return;
+    const wasAway = AWAY.test(live.state) && !AWAY.test(state);
     live = { state, since };
     if (state === "ended") socket?.end();
     if (state === "live") outbox.wake();
     for (const watcher of liveWatchers) watcher();
-    // What can be done depends on it.
-    store.touch(["live/state"]);
+    store.touch(wasAway ? ["live/state", "live/heard"] : ["live/state"]);
   }
 
   /** Begins to follow the log from where the first answer stood. @param {number} lsn */
@@ -142,6 +142,7 @@ export function createWorld(session, page) {
     else if (readAnew)
       ask("whoami", {}, { head: true }).then(
         ({ lsn }) => {
+          store.touch(["live/heard"]);
           if (lsn > store.lsn()) store.restart(lsn);
           else if (lsn && lsn < store.lsn()) page.rewound();
         },
@@ -195,6 +196,7 @@ export function createWorld(session, page) {
     store,
     isWanted: reads.isWanted,
     isLatest: ({ id, thread_id }) => tasks?.latestOf(thread_id) === id,
+    isShown: (id) => tasks?.isShown(id) ?? true,
   });
 
   /** @type {Set<() => void>} */
@@ -293,5 +295,6 @@ function needSeen() {
   };
 }
 
+const AWAY = /^(?:offline|ended)$/;
 /** What an operation needs of nobody in particular. */
 const ANYBODY = new Set(["any", "none", "session", ""]);

@@ -79,6 +79,7 @@ impl Module {
             reader.step().map_err(of_file)?;
         }
         reader.are_constant().map_err(of_file)?;
+        reader.loosen_constants();
         reader.module.code = written(&reader.code);
         Ok(reader.module)
     }
@@ -318,6 +319,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Puts a text where a token was.
+    /// Says `let` for `const`, which is shorter: what is checked of constants is checked in the sources.
+    fn loosen_constants(&mut self) {
+        let declares = |at: usize| {
+            let next = at.checked_add(1).and_then(|next| self.code.get(next));
+            let is_member = self.code.get(..at).is_some_and(is_member);
+            !is_member && next.is_some_and(|next| next.kind == Kind::Word || next.is("{") || next.is("["))
+        };
+        let places = self.code.iter().enumerate().filter(|(_, token)| token.is("const"));
+        let places: Vec<usize> = places.map(|(at, _)| at).filter(|at| declares(*at)).collect();
+        for at in places {
+            if let Some(token) = self.code.get_mut(at) {
+                token.text = Cow::Borrowed("let");
+            }
+        }
+    }
+
     fn put(&mut self, token: &Token<'a>, text: String) {
         self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
     }
@@ -384,8 +401,8 @@ mod tests {
         let module = Module::read("view/x.js", source).unwrap();
         assert_eq!(
             module.code,
-            "const d=[a,c];async function e(){return $l(\"e.js\");}\nfunction*f(){}\nclass G{}\n\
-             const $d={export:a.import,at:$a};"
+            "let d=[a,c];async function e(){return $l(\"e.js\");}\nfunction*f(){}\nclass G{}\n\
+             let $d={export:a.import,at:$a};"
         );
         assert_eq!(
             module.imports,
@@ -417,12 +434,13 @@ mod tests {
     #[test]
     fn what_is_around_a_statement_that_is_not_in_the_code_stays_apart() {
         for (source, wanted) in [
-            ("a\nexport { b };\n(c)();\nconst b = 1;", "a;(c)();const b=1;"),
+            ("a\nexport { b };\n(c)();\nconst b = 1;", "a;(c)();let b=1;"),
             ("a\nimport b from \"./b.js\"; c();", "a\nc();"),
             ("a = {}\nexport * from \"./b.js\"; export * from \"./c.js\";\n[d]", "a={};[d]"),
             ("a\nimport b from \"./b.js\"; import(\"./c.js\");", "a\n$l(\"c.js\");"),
             ("a;\nimport b from \"./b.js\";\n`c`;", "a;`c`;"),
             ("[...import.meta.url];\na.import.b;", "[...$a];a.import.b;"),
+            ("for (const [a] of b.const) c({ const: a });", "for(let[a]of b.const)c({const:a});"),
         ] {
             assert_eq!(Module::read("x.js", source).unwrap().code, wanted, "{source}");
         }

@@ -44,7 +44,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     }
     let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
     needs_none(MODULES, runner)?;
-    let runner = format!("const{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
+    let runner = format!("let{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
     let (bodies, begun) = (graph.bodies(&in_app)?, quoted(APP));
     let app = format!(
         "{runner}\n$m({{{bodies}}},new URL(\".\",import.meta.url).href,[\"{MAIN}\",\"{REST}\"],\
@@ -241,7 +241,7 @@ impl<'a> Graph<'a> {
             });
         }
         let taken: Vec<String> = taken.iter().map(Taken::declared).collect();
-        let takes = if taken.is_empty() { String::new() } else { format!("const{};", declared(&taken)) };
+        let takes = if taken.is_empty() { String::new() } else { format!("let{};", declared(&taken)) };
         Ok(format!("{takes}{}\nreturn{{{}}}", module.code, given.join(",")))
     }
 }
@@ -346,9 +346,9 @@ mod tests {
         .unwrap();
         let body = |name: &str, body: &str| format!("\"{name}\"($n,$l,$a){{{body}}}");
         for wanted in [
-            body(MAIN, "const{a}=$n(\"c.js\"),{d:f}=$n(\"d.js\"),g=$n(\"c.js\");f(a,g);\nreturn{}"),
-            body("c.js", "const{b}=$n(\"d.js\");const a=b;\nreturn{a,c:$n(\"d.js\").b}"),
-            body("d.js", "const x=1;const b=2;\nreturn{b,d:x}"),
+            body(MAIN, "let{a}=$n(\"c.js\"),{d:f}=$n(\"d.js\"),g=$n(\"c.js\");f(a,g);\nreturn{}"),
+            body("c.js", "let{b}=$n(\"d.js\");let a=b;\nreturn{a,c:$n(\"d.js\").b}"),
+            body("d.js", "let x=1;let b=2;\nreturn{b,d:x}"),
         ] {
             assert!(files[MAIN].contains(&wanted), "{wanted} in {}", files[MAIN]);
         }
@@ -368,7 +368,7 @@ mod tests {
             ("c.js", "export const c = 1;"),
         ])
         .unwrap();
-        let wanted = "{const b=$n(\"b.js\"),{c,c:d}=$n(\"c.js\"),{a}=$n(\"a.js\");\n";
+        let wanted = "{let b=$n(\"b.js\"),{c,c:d}=$n(\"c.js\"),{a}=$n(\"a.js\");\n";
         assert!(files[MAIN].contains(wanted), "{}", files[MAIN]);
     }
 

@@ -173,13 +173,16 @@ export function matches(thread, filter, { channelName = String, handle = String,
  * @returns {Asked | null} null if there is nothing to ask it for
  */
 export function asked({ channel, member, state }, { channels, members }) {
-  const of = channels.find(({ id, name }) => channel && isNamed(id, channel, () => name));
-  const holder = members.find(({ id, handle }) => member && isNamed(id, member, () => handle));
+  const of = only(channels.filter(({ id, name }) => channel && isNamed(id, channel, () => name)));
+  const holder = only(members.filter(({ id, handle }) => member && isNamed(id, member, () => handle)));
   const inState = /^(open|in_review|closed|archived)$/.test(state) && { state };
   if (of) return { op: "list_threads", input: { channel_id: of.id, ...inState } };
   const input = { ...(holder && { assignee_id: holder.id }), ...inState };
   return holder || inState ? { op: "list_workspace_threads", input } : null;
 }
+
+/** Of several with one name the service cannot be asked at once. @template T @param {T[]} all */
+const only = (all) => (all.length === 1 ? all[0] : undefined);
 
 /** @param {string} id @param {string} wanted @param {(id: string) => string} name */
 const isNamed = (id, wanted, name) => id === wanted || fold(name(id)) === fold(wanted);

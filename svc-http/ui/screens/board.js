@@ -240,6 +240,7 @@ export function open(root, world, place) {
       unbind();
       for (const { list } of columns) list.close();
       tasks.setFilter(null);
+      tasks.narrow(null);
     },
   };
 }

@@ -37,7 +37,7 @@ export function createChosen(redraw, told, act) {
       if (id === null) return false;
       const at = list.indexOf(id);
       const rows = [...ids].map((one) => list.indexOf(one)).filter((row) => row >= 0);
-      if (isRange && ids.size > 0) {
+      if (isRange && at >= 0 && ids.size > 0) {
         for (let row = Math.min(at, ...rows); row <= Math.max(at, ...rows); row += 1) ids.add(list.at(row) ?? id);
       } else if (!ids.delete(id)) ids.add(id);
       redraw();

@@ -181,6 +181,8 @@ export function createBoard(store, me) {
     ids: (lane) => lanes.get(lane) ?? [],
     /** @param {string} id */
     laneOf: (id) => placed.get(id) ?? null,
+    /** Whether the filter lets a task through. @param {string} id */
+    isShown: (id) => !filter || placed.has(id),
     size: () => placed.size,
     /** @param {string} id */
     hasGate: (id) => gates.has(id),

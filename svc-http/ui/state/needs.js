@@ -61,7 +61,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     const named = [
       ...store.all("gate").flatMap(({ state, thread_id }) => (state === "pending" ? [thread_id] : [])),
       ...store.all("inbox").flatMap(({ read, thread_id }) => (!read && thread_id ? [thread_id] : [])),
-      ...store.all("alarm").map(({ id }) => id),
+      ...alarms().map(({ id }) => id),
     ];
     const first = [...own].sort((one, other) => one[1] - other[1]).slice(0, LOOKED_AT);
     const keys = first.flatMap(([id]) => [`budget/${id}`, `reviews/${id}`]);
@@ -78,7 +78,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       threads,
       gates: all("gate"),
       letters: all("dead_letter"),
-      alarms: all("alarm").filter((alarm) => !isOver(alarm)),
+      alarms: alarms(),
       awaited: all("awaited").map(({ id }) => id),
       caused: causes.of,
       reviews: all("review"),
@@ -86,6 +86,10 @@ export function createNeeds({ store, reads, me, now, arrived }) {
       inbox: all("inbox"),
     });
     tell();
+  }
+
+  function alarms() {
+    return /** @type {any[]} */ (store.all("alarm")).filter((alarm) => !isOver(alarm));
   }
 
   /**

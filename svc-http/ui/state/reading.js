@@ -19,7 +19,7 @@ export function createRetry(store, again) {
   let failures = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  const unwatch = store.index(({ dirty }) => failures > 0 && dirty.has("live/state") && again());
+  const unwatch = store.index(({ dirty }) => failures > 0 && dirty.has("live/heard") && again());
   return {
     /** Says how a read went. @param {any} problem None, or why it failed. */
     ended(problem) {

@@ -216,8 +216,8 @@ export function createReads({ store, ask, lacks }) {
       if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
       if (isNeeded(key)) enqueue(key);
     }
-    // The service may be heard again: what has failed waits no longer.
-    for (const key of dirty.has("live/state") ? failing.keys() : []) {
+    // The service is heard again: what has failed waits no longer.
+    for (const key of dirty.has("live/heard") ? failing.keys() : []) {
       standing(key).next = 0;
       if (wanted.has(key)) enqueue(key);
     }

@@ -10,16 +10,18 @@ import { isDone } from "../pure/lanes.js";
 const EVERY = 30_000;
 const MOST = 2_000;
 /** @type {Record<string, number>} */
-const MOST_OF = { thread: 11_000, member: 11_000, channel: 5_000, message: 3_000 };
+export const MOST_OF = { thread: 11_000, member: 11_000, channel: 5_000, message: 3_000 };
 
 /**
  * @param {{
  *   store: import("./store.js").Store,
  *   isWanted: (key: string) => boolean,
  *   isLatest: (message: any) => boolean,
- * }} world `isLatest`: whether a message is the last word of a task that is known.
+ *   isShown?: (thread: string) => boolean,
+ * }} world `isLatest`: whether a message is the last word of a task that is known; `isShown`: whether the filter of the
+ * board lets a task through.
  */
-export function createSweep({ store, isWanted, isLatest }) {
+export function createSweep({ store, isWanted, isLatest, isShown = () => true }) {
   /** Tasks that are open on the page. @type {Map<string, number>} */
   const held = new Map();
 
@@ -36,10 +38,14 @@ export function createSweep({ store, isWanted, isLatest }) {
     const isFirst = goesFirst[kind] ?? (() => false);
     const going = store.all(kind).filter((entity) => !isKept(kind, entity));
     const first = new Set(going.filter(isFirst));
+    const left = new Set(kind === "thread" ? going.filter(({ id }) => !isShown(id)) : []);
     // Then what changed longest ago, and of that what is oldest.
     return going.sort(
       (one, other) =>
-        Number(first.has(other)) - Number(first.has(one)) || one.of - other.of || one.lsn - other.lsn,
+        Number(left.has(other)) - Number(left.has(one)) ||
+        Number(first.has(other)) - Number(first.has(one)) ||
+        one.of - other.of ||
+        one.lsn - other.lsn,
     );
   }
 

@@ -6,6 +6,7 @@
 // keeping up, which events do.
 
 import { mayPass } from "../net/ask.js";
+import { MOST_OF } from "./sweep.js";
 
 /**
  * @typedef {{isReading: boolean, isWhole: boolean, problem: import("../net/ask.js").Problem | null}} Progress
@@ -29,6 +30,8 @@ export function readThreads({ ask, store }, changed) {
   /** @type {Progress} */
   const progress = { isReading: true, isWhole: true, problem: null };
   let isClosed = false;
+  /** How many were read of all, and whether some of them may be forgotten for what a filter let through. */
+  let [count, isThin] = [0, false];
   /** What was read of what is filtered. @type {{of: string, progress: Progress} | null} */
   let narrowed = null;
 
@@ -41,24 +44,26 @@ export function readThreads({ ask, store }, changed) {
   async function pages({ op, input }, most, of, isOver) {
     /** @type {string | null} */
     let cursor = null;
-    let [count, at] = [0, 0];
+    let [read, at] = [0, 0];
     do {
       /** @type {Record<string, unknown>} */
       const page = { ...input, newest_first: true, limit: Math.min(PAGE, most), cursor };
-      const { body, lsn } = await patient(() => ask(op, page), of);
+      const { body, lsn } = await patient(() => ask(op, page), of, isOver);
       if (isClosed) return;
       // All are known as of the first page, and by events since: so what is forgotten first is not the newest.
       at ||= lsn;
       store.put("thread", body.items, at);
-      count += body.items.length;
+      read += body.items.length;
+      if (of === progress) count += body.items.length;
+      else isThin ||= store.count("thread") > MOST_OF.thread;
       cursor = body.next_cursor ?? null;
       changed();
-    } while (cursor && count < most && !isOver());
+    } while (cursor && read < most && !isOver());
     if (cursor) of.isWhole = false;
   }
 
-  /** @template T @param {() => Promise<T>} read @param {Progress} of @returns {Promise<T>} */
-  async function patient(read, of) {
+  /** @template T @param {() => Promise<T>} read @param {Progress} of @param {() => boolean} isOver @returns {Promise<T>} */
+  async function patient(read, of, isOver) {
     for (;;) {
       try {
         const answer = await read();
@@ -67,15 +72,16 @@ export function readThreads({ ask, store }, changed) {
       } catch (problem) {
         of.problem = /** @type {import("../net/ask.js").Problem} */ (problem);
         changed();
-        if (isClosed || !mayPass(of.problem)) throw problem;
+        if (isClosed || isOver() || !mayPass(of.problem)) throw problem;
         await new Promise((resume) => setTimeout(resume, RETRY));
       }
     }
   }
 
-  const isFull = () => store.count("thread") >= MOST;
+  const isFull = () => count >= MOST;
 
   async function run() {
+    [count, isThin] = [0, false];
     for (const [state, most] of STATES) {
       await pages({ op: "list_workspace_threads", input: { state } }, most, progress, isFull);
     }
@@ -90,6 +96,8 @@ export function readThreads({ ask, store }, changed) {
   function narrow(what) {
     if (!what || progress.isReading || progress.isWhole) {
       narrowed = null;
+      // What was forgotten meanwhile is shown again.
+      if (!what && isThin && !progress.isReading) void start();
       return progress;
     }
     const of = JSON.stringify(what);

@@ -9,16 +9,17 @@
  */
 export function steadily(area, draw) {
   const under = area.querySelectorAll(":hover");
-  const held = [...(under.length ? under : area.querySelectorAll(":focus-within"))];
+  // Who reads elsewhere is not at what has the focus.
+  const held = under.length ? [...under] : [...area.querySelectorAll(":focus-within")].filter(isInSight);
   const tops = held.map(topOf);
   const { style } = area;
   const free = () => void (style.paddingTop = style.paddingBottom = "");
   if (held.length === 0) free();
   draw();
-  // What was drawn anew is not there any more, but what it stands in is.
-  const at = held.findLastIndex((node) => node.isConnected);
+  // What was drawn anew, or is hidden now, is nowhere any more: then its row stays.
+  const at = isThere(held.at(-1)) ? held.length - 1 : 0;
   const node = held[at];
-  if (!node) return;
+  if (!node || !isThere(node)) return;
   const moved = () => topOf(node) - /** @type {number} */ (tops[at]);
   if (Math.abs(moved()) < 1) return;
   const scroller = scrollerOf(area);
@@ -33,6 +34,15 @@ export function steadily(area, draw) {
     scroller.scrollTop += left;
   }
   area.addEventListener("pointerleave", free, { once: true });
+}
+
+/** @param {Element | undefined} node */
+const isThere = (node) => node?.isConnected && node.getClientRects().length > 0;
+
+/** @param {Element} node */
+function isInSight(node) {
+  const { top, bottom } = node.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
 }
 
 /** @param {Element} node */

@@ -135,6 +135,24 @@ export const tests = {
     await page.says("[data-screen=inbox] p[role=status]", /\S/);
   },
 
+  "a button that is gone once it was pressed takes nothing along": async ({ world, open }) => {
+    const { admin, agent } = world;
+    await admin.call("mark_inbox_read", { up_to_lsn: admin.lsn });
+    const task = await world.task(await world.channel("pressed inbox"), "Has words to read");
+    for (let at = 0; at < 8; at += 1) await agent.call("post_message", { thread_id: task.id, body: `@admin word ${at}` });
+    const page = await open(admin);
+    await page.at("inbox");
+    const row = page.locator('[data-inbox]:has-text("word 3")');
+    const press = row.locator("[data-action=mark_inbox_read]");
+    await press.hover();
+    const before = await row.boundingBox();
+    await press.click();
+    await press.waitFor({ state: "hidden" });
+    // What stands beside it in its line may be a little lower now.
+    const moved = (await row.boundingBox()).y - before.y;
+    assert.ok(Math.abs(moved) < 10, `moved by ${moved}`);
+  },
+
   "what arrives in a list that is held says so wherever one is in it": async ({ world, open }) => {
     const { admin, agent } = world;
     const task = await world.task(await world.channel("long inbox"), "Is talked about at length");

@@ -146,4 +146,8 @@ test("what the service can be asked for is asked for, and no less", () => {
     "": null,
   };
   for (const [typed, wanted] of Object.entries(cases)) assert.deepEqual(of(typed), wanted, typed);
+  // Of several with one name the service can be asked for one only.
+  known.channels.push({ id: "c2", name: "general" });
+  assert.equal(of("in:general"), null);
+  assert.equal(of("in:c2")?.input.channel_id, "c2");
 });

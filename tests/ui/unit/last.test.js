@@ -106,7 +106,7 @@ test("what could not be read is tried for as long as it takes, with pauses that 
   await pass(0);
   for (let round = 0; round < 10; round += 1) assert.equal(await pass(30_000), 2 + round);
   isAway = false;
-  for (const watcher of watchers) watcher({ events: [], lists: new Set(), dirty: new Set(["live/state"]) });
+  for (const watcher of watchers) watcher({ events: [], lists: new Set(), dirty: new Set(["live/heard"]) });
   await turn();
   assert.deepEqual([times, last.from()], [12, 1]);
   assert.equal(await pass(60_000), 12);

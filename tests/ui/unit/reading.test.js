@@ -49,11 +49,11 @@ test("the pauses grow, an answer ends them, and being heard again cuts them shor
   retry.ended(refusal(503));
   tell("thread/t");
   assert.equal(times, 2);
-  tell("live/state");
+  tell("live/heard");
   assert.equal(times, 3);
   for (const end of [undefined, refusal(403)]) {
     retry.ended(end);
-    tell("live/state");
+    tell("live/heard");
     assert.equal(after(60_000), 3);
   }
   retry.ended(refusal(0));

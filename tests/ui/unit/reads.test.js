@@ -133,7 +133,7 @@ test("what waits after failures is read at once when the service is heard again,
   asked.at(-1).refuse(new Problem({ code: "unreachable", status: 0, detail: "", operation: "get_thread" }));
   await pass(1_000);
   assert.deepEqual([asked.length, reads.trouble()?.code], [4, "unreachable"]);
-  store.touch(["live/state"]);
+  store.touch(["live/heard"]);
   await pass(1);
   assert.equal(asked.length, 5);
   asked[4].answer({ body: { id: "t" }, lsn: 10 });

@@ -18,8 +18,8 @@ function storeOf(kind, count, more) {
   };
 }
 
-function swept(store, { isWanted = () => false, isLatest = () => false, held = [] } = {}) {
-  const sweep = createSweep({ store, isWanted, isLatest });
+function swept(store, { isWanted = () => false, isLatest = () => false, isShown = () => true, held = [] } = {}) {
+  const sweep = createSweep({ store, isWanted, isLatest, isShown });
   for (const id of held) sweep.hold(id);
   sweep.sweep();
   sweep.close();
@@ -59,4 +59,10 @@ test("of tasks that are known as of the same the oldest goes", () => {
   const store = storeOf("thread", 11_002, (at) => ({ of: 7, lsn: 20_000 - at, state: "open" }));
   const left = swept(store);
   assert.ok(left.size === 11_000 && left.has("1") && left.has("11000") && !left.has("11001") && !left.has("11002"));
+});
+
+test("a task that the filter lets through goes last, also one that is done", () => {
+  const store = storeOf("thread", 12_500, (of) => ({ state: of > 3_000 ? "closed" : "open" }));
+  const left = swept(store, { isShown: (id) => Number(id) > 3_000 });
+  assert.ok(left.size === 11_000 && left.has("3001") && left.has("12500") && !left.has("1500") && left.has("1501"));
 });

@@ -85,3 +85,21 @@ test("what is not wanted any more is not read to its end", async () => {
   await whole(first);
   assert.equal(asked.length, before + 1);
 });
+
+test("what had to go for what a filter lets through is read anew after it, and else nothing", async () => {
+  const closed = { op: "list_workspace_threads", input: { state: "closed" } };
+  const fits = setting({ open: 12_000, closed: 800 });
+  const has = fits.read();
+  await whole(has.progress);
+  await whole(has.narrow(closed));
+  const before = fits.asked.length;
+  has.narrow(null);
+  assert.equal(fits.asked.length, before);
+  const { known, read } = setting({ open: 12_000, closed: 5_000 });
+  const threads = read();
+  await whole(threads.progress);
+  await whole(threads.narrow(closed));
+  known.clear();
+  await whole(threads.narrow(null));
+  assert.ok(known.has("open 11999") && known.has("open 2000") && known.has("closed 4999"));
+});
