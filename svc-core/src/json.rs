@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -35,16 +35,6 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
         Some(_) if error.is_data() => Unread::Twice,
         Some(_) => Unread::NotJson,
     })
-}
-
-/// A JSON value in which no member appears twice.
-#[derive(Debug)]
-pub(crate) struct Strict(pub Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Budget::of(usize::MAX).reader().deserialize(deserializer).map(Self)
-    }
 }
 
 /// How many values are read by all readers of it, counted over all depths.
@@ -150,7 +140,9 @@ mod tests {
     use super::*;
 
     fn read(text: &[u8]) -> serde_json::Result<Value> {
-        serde_json::from_slice(text).map(|Strict(value)| value)
+        let mut json = serde_json::Deserializer::from_slice(text);
+        let value = Budget::of(usize::MAX).reader().deserialize(&mut json)?;
+        json.end().map(|()| value)
     }
 
     #[test]

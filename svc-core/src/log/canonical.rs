@@ -95,7 +95,11 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
 /// Returns whether a JSON string is written in canonical form: what need not be escaped is not, and what must
 /// be is in the one way.
 pub fn is_text(json: &[u8]) -> bool {
-    let mut bytes = json.iter();
+    // White space about it is read over, and is no part of it.
+    let Some(within) = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
+        return false;
+    };
+    let mut bytes = within.iter();
     while let Some(byte) = bytes.next() {
         let is_escaped = *byte == b'\\';
         let is_canonical = !is_escaped
@@ -198,6 +202,9 @@ mod tests {
             let text: Result<String, _> = serde_json::from_str(&json);
             prop_assume!(text.is_ok());
             prop_assert_eq!(is_text(json.as_bytes()), to_string(&text.unwrap()).unwrap() == json);
+            for spaced in [format!(" {json}"), format!("{json}\n")] {
+                prop_assert!(!is_text(spaced.as_bytes()));
+            }
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod tree;
 pub(crate) mod floor;
 pub mod note;
 #[cfg(test)]
-mod probe;
+pub(crate) mod probe;
 pub mod verify;
 pub(crate) mod feed;
 pub(crate) mod bus;

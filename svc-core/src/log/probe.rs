@@ -20,7 +20,7 @@ impl Event for Probe {
 }
 
 /// Creates the first events of a log as the appending side does, with the numbers 10, 20 and so on.
-pub(super) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
+pub(crate) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
     let mut prev_hash = genesis();
     (1..=count)
         .map(|lsn| {

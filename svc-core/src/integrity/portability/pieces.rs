@@ -4,6 +4,7 @@
 //! is in memory than is allowed.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -63,6 +64,12 @@ impl<R: Read> Pieces<R> {
     /// Takes the next value: a list or an object with all that is in it, a string, or what stands up to the
     /// next delimiter.
     pub fn value(&mut self) -> Result<&[u8], Cut> {
+        let place = self.find()?;
+        Ok(self.text(place))
+    }
+
+    /// As [`Self::value`], but returns where it is in the buffer until more is taken.
+    pub fn find(&mut self) -> Result<Range<usize>, Cut> {
         self.peek()?.ok_or(Cut::Ended)?;
         let (mut scan, mut scanned) = (Scan::default(), 0_usize);
         let len = loop {
@@ -78,7 +85,17 @@ impl<R: Read> Pieces<R> {
         };
         let from = self.at;
         self.at = from.saturating_add(len);
-        Ok(self.buffer.get(from..self.at).unwrap_or_default())
+        Ok(from..self.at)
+    }
+
+    /// Returns what stands in the buffer there.
+    pub fn text(&self, place: Range<usize>) -> &[u8] {
+        self.buffer.get(place).unwrap_or_default()
+    }
+
+    /// Returns what was read of a value whose end was not found.
+    pub fn unended(&self) -> &[u8] {
+        self.buffer.get(self.at..).unwrap_or_default()
     }
 
     /// Reads on, behind what is left of the buffer.
@@ -86,10 +103,12 @@ impl<R: Read> Pieces<R> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
         let mut more = self.source.by_ref().take(u64::try_from(READ_BYTES).unwrap_or(u64::MAX));
+        let before = self.buffer.len();
         match more.read_to_end(&mut self.buffer) {
             Ok(0) => Err(Cut::Ended),
-            Ok(_) => Ok(()),
-            Err(error) => Err(Cut::Failed(error)),
+            // What came before it failed counts; it is asked again after that.
+            Err(error) if self.buffer.len() == before => Err(Cut::Failed(error)),
+            _ => Ok(()),
         }
     }
 }

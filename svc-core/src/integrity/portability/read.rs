@@ -7,17 +7,19 @@ use std::fmt;
 use std::io::Read;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::form::{Header, Manifest, TYPE};
 use super::pieces::{Cut, Pieces};
 use super::row::canonical_event;
 use crate::error::{Code, Error};
-use crate::json::Strict;
+use crate::json::{Unread, read_at_most};
 
 /// Most bytes of one record, of the header, or of the manifest, but for what is buffered.
 const PART_MAX: usize = 16 << 20;
+/// Most values in one of them, for a value in memory takes many times its bytes: more than any export has.
+const VALUES_MAX: usize = 10_000;
 
 /// Why a file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -98,9 +100,9 @@ impl Record {
         if let Some((payload, line)) = canonical_event(text) {
             return Ok(Self::Event(payload, line.to_owned()));
         }
-        match serde_json::from_slice(text).map_err(unlike)? {
-            Strict(Value::Object(record)) => Ok(Self::Object(record)),
-            Strict(_) => Err(unlike("a record is not an object")),
+        match strict(text)? {
+            Value::Object(record) => Ok(Self::Object(record)),
+            _ => Err(unlike("a record is not an object")),
         }
     }
 }
@@ -159,12 +161,13 @@ impl<R: Read> ExportReader<'_, R> {
         }
     }
 
-    fn value<T: DeserializeOwned>(&mut self) -> Result<T, Invalid> {
+    /// Reads a text.
+    fn text(&mut self) -> Result<String, Invalid> {
         serde_json::from_slice(self.pieces.value().map_err(unread)?).map_err(unlike)
     }
 
     fn member(&mut self) -> Result<(), Invalid> {
-        let name: String = self.value()?;
+        let name = self.text()?;
         let is_again = match name.as_str() {
             "type" => self.seen.type_name.is_some(),
             "header" => self.seen.has_header,
@@ -179,7 +182,7 @@ impl<R: Read> ExportReader<'_, R> {
         self.expect(b':')?;
         match name.as_str() {
             "type" => {
-                let type_name: String = self.value()?;
+                let type_name = self.text()?;
                 if type_name != TYPE {
                     return Err(Invalid::new(Reason::NotAnExport, format!("it is no {TYPE}")));
                 }
@@ -199,7 +202,7 @@ impl<R: Read> ExportReader<'_, R> {
                 self.seen.has_records = true;
             }
             "manifest" => self.seen.manifest = Some(self.typed("manifest")?),
-            _ => self.seen.signature = Some(self.value()?),
+            _ => self.seen.signature = Some(self.text()?),
         }
         Ok(())
     }
@@ -208,7 +211,7 @@ impl<R: Read> ExportReader<'_, R> {
     ///
     /// Serde also takes an array for a struct, and what is signed is the struct.
     fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
-        let Strict(value) = self.value()?;
+        let value = strict(self.pieces.value().map_err(unread)?)?;
         let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
         let refuse = |why: &dyn fmt::Display| {
             Invalid::new(reason, format!("the {name} is not that of an export: {why}"))
@@ -226,12 +229,36 @@ impl<R: Read> ExportReader<'_, R> {
             return Ok(());
         }
         loop {
-            self.parts.record(self.pieces.value().map_err(unread)?)?;
+            match self.pieces.find() {
+                Ok(place) => self.parts.record(self.pieces.text(place))?,
+                // A quote or bracket that was changed is no end: what is wrong is the record.
+                Err(Cut::Ended | Cut::TooLarge) if !is_beginning(self.pieces.unended()) => {
+                    self.parts.record(self.pieces.unended())?;
+                    return Err(unlike("a record does not end"));
+                }
+                Err(cut) => return Err(unread(cut)),
+            }
             if !self.next_is(b',')? {
                 return self.expect(b']');
             }
         }
     }
+}
+
+/// Reads JSON in which no object has a name twice.
+fn strict(text: &[u8]) -> Result<Value, Invalid> {
+    read_at_most(text, VALUES_MAX).map_err(|why| {
+        unlike(match why {
+            Unread::NotJson => "a part of it is not JSON",
+            Unread::Twice => "a part of it has a name twice",
+            Unread::TooMany => "a part of it has too many values",
+        })
+    })
+}
+
+/// Returns whether this is JSON as far as it goes.
+fn is_beginning(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
 fn unread(cut: Cut) -> Invalid {

@@ -100,6 +100,8 @@ pub(super) fn verify(
 const BATCH_BYTES: usize = 64 << 10;
 /// Most parts that are, as what was read may have been read before.
 const BATCH_PARTS: usize = 256;
+/// Bytes of a batch beside which no other one may wait.
+const LARGE_BYTES: usize = 1 << 20;
 /// Batches that wait to be verified.
 const WAITING_MAX: usize = 4;
 
@@ -149,7 +151,7 @@ impl PartSender {
 
     /// Hands the batch over. If the other thread is behind, the records are read here: this one would wait.
     fn hand_over(&mut self) -> Result<(), Invalid> {
-        self.bytes = 0;
+        let is_large = take(&mut self.bytes) >= LARGE_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
             Err(TrySendError::Full(batch)) => {
                 let prepared = batch.into_iter().map(Part::prepared).collect();
@@ -157,6 +159,8 @@ impl PartSender {
             }
             sent => sent.is_ok(),
         };
+        // Once as many others wait as may, it was taken.
+        let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
         // If nobody takes it, something is wrong with a part before it.
         if sent { Ok(()) } else { Err(Invalid::not_kept()) }
     }
@@ -435,5 +439,248 @@ impl ExportReport {
     /// Returns the end of its log: the position, and the hash.
     pub fn head(&self) -> String {
         format!("{}:{}", self.header.head.lsn, self.header.head.content_hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::super::form::{HeadOf, TYPE, Words};
+    use super::*;
+    use crate::json::read_at_most;
+    use crate::log::event::Subject;
+    use crate::log::note::NoteSigner;
+    use crate::log::probe::log_of_probes;
+    use crate::time::Time;
+
+    const EVENTS_MADE: i64 = 3;
+
+    fn workspace() -> WorkspaceId {
+        Uuid::from_u128(9).into()
+    }
+
+    fn signer() -> NoteSigner {
+        NoteSigner::new(&[5; 32])
+    }
+
+    fn thing(n: usize, text: &str) -> String {
+        json!({"n": n, "record": "things", "text": text}).to_string()
+    }
+
+    fn things() -> [String; 3] {
+        [thing(1, "a"), thing(2, "b\u{1}\"\\"), thing(3, "{")]
+    }
+
+    fn events() -> Vec<String> {
+        let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
+        log.iter().map(|event| json!({"payload": event.payload, "record": "events"}).to_string()).collect()
+    }
+
+    /// Returns the text of a file with these records, signed over what `signed` makes of each.
+    fn file_signed(things: &[String], events: &[String], signed: fn(&str) -> String) -> String {
+        let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
+        let last = log.last().unwrap();
+        let head = HeadOf { lsn: last.lsn, content_hash: hash_text(&last.content_hash), at: last.at };
+        let header = Header {
+            schema: schema_version(),
+            exported_at: Time::from_micros(1_795_000_000_000_000),
+            workspace_id: workspace(),
+            floor: 1,
+            pruned_at: 0,
+            words_floor: 0,
+            head,
+            audit_seq: 0,
+            words: Words::All,
+        };
+        let mut manifest = Manifest::default();
+        for (table, records) in [("things", things), (EVENTS, events)] {
+            let mut digest = SectionDigest::new();
+            records.iter().for_each(|record| digest.add(signed(record).as_bytes()));
+            manifest.sections.push(digest.section(table));
+        }
+        let note = signer().sign(&key_name(workspace()), &signed_text(&header, &manifest).unwrap());
+        let records = [things, events].concat().join(",\n");
+        let (header, manifest) = (json!(header), json!(manifest));
+        format!(
+            "{{\"type\":\"{TYPE}\",\n\"header\":{header},\n\"records\":[\n{records}\n],\n\
+             \"manifest\":{manifest},\n\"signature\":{}}}\n",
+            json!(note)
+        )
+    }
+
+    fn file() -> String {
+        file_signed(&things(), &events(), str::to_owned)
+    }
+
+    fn check(file: impl Read) -> Result<ExportReport, Invalid> {
+        let declared = [
+            Records::table("things", "n").ints("n").texts("text"),
+            Records::table(EVENTS, "lsn").ints("lsn").texts("payload"),
+        ];
+        verify(file, &declared, &[signer().public()], &mut ())
+    }
+
+    /// Gives so many bytes at a time, and is interrupted now and then.
+    struct Slow<'t>(&'t [u8], usize, usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.2 += 1;
+            if self.2.is_multiple_of(3) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let size = self.1.min(into.len()).min(self.0.len());
+            let (now, later) = self.0.split_at(size);
+            into[..size].copy_from_slice(now);
+            self.0 = later;
+            Ok(size)
+        }
+    }
+
+    /// What is put into a file, at some place.
+    fn any_edit() -> impl Strategy<Value = (usize, usize, &'static str)> {
+        let pieces = prop::sample::select(vec![
+            "",
+            " ",
+            "\n",
+            "\r\t",
+            "\"",
+            "\\",
+            "\\\\",
+            "{}",
+            "]",
+            "}",
+            ":",
+            ",",
+            "null",
+            "1",
+            "e1",
+            ".0",
+            "-",
+            "\\u0061",
+            "\\ud800",
+            "/",
+            "\u{c}",
+            "\"a\":1,",
+            ",\"record\":\"events\"",
+            "{\"payload\":",
+        ]);
+        (any::<usize>(), prop_oneof![4 => Just(0_usize), 1 => 1_usize..30], pieces)
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_file_verifies_only_if_it_is_the_same_value(
+            edits in prop::collection::vec(any_edit(), 1..3),
+        ) {
+            let mut bytes = file().into_bytes();
+            for (at, removed, piece) in edits {
+                let at = at % bytes.len();
+                bytes.splice(at..(at + removed).min(bytes.len()), piece.bytes());
+            }
+            let is_same = read_at_most(&bytes, 10_000).ok() == Some(serde_json::from_str(&file()).unwrap());
+            let result = check(&*bytes);
+            prop_assert_eq!(result.is_ok(), is_same, "{:?}: {}", result, String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn however_it_is_formatted_it_verifies(
+            spaces in prop::collection::vec("[ \n\t\r]{0,2}", 1..40),
+            step in 1_usize..100,
+        ) {
+            let (mut formatted, mut is_text, mut is_escaped) = (String::new(), false, false);
+            let mut spaces = spaces.iter().cycle();
+            for char in file().chars() {
+                let is_sign = !is_text && "{}[]:,".contains(char);
+                if is_sign {
+                    formatted.push_str(spaces.next().unwrap());
+                }
+                formatted.push(char);
+                if is_sign {
+                    formatted.push_str(spaces.next().unwrap());
+                }
+                is_text ^= char == '"' && !is_escaped;
+                is_escaped = char == '\\' && !is_escaped;
+            }
+            let result = check(Slow(formatted.as_bytes(), step, 0));
+            prop_assert!(result.is_ok(), "{:?}: {}", result, formatted);
+        }
+    }
+
+    #[test]
+    fn what_is_signed_is_the_canonical_form() {
+        let spaced: Vec<String> = events().iter().map(|event| event.replace(",\"rec", "\n,\"rec")).collect();
+        let canonical =
+            |record: &str| canonical::to_string(&json!(serde_json::from_str::<Value>(record).unwrap()));
+        assert_eq!(canonical(&spaced[0]).unwrap(), events()[0]);
+        check(file_signed(&things(), &spaced, |record| record.replace('\n', "")).as_bytes()).unwrap();
+        let refused = check(file_signed(&things(), &spaced, str::to_owned).as_bytes()).unwrap_err();
+        assert_eq!(refused.reason, Reason::Hash);
+    }
+
+    #[test]
+    fn a_whole_file_with_a_changed_bit_is_not_called_truncated() {
+        let file = file();
+        let records = file.find("\"n\":1").unwrap()..file.find("\n],").unwrap();
+        for place in records.step_by(3) {
+            for bit in 0..7 {
+                let mut bytes = file.clone().into_bytes();
+                bytes[place] ^= 1 << bit;
+                let refused = check(&*bytes).unwrap_err();
+                assert_ne!(refused.reason, Reason::Truncated, "{place} {bit}: {refused:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_record_comes_before_what_is_wrong_with_the_file() {
+        let many = format!("{{\"n\":[{}]}}", ["{}"; 20_000].join(","));
+        for place in [0, 1, 299, 999] {
+            for (wrong, reason) in [
+                ("{\"n\":1x}", Reason::NotAnExport),
+                ("{\"n\":1,\"n\":2}", Reason::NotAnExport),
+                (many.as_str(), Reason::NotAnExport),
+                ("[]", Reason::NotAnExport),
+                ("{\"record\":\"nothing\"}", Reason::UnknownField),
+                (&*thing(0, ""), Reason::Order),
+            ] {
+                for tail in ["{\"n\":", "]x", "],\"header\":1}", ""] {
+                    let mut records: Vec<String> = (1..1000).map(|n| thing(n, "text")).collect();
+                    records.insert(place, wrong.to_owned());
+                    let file = file();
+                    let begin = &file[..file.find("\n{\"n\":1").unwrap()];
+                    let refused =
+                        check(format!("{begin}{}{tail}", records.join(",")).as_bytes()).unwrap_err();
+                    // A first record is in order.
+                    if (place, reason) != (0, Reason::Order) {
+                        let number = u64::try_from(place + 1).unwrap();
+                        assert_eq!(
+                            (refused.reason, refused.record),
+                            (reason, Some(number)),
+                            "{wrong:.50} {tail}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_before_the_source_failed_counts() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken pipe"))
+            }
+        }
+        let file = file_signed(&[thing(1, "a"), thing(1, "b")], &events(), str::to_owned);
+        let begin = &file[..file.find("\n],").unwrap()];
+        let refused = check(begin.as_bytes().chain(Fails)).unwrap_err();
+        assert_eq!((refused.reason, refused.record), (Reason::Order, Some(2)));
     }
 }

@@ -186,7 +186,7 @@ impl Exporter {
         let mut cursor = before.cursor.clone();
         // The workspace's own row stands before the events.
         let (workspace, open) = (before.header.workspace_id, before.events.clone());
-        let (read, written) = write_beside(workspace, spool, (open, false), |rows| {
+        let beside = write_beside(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
             // They are hashed by the thread that writes them, which has less to do.
             let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
@@ -194,7 +194,11 @@ impl Exporter {
                 outcome.is_ok()
             })?;
             outcome.map(|()| read)
-        })?;
+        });
+        let (read, written) = match beside {
+            Err(broken) if broken.code() == Code::EventLogBroken => return Ok(Err(broken)),
+            beside => beside?,
+        };
         if let Err(broken) = read {
             return Ok(Err(broken_log(workspace, broken)));
         }

@@ -264,6 +264,7 @@ impl Records {
     }
 
     fn with(mut self, class: Class, names: &'static str) -> Self {
+        self.insert = OnceLock::new();
         self.columns.extend(names.split(' ').map(|name| (name, class)));
         self
     }
@@ -536,5 +537,12 @@ mod tests {
                       (select lsn from a where workspace_id = $1 limit $2)";
         assert_eq!(own.removal(), Removal::Own { remove });
         assert_eq!(own.remove_all(), "delete from a as t where t.workspace_id = $1");
+    }
+
+    #[test]
+    fn a_row_is_inserted_with_all_columns_that_are_declared() {
+        let records = Records::table("a", "id").ids("id");
+        assert_eq!(records.insert(), "insert into a (id) values ($1)");
+        assert_eq!(records.texts("name").insert(), "insert into a (id, name) values ($1, $2)");
     }
 }
