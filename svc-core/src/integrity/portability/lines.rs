@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use serde_json::{Map, Value};
 
 use super::form::EVENTS;
-use super::read::{Invalid, Reason};
+use super::invalid::{Invalid, Reason};
 use super::row::{RECORD, Row, WORKSPACES, canonical_event, checked};
 use super::verify::Rows;
 use crate::error::{Error, Result};

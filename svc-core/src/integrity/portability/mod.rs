@@ -4,7 +4,7 @@
 //! declare them, and its log, byte for byte. Words stay sealed, with the keys of the messages that live
 //! beside them, or without any key. What proves who somebody is, and what wraps keys, is in no export.
 //!
-//! - `form`: the parts of the file, and what its signature covers
+//! - `form`: the parts of the file, and what its signature covers, `invalid`: why one is refused
 //! - `row`: a row of a table as a line
 //! - `write`: writing it, and `record_writer`: hashing and writing records beside reading them
 //! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
@@ -13,6 +13,7 @@
 //! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
+mod invalid;
 mod row;
 mod pieces;
 mod read;
@@ -186,5 +187,5 @@ pub(crate) fn verify_file(
     declared: &[Records],
     keys: &[PublicKey],
 ) -> Result<ExportReport> {
-    verify::verify(file, declared, keys, &mut ()).map_err(read::Invalid::error)
+    verify::verify(file, declared, keys, &mut ()).map_err(invalid::Invalid::error)
 }

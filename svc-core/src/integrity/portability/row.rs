@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::form::{EVENTS, Words};
-use super::read::{Invalid, Reason, reason_for};
+use super::invalid::{Invalid, Reason, reason_for};
 use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
 use crate::log::canonical;

@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
-use super::read::{Ended, Invalid, Parts, Reason, Record, read_parts, reason_for};
+use super::invalid::{Invalid, Reason, reason_for};
+use super::read::{Ended, Parts, Record, read_parts};
 use super::row::{RECORD, Row, WORKSPACES, checked};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;

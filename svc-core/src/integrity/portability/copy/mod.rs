@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::form::{EVENTS, Header};
+use super::invalid::Invalid;
 use super::lines::{Keeps, Kept, LineWriter, Lines};
-use super::read::Invalid;
 use super::row::{CONTENT_KEY, MESSAGES, Row, checked, push_event};
 use super::verify::Rows;
 use crate::Result;
