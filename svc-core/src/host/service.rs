@@ -37,7 +37,7 @@ use crate::op::{
     health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
-use crate::store::executor::{Executor, Open, Opens, Readers};
+use crate::store::executor::{Executor, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
 use crate::sync::lock;
@@ -181,12 +181,7 @@ impl Service {
         let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
         let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
-        let (open_writer, open_reader, open_scanner) = (opener.clone(), opener.clone(), opener.clone());
-        let open_writer: Open = Arc::new(move || open_writer.writer());
-        let open_reader: Open = Arc::new(move || open_reader.reader());
-        let open_scanner: Open = Arc::new(move || open_scanner.scanner());
-        let opens = Opens { writer: &open_writer, reader: &open_reader, scanner: &open_scanner };
-        let executor = Executor::start(states, readers, &options.clock, opens)?;
+        let executor = Executor::start(states, readers, &options.clock, &opener.opens())?;
         let shared = Shared {
             entropy: options.entropy,
             sealer,

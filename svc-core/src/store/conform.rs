@@ -385,7 +385,7 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
         vec![Tally::default()],
         Readers { threads: 1, inline: 1 },
         &Clock::System,
-        Opens { writer: &subject.open, reader: &subject.open, scanner: &subject.open },
+        &Opens { writer: subject.open.clone(), reader: subject.open.clone(), scanner: subject.open.clone() },
     )
     .unwrap();
     let (sender, receiver) = mpsc::channel();

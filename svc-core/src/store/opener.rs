@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use super::conn::Conn;
 use super::database::{Database, OpenMode};
+use super::executor::{Open, Opens};
 use super::file::{self, At};
 use super::postgres::{PgConn, Server, listen, parse_url};
 use super::sqlite::{Role, SqliteConn};
@@ -93,9 +94,13 @@ impl Opener {
         self.open(Role::Reader)
     }
 
-    /// Opens a connection for reading everything once.
-    pub fn scanner(&self) -> Result<Conn> {
-        self.open(Role::Scanner)
+    /// Returns how core threads open their connections.
+    pub fn opens(&self) -> Opens {
+        let of = |role| -> Open {
+            let opener = self.clone();
+            Arc::new(move || opener.open(role))
+        };
+        Opens { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
     }
 
     /// Opens a connection whose statements end soon.

@@ -229,13 +229,14 @@ mod tests {
             is_pretty in any::<bool>(),
         ) {
             let list = Value::from(values.clone());
-            let text = if is_pretty { serde_json::to_vec_pretty(&list) } else { serde_json::to_vec(&list) };
-            let text = text.unwrap();
+            let written = if is_pretty { serde_json::to_vec_pretty } else { serde_json::to_vec };
+            let text = written(&list).unwrap();
             let pieces = listed(&text, step, 1 << 20).unwrap();
-            let read: Vec<Value> = pieces.iter().map(|piece| serde_json::from_slice(piece).unwrap()).collect();
-            prop_assert_eq!(read, values);
+            let value = |piece: &Vec<u8>| -> Value { serde_json::from_slice(piece).unwrap() };
+            prop_assert_eq!(pieces.iter().map(value).collect::<Vec<_>>(), values);
             for end in 1..text.len() {
-                prop_assert!(matches!(listed(&text[..end], step, 1 << 20), Err(Cut::Ended)), "cut at {}", end);
+                let cut = listed(&text[..end], step, 1 << 20);
+                prop_assert!(matches!(cut, Err(Cut::Ended)), "cut at {}", end);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Writing an export: first the rows, from one snapshot at the speed of the disk, then the events in pages.
 //!
-//! The file is a spool, so a slow reader holds back no transaction. The events are verified as they are written;
-//! if the log was pruned meanwhile, the file is begun anew.
+//! The file is a spool, so a slow reader holds back no transaction. The events are verified while they are
+//! written; if the log was pruned meanwhile, the file is begun anew.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -69,8 +69,8 @@ impl ChainCursor {
         self.read_hashed(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
     }
 
-    /// As [`Self::read`], but for whether a payload has the content hash of its event, which whoever is called
-    /// has to check with [`has_its_hash`].
+    /// As [`Self::read`], but for whether a payload has the content hash of its event, which `each` has to
+    /// check with [`has_its_hash`].
     pub fn read_unhashed(
         &mut self,
         source: &impl Source,

@@ -110,18 +110,17 @@ pub(crate) struct Readers {
 }
 
 /// How the connections are opened.
-#[derive(Clone, Copy)]
-pub(crate) struct Opens<'o> {
-    pub writer: &'o Open,
-    pub reader: &'o Open,
+pub(crate) struct Opens {
+    pub writer: Open,
+    pub reader: Open,
     /// Those that read everything once.
-    pub scanner: &'o Open,
+    pub scanner: Open,
 }
 
 impl<S: BatchState> Executor<S> {
     /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, and one
     /// for scans.
-    pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: Opens<'_>) -> Result<Self> {
+    pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: &Opens) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
         for (number, state) in states.into_iter().enumerate() {
@@ -130,9 +129,9 @@ impl<S: BatchState> Executor<S> {
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
         let Readers { threads: size, inline } = readers;
-        let reads = ReadPool::start("svc-reader", size, inline, clock, opens.reader, &mut threads)?;
-        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, opens.reader, &mut threads)?;
-        let scans = ReadPool::start("svc-scanner", 1, 0, clock, opens.scanner, &mut threads)?;
+        let reads = ReadPool::start("svc-reader", size, inline, clock, &opens.reader, &mut threads)?;
+        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, &opens.reader, &mut threads)?;
+        let scans = ReadPool::start("svc-scanner", 1, 0, clock, &opens.scanner, &mut threads)?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
@@ -361,8 +360,7 @@ mod tests {
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
         let readers = Readers { threads: 2, inline: 1 };
         let (writer, reader, scanner) = (open(Role::Writer), open(Role::Reader), open(Role::Scanner));
-        let opens = Opens { writer: &writer, reader: &reader, scanner: &scanner };
-        Executor::start(vec![Tally::default()], readers, clock, opens).unwrap()
+        Executor::start(vec![Tally::default()], readers, clock, &Opens { writer, reader, scanner }).unwrap()
     }
 
     #[test]
@@ -583,8 +581,8 @@ mod tests {
         let clock = Clock::mock(Time::from_micros(0));
         let open: Open = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
         let readers = Readers { threads: 1, inline: 0 };
-        let opens = Opens { writer: &open, reader: &open, scanner: &open };
-        let executor = Executor::start(vec![Tally::default()], readers, &clock, opens).unwrap();
+        let opens = Opens { writer: open.clone(), reader: open.clone(), scanner: open };
+        let executor = Executor::start(vec![Tally::default()], readers, &clock, &opens).unwrap();
         let (entered, enter) = mpsc::channel();
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
