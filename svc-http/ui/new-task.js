@@ -83,16 +83,11 @@ export async function openNewTask(world, { channelId, stays = false } = {}) {
       };
       showProblem(world, problem, null);
       const refused = await sending.during(() => make(world, { ...one, ...other }, channel, stays, made));
-      if (refused) tell(refused);
+      if (refused) showProblem(world, problem, refused);
     }
   } catch (refused) {
     place.replaceChildren();
-    tell(/** @type {import("./net/ask.js").Problem} */ (refused));
-  }
-
-  /** @param {import("./net/ask.js").Problem} refused */
-  function tell(refused) {
-    showProblem(world, problem, refused);
+    showProblem(world, problem, /** @type {import("./net/ask.js").Problem} */ (refused));
   }
 }
 

@@ -318,7 +318,6 @@ impl<'a> Reader<'a> {
         self.code.push(token);
     }
 
-    /// Puts a text where a token was.
     /// Says `let` for `const`, which is shorter: what is checked of constants is checked in the sources.
     fn loosen_constants(&mut self) {
         let declares = |at: usize| {
@@ -335,6 +334,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Puts a text where a token was.
     fn put(&mut self, token: &Token<'a>, text: String) {
         self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
     }

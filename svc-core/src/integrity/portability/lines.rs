@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::form::EVENTS;
 use super::invalid::{Invalid, Reason};
-use super::row::{RECORD, Row, WORKSPACES, canonical_event, checked};
+use super::row::{RECORD, Row, WORKSPACES, canonical_event, checked, place_of};
 use super::verify::Rows;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
@@ -143,26 +143,33 @@ impl LineWriter {
 impl Lines {
     /// Returns the records of a table.
     pub fn section(&self, table: &'static str) -> impl Iterator<Item = Result<Map<String, Value>>> + use<> {
+        self.texts(table).map(|line| serde_json::from_slice(&line?).map_err(Error::internal))
+    }
+
+    /// Returns the payloads of the events.
+    pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
+        let broken = || Error::internal("an event without a payload");
+        self.texts(EVENTS).map(move |line| payload_of(&line?).ok_or_else(broken))
+    }
+
+    fn texts(&self, table: &'static str) -> impl Iterator<Item = Result<Vec<u8>>> + use<> {
         let begins = self.sections.iter().position(|(name, _)| *name == table);
         let offset = |place: usize| self.sections.get(place).map(|(_, offset)| *offset);
         let from = begins.and_then(offset).unwrap_or(self.spooled.len());
         let until = begins.and_then(|place| offset(place.saturating_add(1))).unwrap_or(self.spooled.len());
         let part = self.spooled.reader(from).take(until.saturating_sub(from));
-        let lines = BufReader::with_capacity(64 << 10, part).split(b'\n');
-        lines.map(|line| serde_json::from_slice(&line.map_err(Error::internal)?).map_err(Error::internal))
-    }
-
-    /// Returns the payloads of the events.
-    pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
-        self.section(EVENTS).map(|record| payload_of(record?))
+        BufReader::with_capacity(64 << 10, part).split(b'\n').map(|line| line.map_err(Error::internal))
     }
 }
 
-fn payload_of(mut record: Map<String, Value>) -> Result<String> {
-    match record.remove("payload") {
-        Some(Value::String(payload)) => Ok(payload),
-        _ => Err(Error::internal("an event without a payload")),
-    }
+/// Returns the payload of an event; none if the line is that of a row.
+fn payload_of(line: &[u8]) -> Option<String> {
+    canonical_event(line).map(|(payload, _)| payload)
+}
+
+/// Returns what the payload of an event that was verified says of it.
+pub(super) fn columns_of(payload: &str) -> Result<EventColumns> {
+    EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))
 }
 
 /// What a line has.
@@ -235,17 +242,15 @@ fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
 
 /// Reads a line; `last` is the place of the table of the row before.
 fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
-    if let Some((payload, _)) = canonical_event(text.trim_ascii_end()) {
-        let columns =
-            EventColumns::of(&payload).ok_or_else(|| Error::internal("an event without a chain"))?;
+    if let Some(payload) = payload_of(text.trim_ascii_end()) {
+        let columns = columns_of(&payload)?;
         return Ok(Line::Event(payload, columns));
     }
     let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
     let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-    let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.name() == table);
-    let found = Some(*last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table));
-    *last = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
-    let records = declared.get(*last).ok_or_else(|| Error::internal("no such table"))?;
+    let found = place_of(declared, table, *last).and_then(|place| Some((place, declared.get(place)?)));
+    let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
+    *last = place;
     let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
-    Ok(Line::Row(*last, row))
+    Ok(Line::Row(place, row))
 }

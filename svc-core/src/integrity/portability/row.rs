@@ -125,6 +125,13 @@ pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))
 }
 
+/// Returns the place of a table among the declarations; `last` is that of the record before, which most often
+/// is of the same table.
+pub(super) fn place_of(declared: &[Records], table: &str, last: usize) -> Option<usize> {
+    let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
+    Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
+}
+
 /// Appends the name of a column or table, which are plain, before its value.
 fn push_name(out: &mut Vec<u8>, name: &str) {
     push_quoted(out, name.as_bytes());

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
 use super::invalid::{Invalid, Reason, reason_for};
 use super::read::{Ended, Parts, Record, read_parts};
-use super::row::{RECORD, Row, WORKSPACES, checked};
+use super::row::{RECORD, Row, WORKSPACES, checked, place_of};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
@@ -217,7 +217,8 @@ impl<'v> FileVerifier<'v> {
             Part::Unread(invalid) => Err(invalid),
             Part::Header(_) | Part::Text(_) => Ok(()),
             Part::Event(payload, columns, line) => {
-                self.open(EVENTS, &line).and_then(|_| self.event(&payload, columns, &line))
+                let opened = self.place_of(EVENTS).and_then(|place| self.open(place, &line));
+                opened.and_then(|_| self.event(&payload, columns, &line))
             }
             Part::Record(record, line) => self.record(record, line),
         };
@@ -240,11 +241,11 @@ impl<'v> FileVerifier<'v> {
 
     fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), Invalid> {
         let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-        self.place_of(kind)?;
+        let place = self.place_of(kind)?;
         let line = line.ok_or_else(|| {
             Invalid::new(Reason::UnknownField, "the record has a number that no export has")
         })?;
-        let records = self.open(kind, &line)?;
+        let records = self.open(place, &line)?;
         if records.table != EVENTS {
             return self.row(records, &record, &line);
         }
@@ -258,26 +259,22 @@ impl<'v> FileVerifier<'v> {
         self.event(&payload, EventColumns::of(&payload), &line)
     }
 
-    /// Returns the place of a table among the declarations; most often it is that of the record before.
+    /// Returns the place of a table that leaves among the declarations.
     fn place_of(&self, kind: &str) -> Result<usize, Invalid> {
-        let is_of_kind =
-            |place: &usize| self.declared.get(*place).is_some_and(|records| records.table == kind);
-        if let Some(place) = self.section.as_ref().map(|section| section.place).filter(is_of_kind) {
-            return Ok(place);
-        }
-        let place = self.declared.iter().position(|records| records.table == kind && records.leaves());
+        let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
+        let last = self.section.as_ref().map_or(0, |section| section.place);
+        let place = place_of(self.declared, kind, last).filter(leaves);
         place.ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))
     }
 
     /// Adds a record to the section of its table, which begins with it or goes on.
-    fn open(&mut self, kind: &str, line: &str) -> Result<&'v Records, Invalid> {
-        let place = self.place_of(kind)?;
+    fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, Invalid> {
         self.enter(place)?;
         if let Some(section) = &mut self.section {
             section.digest.add(line.as_bytes());
         }
         let declared = self.declared;
-        declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, format!("no table {kind}")))
+        declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, "there is no such table"))
     }
 
     /// Enters the section of a table, if it is not in it.

@@ -43,6 +43,15 @@ pub(crate) enum Role {
     Auditor,
 }
 
+/// Returns the size of a connection's cache of pages, in KiB.
+fn cache_kib(role: Role) -> i64 {
+    match role {
+        // More would only be filled with pages that are not read again.
+        Role::Scanner => 4 << 10,
+        _ => 64 << 10,
+    }
+}
+
 /// Rejects a read-only file: SQLite would open it all the same, and then fail each write.
 fn check_writable(conn: &Connection) -> Result<()> {
     if !conn.is_readonly("main").map_err(failed)? {
@@ -99,19 +108,14 @@ impl SqliteConn {
             Role::Creator | Role::Writer => {
                 "pragma synchronous = full; pragma wal_autocheckpoint = 0; pragma secure_delete = on;
                  pragma foreign_keys = on; pragma mmap_size = 0; pragma temp_store = memory;
-                 pragma cache_size = -65536; pragma journal_size_limit = 67108864;"
+                 pragma journal_size_limit = 67108864;"
             }
-            Role::Reader | Role::Auditor => {
-                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
-                 pragma cache_size = -65536;"
-            }
-            // More would only be filled with pages that are not read again.
-            Role::Scanner => {
-                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;
-                 pragma cache_size = -4096;"
+            Role::Reader | Role::Scanner | Role::Auditor => {
+                "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;"
             }
         })
         .map_err(failed)?;
+        conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
         let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::form::{EVENTS, Header};
 use super::invalid::Invalid;
-use super::lines::{Keeps, Kept, LineWriter, Lines};
+use super::lines::{Keeps, Kept, LineWriter, Lines, columns_of};
 use super::row::{CONTENT_KEY, MESSAGES, Row, checked, push_event};
 use super::verify::Rows;
 use crate::Result;
@@ -333,10 +333,6 @@ fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
 /// Writes a line.
 fn keep(writer: &mut LineWriter, write: impl FnOnce(&mut LineWriter) -> Result<(), Invalid>) -> Result<()> {
     write(writer).map_err(|invalid| writer.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
-}
-
-fn columns_of(payload: &str) -> Result<EventColumns> {
-    EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))
 }
 
 fn read(records: &Records, record: &Map<String, Value>) -> Result<Row> {
