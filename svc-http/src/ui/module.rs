@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             if ["function", "class", "async"].iter().any(|word| self.peek(word)) {
                 return Err(wrong(token, "is of a form that is not known"));
             }
-            self.put(token, format!("const {DEFAULT}="));
+            self.put(token, format!("let {DEFAULT}="));
             return self.give(token, "default".to_owned(), Export::Local(DEFAULT.to_owned()));
         }
         let first = self.code.len();
