@@ -293,6 +293,10 @@ struct ReadThreads {
     expected: BTreeSet<ThreadId>,
     /// Whether the batch was asked for them.
     has_asked: bool,
+    /// How many that later batches will read are read along.
+    ahead: usize,
+    /// Whether the batch has changed others than it can tell.
+    is_cut: bool,
 }
 
 /// Most skills of a thread that is known after a batch.
@@ -301,12 +305,19 @@ const SMALL_SKILLS_MAX: usize = 8;
 /// Most threads that are known after a batch.
 const KNOWN_MAX: usize = 1024;
 
+/// How many threads are read for later batches once what one has read was of use to the next.
+///
+/// It doubles with each batch: where other servers write to the workspace too, all is soon read in vain.
+const AHEAD_MIN: usize = 8;
+const AHEAD_MAX: usize = 64;
+
 impl BatchMemo for ReadThreads {
     const TABLES: &'static [&'static str] = &["threads"];
 
     fn changed(&mut self) {
         self.rows.clear();
         self.plain.clear();
+        (self.ahead, self.is_cut) = (0, true);
     }
 
     fn row_changed(&mut self, _: &'static RowWrite, key: Uuid) {
@@ -318,6 +329,9 @@ impl BatchMemo for ReadThreads {
         self.rows.retain(|_, Stored(thread)| thread.is_small());
         if self.rows.len() > KNOWN_MAX || self.plain.len() > KNOWN_MAX {
             self.changed();
+        }
+        if !std::mem::take(&mut self.is_cut) {
+            self.ahead = self.ahead.saturating_mul(2).clamp(AHEAD_MIN, AHEAD_MAX);
         }
     }
 }
@@ -346,6 +360,13 @@ impl ReadThreads {
 /// Announces threads that this job or others of its batch will read.
 pub(in crate::coordination) fn expect(cx: &Read<'_>, threads: impl IntoIterator<Item = ThreadId>) {
     let _: Option<()> = cx.memo(|read: &mut ReadThreads| read.expected.extend(threads));
+}
+
+/// Announces the threads that are taken from a queue next, of which `upcoming` returns so many more than the
+/// batch takes as are worth reading along.
+pub(in crate::coordination) fn expect_next(cx: &Read<'_>, upcoming: impl FnOnce(usize) -> Vec<ThreadId>) {
+    let ahead = cx.memo(|read: &mut ReadThreads| read.ahead).unwrap_or_default();
+    expect(cx, upcoming(ahead));
 }
 
 /// Records what a change of a thread's row, and nothing else, has made of the thread.
@@ -488,6 +509,21 @@ mod tests {
         for (thread, is_known) in &table {
             assert_eq!(read.rows.contains_key(&thread.id), *is_known, "{thread:?}");
         }
+    }
+
+    #[test]
+    fn more_threads_are_read_along_the_longer_they_are_of_use() {
+        let mut read = ReadThreads::default();
+        let mut ahead_after = |cut: bool| {
+            if cut {
+                read.changed();
+            }
+            read.committed();
+            read.ahead
+        };
+        let grown = [false; 5].map(&mut ahead_after);
+        assert_eq!(grown, [AHEAD_MIN, 2 * AHEAD_MIN, 4 * AHEAD_MIN, AHEAD_MAX, AHEAD_MAX]);
+        assert_eq!([true, true, false].map(&mut ahead_after), [0, 0, AHEAD_MIN]);
     }
 
     #[test]

@@ -22,9 +22,8 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     workers.into_iter().try_for_each(|worker| cx.write_row(&ADD, &[&thread, &worker, &lsn]))
 }
 
-/// Records that a delegate has acted under a claim of the member for whom it acts, if the caller is one.
-///
-/// `lsn` is the position of the event.
+/// Records that the caller has acted under a claim that the member as whom it acts holds: only a delegate was
+/// not recorded when that began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
         Some(delegate) => cx.write_row(&ADD, &[&thread, &delegate, &lsn]),

@@ -225,7 +225,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     };
     let (lsn, now) = (cx.emit(thread.place().about(member_id), &reported)?.lsn, cx.now());
     let actor_id = cx.caller().actor;
-    workers::add(cx, thread.id, lsn, member_id)?;
+    workers::add_delegate(cx, thread.id, lsn)?;
     cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
     let day = day_of(now);
     let key = summed_as(cx, day, member_id, model)?;

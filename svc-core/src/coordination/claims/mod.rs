@@ -360,7 +360,8 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let result = end.result();
     cx.write_row(&END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result])?;
     if result.is_some() {
-        queue::leaves(cx, thread.id);
+        // The claim has kept it from being ready, and now the result does.
+        queue::stays_away(cx, thread.id);
     }
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
     let is_expired = end == ClaimEnd::Expired;

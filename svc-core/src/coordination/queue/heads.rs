@@ -4,7 +4,7 @@
 //! adds, or changes otherwise, makes them unknown, and they are read again. So a claim seldom looks at the
 //! index where the entries of those that were taken before may still stand.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -39,8 +39,17 @@ pub(super) struct Sought {
 #[derive(Default)]
 struct Heads {
     windows: Vec<Window>,
-    /// The threads that the running job takes from the queue.
-    left: HashSet<ThreadId>,
+    /// What the running job has announced of threads that are not ready when it ends.
+    announced: HashMap<ThreadId, Announced>,
+}
+
+/// What is known of a thread that is not ready at the end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// The job takes it from the queue.
+    Leaves,
+    /// It was not in the queue before.
+    StaysAway,
 }
 
 /// The first threads of a part of the queue, in order.
@@ -71,7 +80,7 @@ impl BatchMemo for Heads {
     }
 
     fn committed(&mut self) {
-        self.left.clear();
+        self.announced.clear();
     }
 }
 
@@ -87,12 +96,15 @@ pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Option<Option<NextThread>
     known.flatten()
 }
 
-/// Returns the threads that the jobs of this batch will take, as far as is known.
-pub(super) fn upcoming(cx: &Read<'_>, sought: &Sought) -> Vec<ThreadId> {
+/// Returns the threads that are taken next, as far as is known: those that the jobs of this batch take, and
+/// `ahead` that later ones do, of which none with a footprint is known so long.
+pub(super) fn upcoming(cx: &Read<'_>, sought: &Sought, ahead: usize) -> Vec<ThreadId> {
     let takes = cx.expected_takes();
     let first = cx.memo(|heads: &mut Heads| {
         let window = heads.windows.iter().find(|window| window.of == *sought)?;
-        Some(window.first.iter().take(takes).map(|next| next.thread_id).collect())
+        let next = window.first.iter().take(takes.saturating_add(ahead)).enumerate();
+        let worth = next.filter(|(at, next)| *at < takes || next.footprint == 0);
+        Some(worth.map(|(_, next)| next.thread_id).collect())
     });
     first.flatten().unwrap_or_default()
 }
@@ -108,14 +120,14 @@ pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread], most: usize)
     });
 }
 
-/// Announces that the running job takes a thread from the queue, and that it stays away.
-pub(super) fn leaves(cx: &Read<'_>, thread: ThreadId) {
-    let _: Option<bool> = cx.memo(|heads: &mut Heads| heads.left.insert(thread));
+/// Announces what the running job makes of a thread's place in the queue.
+pub(super) fn announce(cx: &Read<'_>, thread: ThreadId, announced: Announced) {
+    let _ = cx.memo(|heads: &mut Heads| heads.announced.insert(thread, announced));
 }
 
-/// Returns whether the running job has taken a thread from the queue.
+/// Returns what the running job has announced of a thread.
 ///
 /// That is forgotten with it: a later job may return the thread.
-pub(super) fn take_left(cx: &Read<'_>, thread: ThreadId) -> bool {
-    cx.memo(|heads: &mut Heads| heads.left.remove(&thread)).unwrap_or(false)
+pub(super) fn take_announced(cx: &Read<'_>, thread: ThreadId) -> Option<Announced> {
+    cx.memo(|heads: &mut Heads| heads.announced.remove(&thread)).flatten()
 }

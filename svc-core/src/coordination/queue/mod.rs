@@ -30,6 +30,7 @@ use crate::coordination::thread::is_known_plain;
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
+use heads::Announced;
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park, waited_for};
@@ -39,13 +40,19 @@ pub(in crate::coordination) use supply::supply;
 ///
 /// Its footprint has not changed: one that is known to have none waits behind nothing.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    let has_left = heads::take_left(cx, thread);
+    let announced = heads::take_announced(cx, thread);
     // A test that leaves something out leaves it out of the statements of the other path.
-    if is_known_plain(cx, thread) && cx.settings().left_out.is_none() {
-        cx.write_row(&LEAVE, &[&thread])?;
-        return if has_left { Ok(()) } else { cx.write_row(&ENTER, &[&thread]) };
+    if !is_known_plain(cx, thread) || cx.settings().left_out.is_some() {
+        return refresh_anywhere(cx, thread);
     }
-    refresh_anywhere(cx, thread)
+    match announced {
+        Some(Announced::StaysAway) => Ok(()),
+        Some(Announced::Leaves) => cx.write_row(&LEAVE, &[&thread]),
+        None => {
+            cx.write_row(&LEAVE, &[&thread])?;
+            cx.write_row(&ENTER, &[&thread])
+        }
+    }
 }
 
 /// Does the same for a thread that may have waited behind something, or come from there.
@@ -101,7 +108,12 @@ pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId)
 
 /// Announces that a thread is not ready when this job ends, so that it need not be looked at again.
 pub(in crate::coordination) fn leaves(cx: &Read<'_>, thread: ThreadId) {
-    heads::leaves(cx, thread);
+    heads::announce(cx, thread, Announced::Leaves);
+}
+
+/// Announces the same of a thread that was not ready before the job either.
+pub(in crate::coordination) fn stays_away(cx: &Read<'_>, thread: ThreadId) {
+    heads::announce(cx, thread, Announced::StaysAway);
 }
 
 /// A statement that adds the ready ones among the threads `t` that a condition selects.

@@ -16,7 +16,7 @@ use crate::coordination::footprint::{self, RepoKey};
 use crate::coordination::left_out;
 use crate::coordination::obstacles;
 use crate::coordination::skill_sets::{self, Sets};
-use crate::coordination::thread::expect;
+use crate::coordination::thread::expect_next;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
@@ -235,7 +235,7 @@ pub(in crate::coordination) fn first(
         if passed.is_empty()
             && let Some(known) = heads::known(cx, &sought)
         {
-            expect(cx, heads::upcoming(cx, &sought));
+            expect_next(cx, |ahead| heads::upcoming(cx, &sought, ahead));
             return Ok(known);
         }
         let query = Query { probes, places: &places, eligible: &eligible, repo: &wanted.repo, passed };
@@ -247,7 +247,7 @@ pub(in crate::coordination) fn first(
             Found::Threads { first, most } => {
                 if passed.is_empty() {
                     heads::keep(cx, sought.clone(), &first, most);
-                    expect(cx, heads::upcoming(cx, &sought));
+                    expect_next(cx, |ahead| heads::upcoming(cx, &sought, ahead));
                 }
                 return Ok(first.first().copied());
             }
