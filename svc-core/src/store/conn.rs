@@ -11,11 +11,11 @@ use super::disk::Disk;
 use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
-use super::row_write::{BulkWrite, RowWrite};
+use super::row_write::{BulkWrite, JointWrite, RowWrite};
 use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
-use crate::Result;
+use crate::error::{Error, Result};
 
 /// A connection to one of the engines.
 pub enum Conn {
@@ -149,20 +149,48 @@ impl Conn {
 
     /// Inserts rows given as lists of columns.
     pub(crate) fn insert_many(&self, insert: &BulkWrite, rows: &[Vec<Param<'_>>]) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
         match self {
-            Self::Sqlite(conn) => {
-                for row in rows {
-                    check_rows(Some(1), conn.execute(insert.sqlite, row)?, insert.sqlite)?;
-                }
-                Ok(())
+            Self::Postgres(conn) => {
+                let width = rows.first().map_or(0, Vec::len);
+                conn.write_many(insert.postgres, &[(rows, width)])
             }
-            Self::Postgres(conn) => conn.insert_many(insert.postgres, rows),
-            #[cfg(test)]
-            Self::Hostile(conn) => rows.iter().try_for_each(|row| conn.defer(Some(1), insert.sqlite, row)),
+            _ => self.write_each(insert.sqlite, rows),
         }
+    }
+
+    /// Changes rows of several tables, given as lists of columns. Each row must be there.
+    pub(crate) fn write_jointly<const N: usize>(
+        &self,
+        joint: &JointWrite<N>,
+        rows: [&[Vec<Param<'_>>]; N],
+    ) -> Result<()> {
+        let parts = joint.sqlite.iter().zip(rows);
+        match self {
+            Self::Postgres(conn) => {
+                let parts: Vec<_> = parts.map(|((_, width), rows)| (rows, *width)).collect();
+                conn.write_many(joint.postgres, &parts)
+            }
+            _ => parts.into_iter().try_for_each(|((sql, _), rows)| self.write_each(sql, rows)),
+        }
+    }
+
+    /// Locks rows, given as lists of columns, now or together with the next statements, on Postgres.
+    ///
+    /// The transaction is lost, as by a conflict, if any of them is not there or another holds it.
+    pub(crate) fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
+        match self {
+            Self::Postgres(conn) => conn.lock_many(sql, rows),
+            _ => Err(Error::internal("only rows of a server are locked")),
+        }
+    }
+
+    fn write_each(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
+        rows.iter().try_for_each(|row| match self {
+            Self::Sqlite(conn) => check_rows(Some(1), conn.execute(sql, row)?, sql),
+            Self::Postgres(conn) => conn.defer(Some(1), sql, row),
+            #[cfg(test)]
+            Self::Hostile(conn) => conn.defer(Some(1), sql, row),
+        })
     }
 }
 

@@ -11,6 +11,15 @@ pub(crate) struct BulkWrite {
     pub postgres: &'static str,
 }
 
+/// Changes of several tables that are made together: one statement on Postgres, which touches the rows of the
+/// last.
+pub(crate) struct JointWrite<const N: usize> {
+    /// For each table the statement that changes one row, and the number of its parameters.
+    pub sqlite: [(&'static str, usize); N],
+    /// The statement for all rows, which takes the parameters of all tables in turn, as arrays.
+    pub postgres: &'static str,
+}
+
 /// A statement that changes a row of a table.
 pub struct RowWrite {
     /// The table that it changes.

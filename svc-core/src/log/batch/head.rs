@@ -1,6 +1,6 @@
 //! The head of a workspace's logs: how far they reach, and its row.
 //!
-//! A row is changed only where it still has the position at which it was read.
+//! A row is only moved from the position at which it was read.
 
 use crate::Result;
 use crate::id::WorkspaceId;
@@ -20,6 +20,8 @@ pub(crate) struct Head {
     pub(super) touched: bool,
     /// The position in the stored row; none while there is no row.
     pub(super) stored: Option<i64>,
+    /// How many batches in a row have found it as the last one had left it.
+    pub(super) unmoved: u32,
 }
 
 impl Head {
@@ -34,6 +36,7 @@ impl Head {
             epochs: Epochs::default(),
             touched: true,
             stored: None,
+            unmoved: 0,
         }
     }
 
@@ -41,7 +44,7 @@ impl Head {
     pub(super) fn imported(head: &ImportedHead) -> Self {
         let ImportedHead { lsn, hash, at, audit_seq, epoch, .. } = *head;
         let epochs = Epochs { access: epoch, rules: epoch };
-        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn) }
+        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn), unmoved: 0 }
     }
 
     pub(super) fn take(row: &mut Row) -> Result<Self> {
@@ -54,10 +57,13 @@ impl Head {
             epochs: Epochs::take(row)?,
             touched: false,
             stored: Some(lsn),
+            unmoved: 0,
         })
     }
 
-    /// Whether nobody has appended to the logs between the two.
+    /// Whether nobody has appended to the logs between the two: [`LOCK_ASSUMED_HEADS`] compares the same.
+    ///
+    /// [`LOCK_ASSUMED_HEADS`]: super::locks::LOCK_ASSUMED_HEADS
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let position = |head: &Self| (head.lsn, head.hash, head.audit_seq, head.epochs);
         position(self) == position(other)
@@ -89,19 +95,6 @@ pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
     postgres: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
                select * from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[],
                    $6::bigint[], $7::bigint[])",
-};
-
-/// Updates a head only if it is still at the position at which it was read.
-pub(super) const UPDATE_HEADS: BulkWrite = BulkWrite {
-    sqlite: "update heads set lsn = $2, hash = $3, at = $4, audit_seq = $5, epoch = $6, rules_epoch = $7
-             where workspace_id = $1 and lsn = $8",
-    postgres:
-        "update heads h set lsn = n.lsn, hash = n.hash, at = n.at, audit_seq = n.audit_seq, epoch = n.epoch,
-                   rules_epoch = n.rules_epoch
-               from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[],
-                   $7::bigint[], $8::bigint[])
-                   as n (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch, stored)
-               where h.workspace_id = n.workspace_id and h.lsn = n.stored",
 };
 
 /// Returns the columns of a head row, followed by its previous position if it has one.

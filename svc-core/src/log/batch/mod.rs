@@ -23,12 +23,13 @@ use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, Held};
 use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Time};
-use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, UPDATE_HEADS, head_columns};
+use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
 pub(crate) use head::{Head, ImportedHead};
+use locks::ReadAt;
 pub use memo::BatchMemo;
 pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
-use records::{AuditRow, INSERT_AUDIT, INSERT_EVENTS, audit_columns, event_columns};
+use records::{AuditRow, RECORDS, audit_columns, event_columns};
 
 /// A position in the batch to which a failing job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +44,8 @@ pub(crate) struct Batch {
     clock: Clock,
     /// How far the database's clock is ahead of ours, on Postgres.
     skew_micros: i64,
+    /// When that was found out.
+    time_read_at: Option<ReadAt>,
     heads: HashMap<WorkspaceId, Head>,
     /// The heads of workspaces with memos as they were after the last commit, on Postgres, where others may
     /// have moved them since.
@@ -74,6 +77,7 @@ impl Batch {
             cache: Cache::default(),
             clock,
             skew_micros: 0,
+            time_read_at: None,
             heads: HashMap::new(),
             committed: HashMap::new(),
             named: BTreeSet::new(),
@@ -247,13 +251,6 @@ impl Batch {
         head.touched = true;
         Ok(head)
     }
-
-    fn write_records(&self, conn: &Conn) -> Result<()> {
-        let events: Vec<Vec<Param<'_>>> = self.events.iter().map(event_columns).collect();
-        conn.insert_many(&INSERT_EVENTS, &events)?;
-        let audit: Vec<Vec<Param<'_>>> = self.audit.iter().map(audit_columns).collect();
-        conn.insert_many(&INSERT_AUDIT, &audit)
-    }
 }
 
 impl BatchState for Batch {
@@ -278,6 +275,9 @@ impl BatchState for Batch {
             Engine::Postgres => {
                 self.committed.extend(self.heads.drain());
                 self.committed.retain(|workspace, _| self.memos.knows(*workspace));
+                if held == Held::Skip && self.assume_heads(conn, workspaces)? {
+                    return Ok(BTreeSet::new());
+                }
                 self.lock_heads(conn, workspaces, held)
             }
         }
@@ -307,16 +307,17 @@ impl BatchState for Batch {
     }
 
     fn flush(&mut self, conn: &Conn) -> Result<()> {
-        self.write_records(conn)?;
+        let events: Vec<Vec<Param<'_>>> = self.events.iter().map(event_columns).collect();
+        let audit: Vec<Vec<Param<'_>>> = self.audit.iter().map(audit_columns).collect();
         let mut touched: Vec<(&WorkspaceId, &Head)> =
             self.heads.iter().filter(|(_, head)| head.touched).collect();
         touched.sort_by_key(|(workspace, _)| **workspace);
         let (stored, new): (Vec<_>, Vec<_>) =
             touched.into_iter().partition(|(_, head)| head.stored.is_some());
-        let new: Vec<Vec<Param<'_>>> = new.into_iter().map(head_columns).collect();
-        conn.insert_many(&INSERT_HEADS, &new)?;
-        let stored: Vec<Vec<Param<'_>>> = stored.into_iter().map(head_columns).collect();
-        conn.insert_many(&UPDATE_HEADS, &stored)
+        let [stored, new] =
+            [stored, new].map(|heads| heads.into_iter().map(head_columns).collect::<Vec<_>>());
+        conn.write_jointly(&RECORDS, [&events, &audit, &stored])?;
+        conn.insert_many(&INSERT_HEADS, &new)
     }
 
     fn committed_lsns(&self) -> BTreeMap<uuid::Uuid, i64> {
@@ -355,7 +356,7 @@ mod tests {
     use super::*;
     use crate::log::probe::Probe;
     use crate::store::migrate::migrate;
-    use crate::store::sqlite_for_tests;
+    use crate::store::{Failure, RowWrite, postgres_for_tests, sqlite_for_tests};
 
     const HOME: WorkspaceId = WorkspaceId::INSTANCE;
 
@@ -425,5 +426,72 @@ mod tests {
         batch.flush(&conn).unwrap();
         conn.commit(&BTreeMap::new()).unwrap();
         assert_eq!(lsns(&conn), [0, 1]);
+    }
+
+    /// Something that is known of a workspace.
+    #[derive(Default)]
+    struct Known;
+
+    impl BatchMemo for Known {
+        const TABLES: &'static [&'static str] = &[];
+
+        fn changed(&mut self) {}
+
+        fn row_changed(&mut self, _: &'static RowWrite, _: uuid::Uuid) {}
+    }
+
+    /// Appends an event in a batch of its own, and returns its position.
+    fn append(batch: &mut Batch, conn: &Conn) -> Result<i64> {
+        conn.begin_write()?;
+        batch.begin(conn, &[HOME].into(), false, Held::Skip)?;
+        batch.begin_job();
+        batch.memos.with(HOME, |_: &mut Known| ());
+        let lsn = emit(batch, conn, HOME)?.lsn;
+        batch.flush(conn)?;
+        conn.flush()?;
+        conn.commit(&batch.committed_lsns())?;
+        batch.committed();
+        Ok(lsn)
+    }
+
+    #[test]
+    fn a_batch_that_has_assumed_another_head_is_lost() {
+        let Some((_schema, [conn, other])) = postgres_for_tests() else { return };
+        let mut batch = begun(&conn);
+        conn.rollback().unwrap();
+        batch.rolled_back();
+        let mut appended = 0;
+        let mut append_some = |batch: &mut Batch| {
+            (0..20).for_each(|_| {
+                appended += 1;
+                assert_eq!(append(batch, &conn).unwrap(), appended);
+            });
+            // It grows only while heads are read.
+            let unmoved = batch.heads[&HOME].unmoved;
+            assert_eq!(unmoved, locks::ASSUMED_AFTER, "the later batches have not waited for their locks");
+            appended
+        };
+        let lost = |batch: &mut Batch| {
+            assert!(append(batch, &conn).is_err());
+            assert_eq!(conn.failure(), Some(Failure::Conflict));
+            conn.rollback().unwrap();
+            batch.rolled_back();
+        };
+        let last = append_some(&mut batch);
+        other.begin_write().unwrap();
+        other.execute("update heads set audit_seq = audit_seq + 1", &[]).unwrap();
+        lost(&mut batch);
+        assert!(append(&mut batch, &conn).is_err(), "the other holds it");
+        conn.rollback().unwrap();
+        batch.rolled_back();
+        other.commit(&BTreeMap::new()).unwrap();
+        assert_eq!((last, lsns(&conn)), (20, vec![20]), "nothing was written on a lost assumption");
+        append_some(&mut batch);
+        other.begin_write().unwrap();
+        other.execute("update heads set audit_seq = audit_seq + 1", &[]).unwrap();
+        other.commit(&BTreeMap::new()).unwrap();
+        lost(&mut batch);
+        let found = append_some(&mut batch);
+        assert_eq!(lsns(&conn), [found]);
     }
 }

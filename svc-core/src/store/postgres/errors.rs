@@ -49,6 +49,12 @@ impl Failed {
         Self { failure: Failure::Silent, error: broken("the server did not respond in time") }
     }
 
+    /// Creates the failure of a transaction whose rows others have changed or locked.
+    pub fn overtaken() -> Self {
+        let error = unavailable_for_now("another server has changed the rows meanwhile, or has locked them");
+        Self { failure: Failure::Conflict, error }
+    }
+
     /// Creates the failure of a session that could not be opened.
     pub fn unopened(error: Error) -> Self {
         Self { failure: Failure::Broken, error }
@@ -102,7 +108,7 @@ fn is_transient(db: &DbError) -> bool {
     CODES.contains(&code) || CLASSES.iter().any(|class| code.starts_with(class))
 }
 
-fn unavailable_for_now(cause: String) -> Error {
+fn unavailable_for_now(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed").caused_by(cause)
 }
 

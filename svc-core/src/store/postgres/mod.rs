@@ -12,6 +12,7 @@ mod settings;
 mod session;
 mod listen;
 mod values;
+mod deferred;
 mod pending;
 
 use std::cell::{Cell, RefCell};
@@ -21,14 +22,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{Either, join, join_all, select};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::engine::{Failure, check_rows};
+use super::engine::Failure;
 use super::row::{Row, Visitor};
 
 use super::scan::{FETCHED, Scan};
@@ -42,7 +43,7 @@ use pending::Pending;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{Server, parse_url};
 pub(crate) use tls::says_nothing_of_tls;
-use values::{Owned, decode};
+use values::decode;
 
 type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 
@@ -255,32 +256,6 @@ impl PgConn {
         })
     }
 
-    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
-        self.wrote.set(true);
-        self.write_pending_of(sql)?;
-        let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
-        self.push(rows, sql, owned)
-    }
-
-    pub fn insert_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
-        self.wrote.set(true);
-        let width = rows.first().map_or(0, Vec::len);
-        let column = |place: usize| rows.iter().filter_map(|row| row.get(place)).map(Owned::of).collect();
-        let columns: Vec<Owned> = (0..width).map(|place| Owned::List(column(place))).collect();
-        self.push(Some(rows.len() as u64), sql, columns)
-    }
-
-    fn push(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
-        let (client, statement) = self.prepared(sql)?;
-        self.deferred.borrow_mut().push(Box::pin(async move {
-            let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
-            let bound: Vec<&(dyn ToSql + Sync)> = bound.collect();
-            let touched = client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))?;
-            check_rows(rows, touched, sql).map_err(Failed::defect)
-        }));
-        Ok(())
-    }
-
     /// Waits for all deferred statements.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
@@ -364,9 +339,15 @@ impl PgConn {
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
         let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
         let replies = self.committing(async {
-            // A lost notification is made up for by the reconcile poll, so its failure does not matter.
+            // A lost notification is made up for by the reconcile poll, so neither its outcome nor its time
+            // matters.
             let notified = join_all(parts.iter().map(|part| client.execute_raw(&notify, [part])));
-            join(client.simple_query(COMMIT), notified).await.0.map_err(Failed::of_commit)
+            let committed = std::pin::pin!(client.simple_query(COMMIT));
+            let outcome = match select(committed, notified).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right((_, committed)) => committed.await,
+            };
+            outcome.map_err(Failed::of_commit)
         })?;
         self.transaction.committed(first_text(&replies))
     }

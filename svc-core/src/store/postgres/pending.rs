@@ -31,7 +31,7 @@ impl PgConn {
         let groups = self.pending.borrow_mut().take();
         groups.into_iter().try_for_each(|group| {
             let touched = group.write.kind.touched(group.count);
-            self.push(touched, group.write.statement.postgres, group.columns)
+            self.push_change(touched, group.write.statement.postgres, group.columns)
         })
     }
 }
