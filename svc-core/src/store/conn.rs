@@ -176,7 +176,7 @@ impl Conn {
 
     /// Locks rows, given as lists of columns, now or together with the next statements, on Postgres.
     ///
-    /// The transaction is lost, as by a conflict, if any of them is not there or another holds it.
+    /// The transaction has been overtaken if any of them is not there or another holds it.
     pub(crate) fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
         match self {
             Self::Postgres(conn) => conn.lock_many(sql, rows),

@@ -17,7 +17,7 @@ use svc_core::{Engine, Error, Recorded, Result};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::simulation::Random;
-use svc_tests::{Setup, World, answer_of, call, on_both_engines};
+use svc_tests::{Setup, World, answer_of};
 
 use crate::coordination::budgets::with;
 
@@ -372,28 +372,4 @@ fn other_jobs_run_between_the_steps_of_a_claim() {
 /// The order in which jobs that are queued at once are answered.
 fn order_of(world: &World, jobs: &[Job]) -> Vec<usize> {
     submitted(world, jobs).into_iter().map(|(number, _)| number).collect()
-}
-
-/// A server that has written alone for a while relies on what it knows: that must end with it.
-#[test]
-fn a_claim_sees_what_another_server_has_taken_meanwhile() {
-    on_both_engines(|world| {
-        let (channel, elsewhere) = (world.new_channel("shared"), world.another_service(7));
-        for number in 0..45 {
-            world.admin("create_thread", json!({"channel_id": channel, "title": number.to_string()}));
-        }
-        let claim = json!({"channel_id": channel});
-        let mut claimed: Vec<Value> = Vec::new();
-        for _ in 0..3 {
-            claimed.extend((0..12).map(|_| world.agent("claim_next_thread", claim.clone())));
-            let next = call(&elsewhere, Some(&world.people.agent), "claim_next_thread", &claim);
-            claimed.push(answer_of(next).output());
-        }
-        let titles: Vec<&str> = claimed.iter().filter_map(|thread| thread["title"].as_str()).collect();
-        let wanted: Vec<String> = (0..39).map(|number| number.to_string()).collect();
-        assert_eq!(titles, wanted, "on {}", world.engine().name());
-        // It can go on with what the other has claimed, too.
-        let last = json!({"thread_id": claimed[38]["id"], "result": {"done": true}});
-        world.agent("set_thread_result", last);
-    });
 }

@@ -2,6 +2,7 @@
 //!
 //! The faults are of disk, network and process.
 
+mod assumed;
 mod contention;
 mod crash;
 mod file_modes;

@@ -473,7 +473,7 @@ mod tests {
         };
         let lost = |batch: &mut Batch| {
             assert!(append(batch, &conn).is_err());
-            assert_eq!(conn.failure(), Some(Failure::Conflict));
+            assert_eq!(conn.failure(), Some(Failure::Overtaken));
             conn.rollback().unwrap();
             batch.rolled_back();
         };
@@ -491,6 +491,12 @@ mod tests {
         other.execute("update heads set audit_seq = audit_seq + 1", &[]).unwrap();
         other.commit(&BTreeMap::new()).unwrap();
         lost(&mut batch);
+        append_some(&mut batch);
+        conn.batch("set lock_timeout = '20ms'").unwrap();
+        other.begin_write().unwrap();
+        other.batch("lock table heads in access exclusive mode").unwrap();
+        lost(&mut batch);
+        other.rollback().unwrap();
         let found = append_some(&mut batch);
         assert_eq!(lsns(&conn), [found]);
     }

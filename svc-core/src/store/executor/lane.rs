@@ -1,9 +1,9 @@
 //! A writer lane: one thread, one connection, one queue.
 //!
 //! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
-//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
-//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane
-//! continue.
+//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more,
+//! and so is one that has assumed what does not hold. Tasks of a workspace that another server has locked are
+//! set aside, so that the others of the lane continue.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -172,6 +172,8 @@ enum Attempt {
     Failed(Error),
     /// Rolled back, because the connection broke or the server resolved a conflict.
     Lost(Error),
+    /// Rolled back, because something was assumed that does not hold. The next attempt assumes nothing.
+    Overtaken(Error),
     /// Rolled back because of the task at this index.
     Culprit(usize, Error),
     /// Rolled back because of an unknown task.
@@ -220,13 +222,14 @@ impl<S: BatchState> Writer<S> {
             return fail_all(batch, &error);
         }
         let mut alone = Vec::new();
-        let mut was_lost = false;
+        let (mut was_overtaken, mut was_lost) = (false, false);
         while self.keep_in_time(&mut batch) {
             match self.attempt(&mut batch, held) {
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
                 Attempt::Failed(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
-                Attempt::Lost(error) if was_lost => fail_all(batch.drain(..), &error),
-                Attempt::Lost(_) => was_lost = true,
+                Attempt::Overtaken(_) if !was_overtaken => was_overtaken = true,
+                Attempt::Lost(_) if !was_lost => was_lost = true,
+                Attempt::Overtaken(error) | Attempt::Lost(error) => fail_all(batch.drain(..), &error),
                 Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
                     fail_all(batch.drain(..), &error);
                 }
@@ -248,6 +251,9 @@ impl<S: BatchState> Writer<S> {
             }
             let workspaces = single.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
+            if let Attempt::Overtaken(_) = attempt {
+                attempt = self.attempt(&mut single, held);
+            }
             if let Attempt::Lost(_) = attempt {
                 attempt = self.attempt(&mut single, held);
             }
@@ -260,6 +266,7 @@ impl<S: BatchState> Writer<S> {
                 }
                 Attempt::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
                 Attempt::Lost(error)
+                | Attempt::Overtaken(error)
                 | Attempt::Culprit(_, error)
                 | Attempt::Unclear(error)
                 | Attempt::Unknown(error) => fail_all(single, &error),
@@ -291,6 +298,7 @@ impl<S: BatchState> Writer<S> {
                 self.roll_back();
                 return match failure {
                     Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+                    Some(Failure::Overtaken) => Attempt::Overtaken(error),
                     Some(Failure::LockTimeout) => {
                         self.set_aside(batch, &workspaces);
                         Attempt::Failed(error)
@@ -338,6 +346,7 @@ impl<S: BatchState> Writer<S> {
         self.roll_back();
         match failure {
             Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+            Some(Failure::Overtaken) => Attempt::Overtaken(error),
             // A caller that has waited that long is not made to wait again.
             Some(Failure::Silent) => Attempt::Failed(error),
             Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),

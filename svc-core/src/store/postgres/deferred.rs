@@ -1,6 +1,5 @@
 //! Statements whose reply nobody waits for: they are sent together with the next one that is waited for.
 
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use super::super::engine::check_rows;
@@ -35,14 +34,12 @@ impl PgConn {
 
     /// Locks rows that are given as lists of columns, before the next statement.
     ///
-    /// The statement divides by zero if any is not there, or another has it locked: the transaction is lost.
+    /// The statement must fail if any is not there, or another has it locked: the transaction is lost then.
     pub fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
         let width = rows.first().map_or(0, Vec::len);
         let columns = (0..width).map(|place| column(rows, place)).collect();
-        self.push(sql, columns, move |locked| match locked {
-            Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => Err(Failed::overtaken()),
-            Err(error) => Err(Failed::of(error, sql)),
-            Ok(_) => Ok(()),
+        self.push(sql, columns, move |locked| {
+            locked.map(drop).map_err(|error| Failed::of_assumption(error, sql))
         })
     }
 
