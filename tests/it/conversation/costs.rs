@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use svc_core::{Database, Engine, RateSettings, Service};
 use svc_tests::database::engines;
 use svc_tests::ordeal::proxy::Proxy;
+use svc_tests::process::until;
 use svc_tests::{Setup, World, answer_of, call};
 
 /// A service on the world's database, each of whose statements is seen.
@@ -24,32 +25,41 @@ impl<'w> Watched<'w> {
         Self { world, service, proxy }
     }
 
-    /// What the server says of the statements of the transaction of a call whose like has been called before.
-    /// What follows its end is not waited for.
+    /// What the server says of the statements of a call whose like has been called before.
     ///
     /// The service reads the log beside it, as it hears of what is posted: a change has a connection of its
     /// own meanwhile, and of a read that is called again and again one is alone.
     fn statements(&self, operation: &str, input: &Value) -> Vec<String> {
         let ask =
             || answer_of(call(&self.service, Some(&self.world.people.agent), operation, input)).output();
+        let is_read = self.world.operation(operation).effect().changes_nothing();
         let called = |_| {
             let before = self.proxy.statements();
             ask();
-            let completed = self.proxy.completed_after(before);
-            let writer = completed.iter().find(|(_, tag)| tag.starts_with("INSERT")).map(|(at, _)| *at);
-            let own = completed.into_iter().filter(|(at, _)| writer.is_none_or(|writer| writer == *at));
-            let mut tags: Vec<String> =
-                own.map(|(_, tag)| tag).skip_while(|tag| tag.as_str() != "BEGIN").collect();
-            tags.truncate(tags.iter().position(|tag| tag == "COMMIT").map_or(tags.len(), |at| at + 1));
+            let mut tags = Vec::new();
+            // That others hear of a change is not waited for by the call.
+            until("others hear of what was committed", || {
+                tags = self.own_after(before);
+                is_read || tags.last().is_some_and(|tag| tag != "COMMIT")
+            });
             tags
         };
         (0..10).map(called).min_by_key(Vec::len).unwrap()
     }
+
+    /// The statements after the first `count`: those of the connection that has written, if one has.
+    fn own_after(&self, count: usize) -> Vec<String> {
+        let completed = self.proxy.completed_after(count);
+        let writer = completed.iter().find(|(_, tag)| tag.starts_with("INSERT")).map(|(at, _)| *at);
+        let own = completed.into_iter().filter(|(at, _)| writer.is_none_or(|writer| writer == *at));
+        own.map(|(_, tag)| tag).collect()
+    }
 }
 
 /// The statements of a post: its transaction and the name of that, the head of the log, the message, event
-/// and trail with the head again, and whether what ends is what has begun.
-const POST: [&str; 7] = ["BEGIN", "SET", "SELECT 1", "INSERT 0 1", "UPDATE 1", "SELECT 1", "COMMIT"];
+/// and trail with the head again, whether what ends is what has begun, and that others hear of it.
+const POST: [&str; 8] =
+    ["BEGIN", "SET", "SELECT 1", "INSERT 0 1", "UPDATE 1", "SELECT 1", "COMMIT", "SELECT 1"];
 
 /// Those of a read of one row: its transaction and how long it may take, the head of the log, by which the
 /// connection knows what it has cached, the row, and the end.

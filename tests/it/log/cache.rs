@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::ChannelId;
 use svc_core::op::{Feature, Operation, Write, write};
-use svc_core::{Engine, Invalidates, Result, Service};
+use svc_core::{Engine, Invalidates, Result};
 use svc_tests::database::engines;
-use svc_tests::{Setup, World, answer_of, call, on_both_engines, text};
+use svc_tests::site::done;
+use svc_tests::{Setup, World, on_both_engines, text};
 
 use crate::house::rules::{none, sources};
 
@@ -219,10 +220,6 @@ fn a_change_that_only_adds_rights_invalidates_nothing() {
     });
 }
 
-fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> Value {
-    answer_of(call(service, Some(token), operation, input)).output()
-}
-
 #[test]
 fn a_new_skill_set_is_seen_although_others_are_cached() {
     on_both_engines(|world| {
@@ -235,17 +232,17 @@ fn a_new_skill_set_is_seen_although_others_are_cached() {
         while world.agent("claim_next_workspace_thread", workspace.clone()) != json!({}) {}
         for count in 1..=5 {
             let input = json!({"channel_id": channel, "title": "t", "required_skills": skills[..count]});
-            let made = ask(&elsewhere, &world.people.admin, "create_thread", &input);
+            let made = done(&elsewhere, &world.people.admin, "create_thread", input.clone());
             let ready = json!({"workspace_id": world.id("workspace"), "timeout_secs": 1});
             assert_eq!(world.agent("wait_for_ready", ready)["thread_id"], made["id"]);
             let claimed = world.agent("claim_next_workspace_thread", workspace.clone());
             assert_eq!(claimed["id"], made["id"], "the set of {count}");
-            assert_eq!(ask(&elsewhere, agent, "claim_next_workspace_thread", &workspace), json!({}));
+            assert_eq!(done(&elsewhere, agent, "claim_next_workspace_thread", workspace.clone()), json!({}));
         }
         world.agent("set_skills", json!({"skills": []}));
         let input = json!({"channel_id": channel, "title": "t", "required_skills": [skills[0]]});
-        ask(&elsewhere, &world.people.admin, "create_thread", &input);
-        assert_eq!(ask(&elsewhere, agent, "claim_next_workspace_thread", &workspace), json!({}));
+        done(&elsewhere, &world.people.admin, "create_thread", input.clone());
+        assert_eq!(done(&elsewhere, agent, "claim_next_workspace_thread", workspace.clone()), json!({}));
         assert_eq!(world.agent("claim_next_workspace_thread", workspace.clone()), json!({}));
     });
 }

@@ -2,9 +2,10 @@
 //! ends that, and nobody notices.
 
 use serde_json::{Value, json};
-use svc_core::{Engine, Service};
+use svc_core::Engine;
 use svc_tests::database::engines;
-use svc_tests::{World, answer_of, call, on_both_engines};
+use svc_tests::site::done;
+use svc_tests::{World, on_both_engines};
 
 /// Claims enough threads for the next claim to assume what the last one has left.
 fn claim_alone(world: &World, channel: &str) -> Vec<Value> {
@@ -19,10 +20,6 @@ fn with_threads(world: &World, count: usize) -> String {
     channel
 }
 
-fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> Value {
-    answer_of(call(service, Some(token), operation, input)).output()
-}
-
 #[test]
 fn a_claim_sees_what_another_server_has_taken_meanwhile() {
     on_both_engines(|world| {
@@ -31,7 +28,7 @@ fn a_claim_sees_what_another_server_has_taken_meanwhile() {
         for _ in 0..3 {
             claimed.extend(claim_alone(world, &channel));
             let claim = json!({"channel_id": channel});
-            claimed.push(ask(&elsewhere, &world.people.agent, "claim_next_thread", &claim));
+            claimed.push(done(&elsewhere, &world.people.agent, "claim_next_thread", claim));
         }
         let titles: Vec<&str> = claimed.iter().filter_map(|thread| thread["title"].as_str()).collect();
         let wanted: Vec<String> = (0..39).map(|number| number.to_string()).collect();
@@ -49,17 +46,17 @@ fn what_another_server_has_forbidden_or_changed_counts_at_once() {
         let admin = &world.people.admin;
         claim_alone(world, &channel);
         let urgent = json!({"channel_id": channel, "title": "urgent", "priority": 9});
-        ask(&elsewhere, admin, "create_thread", &urgent);
+        done(&elsewhere, admin, "create_thread", urgent);
         let claim = json!({"channel_id": channel});
         assert_eq!(world.agent("claim_next_thread", claim.clone())["title"], "urgent");
         let held = claim_alone(world, &channel);
         let release = json!({"thread_id": held[3]["id"], "claim_lease_id": held[3]["claim_lease_id"]});
-        ask(&elsewhere, &world.people.agent, "release_claim", &release);
+        done(&elsewhere, &world.people.agent, "release_claim", release);
         let result = json!({"thread_id": held[3]["id"], "result": {}});
         world.call(&world.people.agent, "set_thread_result", result).refused(409, "claim-not-held");
         assert_eq!(world.agent("claim_next_thread", claim.clone())["title"], held[3]["title"]);
         claim_alone(world, &channel);
-        ask(&elsewhere, admin, "revoke_token", &json!({"token_id": world.id("agent_token")}));
+        done(&elsewhere, admin, "revoke_token", json!({"token_id": world.id("agent_token")}));
         world.call(&world.people.agent, "claim_next_thread", claim).refused(401, "unauthenticated");
     });
 }

@@ -97,7 +97,7 @@ pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Option<Option<NextThread>
 }
 
 /// Returns the threads that are taken next, as far as is known: those that the jobs of this batch take, and
-/// `ahead` that later ones do, of which none with a footprint is known so long.
+/// among `ahead` more those without a footprint, which alone are known after a batch.
 pub(super) fn upcoming(cx: &Read<'_>, sought: &Sought, ahead: usize) -> Vec<ThreadId> {
     let takes = cx.expected_takes();
     let first = cx.memo(|heads: &mut Heads| {
