@@ -192,3 +192,11 @@ TRUNCATE(ftruncate64, off64_t)
     }
 ALLOCATE(posix_fallocate, off_t)
 ALLOCATE(posix_fallocate64, off64_t)
+
+#define FALLOCATE(name, position)                                                       \
+    int name(int fd, int mode, position at, position length) {                          \
+        if (no_room(fd, (off_t)(at + length)) || fails(fd, WRITES)) return -1;           \
+        return NEXT(name)(fd, mode, at, length);                                         \
+    }
+FALLOCATE(fallocate, off_t)
+FALLOCATE(fallocate64, off64_t)

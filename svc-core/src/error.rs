@@ -8,6 +8,7 @@
 mod problem;
 
 use std::borrow::Cow;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -487,6 +488,11 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Returns whether a call to the disk failed because there is no space for what it writes.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 #[cfg(test)]

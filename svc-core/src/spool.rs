@@ -8,7 +8,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, is_full};
 use crate::limits::CONTENT_IN_MEMORY_MAX;
 
 /// Bytes that are written at a time.
@@ -252,12 +252,10 @@ pub fn default_folder() -> PathBuf {
 
 /// Returns the error of a call to the disk.
 fn failed(error: &io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            Error::new(Code::Unavailable, "the disk has no room for what the request needs; free some")
-        }
-        _ => Error::internal(format!("a spool file: {error}")),
+    if is_full(error) {
+        return Error::new(Code::Unavailable, "the disk has no room for what the request needs; free some");
     }
+    Error::internal(format!("a spool file: {error}"))
 }
 
 #[cfg(test)]

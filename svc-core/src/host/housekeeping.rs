@@ -31,7 +31,7 @@ const TIDY: Duration = Duration::from_secs(60);
 /// A write-ahead log of SQLite larger than this is checkpointed and truncated.
 ///
 /// The larger it is the longer truncating takes, and the writer is stopped for that: 100 ms for some 300 MB,
-/// 5 ms for some 10 MB. As much must also become free on a full disk.
+/// 5 ms for some 10 MB.
 const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How long truncation is suspended after a reader prevented it, because each attempt makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);

@@ -95,35 +95,63 @@ pub(super) fn wal_bytes(path: &Path) -> u64 {
 }
 
 /// Marks a file as opened by this process through SQLite, until it is dropped.
-pub(super) struct OpenHere(FileId);
+pub(super) struct OpenHere {
+    id: FileId,
+    path: PathBuf,
+}
 
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-static OPEN_HERE: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
+static OPEN_HERE: Mutex<BTreeMap<FileId, Kept>> = Mutex::new(BTreeMap::new());
+
+/// A file that this process has open through SQLite.
+#[derive(Default)]
+struct Kept {
+    marks: usize,
+    handle: Option<Arc<File>>,
+}
 
 impl OpenHere {
     /// Marks the file; none if there is no such file.
     pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
         let mut open = lock(&OPEN_HERE);
-        let count = open.entry(id).or_default();
-        *count = count.saturating_add(1);
-        Some(Self(id))
+        let kept = open.entry(id).or_default();
+        kept.marks = kept.marks.saturating_add(1);
+        Some(Self { id, path: path.to_owned() })
     }
 
     fn has(path: &Path) -> bool {
         id_of(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
+    }
+
+    /// Returns a handle that reads and writes the file, the only one beside SQLite's own.
+    ///
+    /// Closing any handle of a file releases every lock that the process has on it, SQLite's too. Other
+    /// processes would then believe that nobody else has it open and remove its log. So the handle stays open
+    /// until nothing marks the file; whoever has it drops it before the mark.
+    pub fn handle(&self) -> Result<Arc<File>> {
+        let mut open = lock(&OPEN_HERE);
+        let kept = open.entry(self.id).or_default();
+        if let Some(handle) = &kept.handle {
+            return Ok(Arc::clone(handle));
+        }
+        if id_of(&self.path) != Some(self.id) {
+            return Err(Error::internal("the file of the database is gone"));
+        }
+        let file = File::options().read(true).write(true).open(&self.path).map_err(Error::internal)?;
+        Ok(Arc::clone(kept.handle.insert(Arc::new(file))))
     }
 }
 
 impl Drop for OpenHere {
     fn drop(&mut self) {
         let mut open = lock(&OPEN_HERE);
-        if let Entry::Occupied(mut counted) = open.entry(self.0) {
-            *counted.get_mut() = counted.get().saturating_sub(1);
-            if *counted.get() == 0 {
-                counted.remove();
+        if let Entry::Occupied(mut kept) = open.entry(self.id) {
+            kept.get_mut().marks = kept.get().marks.saturating_sub(1);
+            if kept.get().marks == 0 {
+                kept.remove();
             }
         }
     }
@@ -134,19 +162,10 @@ fn id_of(path: &Path) -> Option<FileId> {
 }
 
 /// Syncs the file to disk, without its write-ahead log.
-///
-/// Closing any handle of a file releases every lock that the process has on it, SQLite's too. Other processes
-/// would then believe that nobody else has it open and remove its log, so the handle stays open until the
-/// process ends.
 pub(super) fn sync(path: &Path) -> Result<()> {
-    static OPEN: Mutex<BTreeMap<FileId, File>> = Mutex::new(BTreeMap::new());
-    let id = id_of(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
-    let mut open = lock(&OPEN);
-    let file = match open.entry(id) {
-        Entry::Occupied(kept) => kept.into_mut(),
-        Entry::Vacant(free) => free.insert(File::open(path).map_err(Error::internal)?),
-    };
-    file.sync_data().map_err(Error::internal)
+    let open_here =
+        OpenHere::mark(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
+    open_here.handle()?.sync_data().map_err(Error::internal)
 }
 
 /// A SQLite file that is only read, and how.

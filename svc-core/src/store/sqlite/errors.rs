@@ -14,9 +14,7 @@ pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
             Error::new(Code::Unavailable, "the read took too long: it may have asked for too much")
                 .caused_by(error)
         }
-        Some(ErrorCode::DiskFull) => {
-            Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(error)
-        }
+        Some(ErrorCode::DiskFull) => disk_is_full(error),
         Some(ErrorCode::ReadOnly) => {
             Error::new(Code::Unavailable, "the database is not writable; nothing was changed")
                 .caused_by(error)
@@ -29,6 +27,10 @@ pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
         }
         _ => Error::internal(error),
     }
+}
+
+pub(super) fn disk_is_full(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(cause)
 }
 
 fn is_of_a_key(error: &rusqlite::Error) -> bool {

@@ -5,6 +5,7 @@
 
 mod errors;
 mod timeouts;
+mod space;
 mod open;
 mod values;
 mod wal;
@@ -29,12 +30,16 @@ use crate::time::Clock;
 pub(super) use errors::failed;
 use errors::failed_in;
 pub(crate) use open::Role;
+use space::FileSpace;
 use timeouts::{BUSY_TIMEOUT, StatementLimit};
 use values::{bind, rewrite, weight};
 
 /// A connection to a SQLite file.
 pub struct SqliteConn {
     conn: Connection,
+    /// None for a connection that only reads.
+    space: Option<FileSpace>,
+    /// After the connection and the handle of its file, which are closed before.
     _open_here: Option<OpenHere>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: Transaction,
@@ -238,6 +243,7 @@ impl SqliteConn {
     /// to again: see [`SqliteConn::recover`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
+        self.reserve_space()?;
         match self.conn.execute_batch("commit") {
             Ok(()) => {
                 self.transaction.end();

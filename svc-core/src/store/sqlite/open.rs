@@ -10,6 +10,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::errors::failed;
+use super::space::{FileSpace, PAGE_BYTES};
 use super::timeouts::{StatementLimit, wait_for_lock};
 use super::{JobState, SqliteConn};
 use crate::error::Result;
@@ -19,11 +20,6 @@ use crate::store::engine::Failure;
 use crate::store::file::{At, OpenHere};
 use crate::store::transaction::Transaction;
 use crate::time::Clock;
-
-/// The size of a page, fixed when the file is created.
-///
-/// The table of shelves depends on it: no node may share a page with other rows.
-const PAGE_BYTES: i64 = 4096;
 
 /// More than the service has statements, so that none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
@@ -89,7 +85,9 @@ impl SqliteConn {
 
     /// Connects; `shared` is the file if others may have it open too.
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
-        let open_here = shared.and_then(OpenHere::mark);
+        let writes = matches!(role, Role::Creator | Role::Writer);
+        // Before the connection, so that it is dropped after it.
+        let mut open_here = shared.and_then(OpenHere::mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
@@ -101,7 +99,7 @@ impl SqliteConn {
         if role == Role::Creator {
             conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
         }
-        if matches!(role, Role::Creator | Role::Writer) {
+        if writes {
             conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         }
         conn.execute_batch(match role {
@@ -117,12 +115,17 @@ impl SqliteConn {
         .map_err(failed)?;
         conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
+        // A file that was created just now did not exist before.
+        if open_here.is_none() {
+            open_here = shared.and_then(OpenHere::mark);
+        }
+        let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
         let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {
             limit,
             conn,
-            // A file that was created just now did not exist before.
-            _open_here: open_here.or_else(|| shared.and_then(OpenHere::mark)),
+            space: file.map(FileSpace::of),
+            _open_here: open_here,
             rewritten: RefCell::default(),
             transaction: Transaction::new(Failure::Statement)?,
             job: Cell::new(JobState::None),
@@ -149,7 +152,7 @@ mod tests {
             ("foreign_keys", 1),
             ("mmap_size", 0),
             ("auto_vacuum", 0),
-            ("page_size", PAGE_BYTES),
+            ("page_size", PAGE_BYTES.into()),
         ];
         for (pragma, wanted) in wanted {
             assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
