@@ -320,6 +320,23 @@ const RULES: &[Rule] = &[
         conn.rollback().unwrap();
         assert!(subject.stored().is_empty());
     }),
+    ("what is known of a session does not hold in the next", |subject| {
+        let conn = subject.conn();
+        let others_wrote = || {
+            conn.begin_write().unwrap();
+            let others_wrote = conn.others_wrote().unwrap();
+            assert_eq!(numbers(&conn, "select count(*) from t"), [0]);
+            others_wrote
+        };
+        others_wrote();
+        conn.rollback().unwrap();
+        assert!(!others_wrote());
+        (subject.lose)(&conn);
+        conn.rollback().unwrap();
+        assert_eq!(others_wrote(), matches!(conn, Conn::Postgres(_)));
+        conn.rollback().unwrap();
+        assert!(!others_wrote());
+    }),
     ("a read transaction follows the same rule", |subject| {
         let conn = subject.conn();
         conn.begin_read().unwrap();

@@ -352,11 +352,14 @@ impl Conn {
         }
     }
 
-    /// Returns whether another process may have written to the file since the last call.
+    /// Returns whether nothing that is known since before the last call can be relied on: another process may
+    /// have written to the file, or the session is another one.
+    ///
+    /// That others write over sessions of their own is not said on Postgres: locking a head tells.
     pub(crate) fn others_wrote(&self) -> Result<bool> {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),
-            Self::Postgres(_) => Ok(false),
+            Self::Postgres(conn) => Ok(conn.others_wrote()),
             #[cfg(test)]
             Self::Hostile(_) => Ok(false),
         }

@@ -356,7 +356,8 @@ impl<S: BatchState> Writer<S> {
     fn begin(&mut self, workspaces: &BTreeSet<WorkspaceId>, held: Held) -> Result<BTreeSet<WorkspaceId>> {
         self.conn.begin_write()?;
         let others_wrote = self.conn.others_wrote()?;
-        self.contended = if others_wrote { CONTENDED_BATCHES } else { self.contended.saturating_sub(1) };
+        let contends = others_wrote && self.conn.engine() == Engine::Sqlite;
+        self.contended = if contends { CONTENDED_BATCHES } else { self.contended.saturating_sub(1) };
         self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
     }
 

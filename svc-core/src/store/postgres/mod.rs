@@ -56,6 +56,8 @@ pub struct PgConn {
     deferred: RefCell<Vec<Deferred>>,
     pending: RefCell<Pending>,
     wrote: Cell<bool>,
+    /// Whether the session is one that [`Self::others_wrote`] has not seen.
+    is_new: Cell<bool>,
 }
 
 /// The connection's runtime.
@@ -103,6 +105,7 @@ impl PgConn {
             deferred: RefCell::default(),
             pending: RefCell::default(),
             wrote: Cell::new(false),
+            is_new: Cell::new(false),
         };
         conn.client()?;
         Ok(conn)
@@ -139,7 +142,15 @@ impl PgConn {
         let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));
+        self.is_new.set(true);
         Ok(client)
+    }
+
+    /// Returns whether the session is another one than at the last call.
+    ///
+    /// It may be at another server then, which has other rows and another clock.
+    pub fn others_wrote(&self) -> bool {
+        self.is_new.take()
     }
 
     /// Waits for the server, and records what a failure means for the session and the transaction.
