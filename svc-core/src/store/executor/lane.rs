@@ -182,6 +182,24 @@ enum Attempt {
     Unknown(Error),
 }
 
+/// Which reruns a batch has had: one after it was lost, and one after it had assumed too much.
+#[derive(Default)]
+struct Reruns {
+    lost: bool,
+    overtaken: bool,
+}
+
+impl Reruns {
+    /// Returns whether the batch may run again after this attempt.
+    fn allow(&mut self, attempt: &Attempt) -> bool {
+        match attempt {
+            Attempt::Lost(_) => !std::mem::replace(&mut self.lost, true),
+            Attempt::Overtaken(_) => !std::mem::replace(&mut self.overtaken, true),
+            _ => false,
+        }
+    }
+}
+
 impl<S: BatchState> Writer<S> {
     /// Returns how long to wait for a batch of `callers` tasks.
     fn patience(&self, callers: usize) -> Patience {
@@ -222,14 +240,15 @@ impl<S: BatchState> Writer<S> {
             return fail_all(batch, &error);
         }
         let mut alone = Vec::new();
-        let (mut was_overtaken, mut was_lost) = (false, false);
+        let mut reruns = Reruns::default();
         while self.keep_in_time(&mut batch) {
             match self.attempt(&mut batch, held) {
+                attempt if reruns.allow(&attempt) => {}
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                Attempt::Failed(error) | Attempt::Unknown(error) => fail_all(batch.drain(..), &error),
-                Attempt::Overtaken(_) if !was_overtaken => was_overtaken = true,
-                Attempt::Lost(_) if !was_lost => was_lost = true,
-                Attempt::Overtaken(error) | Attempt::Lost(error) => fail_all(batch.drain(..), &error),
+                Attempt::Failed(error)
+                | Attempt::Unknown(error)
+                | Attempt::Overtaken(error)
+                | Attempt::Lost(error) => fail_all(batch.drain(..), &error),
                 Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
                     fail_all(batch.drain(..), &error);
                 }
@@ -251,10 +270,8 @@ impl<S: BatchState> Writer<S> {
             }
             let workspaces = single.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
-            if let Attempt::Overtaken(_) = attempt {
-                attempt = self.attempt(&mut single, held);
-            }
-            if let Attempt::Lost(_) = attempt {
+            let mut reruns = Reruns::default();
+            while reruns.allow(&attempt) {
                 attempt = self.attempt(&mut single, held);
             }
             match attempt {
