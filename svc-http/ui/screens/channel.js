@@ -193,8 +193,8 @@ export function open(root, world, place) {
     many.draw((one) => ids.includes(one));
     list.setItems(ids);
     setAttr(body, "data-empty", ids.length === 0);
-    const text = ids.length ? "" : say.noTasks;
-    const { problem, isReading } = inside.progress;
+    const { problem, isReading, isWhole } = inside.progress;
+    const text = !isWhole ? say.older : ids.length ? "" : say.noTasks;
     const isWaited = isReading && ids.length === 0;
     showProgress(world, status, { problem, isReading: isWaited }, { reading: say.reading, text });
   }

@@ -1,7 +1,7 @@
 // The tasks of one channel, those first in which something was said last.
 //
-// Promises: a change costs what it changes; what of the channel the board does not read is read here. Leaves
-// out: what a task is.
+// Promises: a change costs what it changes; what of the channel the board does not read is read here, its newest tasks,
+// and it is said if there are more. Leaves out: what a task is.
 
 import { isDone } from "../pure/lanes.js";
 import { createRetry, readOnce } from "./reading.js";
@@ -16,8 +16,8 @@ const MOST = 500;
 export function createChannelTasks({ store, reads }, id, latestOf) {
   /** @type {Set<string>} */
   const ids = new Set();
-  /** @type {import("./reading.js").Progress} */
-  const progress = { isReading: false, problem: null };
+  /** @type {import("./reading.js").Progress & {isWhole: boolean}} */
+  const progress = { isReading: false, isWhole: true, problem: null };
 
   /** @param {any} thread */
   function note(thread) {
@@ -35,6 +35,7 @@ export function createChannelTasks({ store, reads }, id, latestOf) {
   async function read() {
     const { body, lsn } = await reads.pages("list_threads", { channel_id: id, newest_first: true }, MOST);
     store.put("thread", body.items, lsn);
+    progress.isWhole = body.isWhole;
   }
   let isClosed = false;
   const load = () =>

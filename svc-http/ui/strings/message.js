@@ -79,6 +79,7 @@ export const channel = {
   show: "Show",
   which: { open: "Open", done: "Done", all: "All" },
   noTasks: "There are no such tasks in the channel.",
+  older: "Older tasks may be missing here; filter the board by this channel to see them.",
   choose: "Choose a task to read what is said in it.",
   openTask: "Open the task",
   back: "All tasks of the channel",

@@ -27,6 +27,24 @@ export const tests = {
     await page.says("main", /Another topic/);
   },
 
+  "a channel says that it has more tasks than are read": async ({ world, open }) => {
+    const channel = await world.channel("has many");
+    const task = await world.task(channel, "One of many");
+    const page = await open(world.admin);
+    const list = `[data-thread="${task.id}"]`;
+    await page.at(`c/${channel}`);
+    await page.waitForSelector(list);
+    assert.doesNotMatch(await page.innerText(".list-pane"), /Older tasks/);
+    await page.route(new RegExp(`${channel}.*newest_first`), async (route) => {
+      const url = route.request().url().replace(/&?cursor=more/, "");
+      const answer = await route.fetch({ url });
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), next_cursor: "more" } });
+    });
+    await page.reload();
+    await page.waitForSelector(list);
+    await page.says(".list-pane", /Older tasks may be missing here/);
+  },
+
   "what is new where one follows is counted, until one has read it": async ({ world, open }) => {
     const { admin, agent } = world;
     const channel = await world.channel("followed");
