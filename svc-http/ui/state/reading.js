@@ -19,7 +19,11 @@ export function createRetry(store, again) {
   let failures = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  const unwatch = store.index(({ dirty }) => failures > 0 && dirty.has("live/heard") && again());
+  const unwatch = store.index(({ dirty }) => {
+    if (failures === 0 || !dirty.has("live/heard")) return;
+    clearTimeout(timer);
+    again();
+  });
   return {
     /** Says how a read went. @param {any} problem None, or why it failed. */
     ended(problem) {
