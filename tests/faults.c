@@ -97,12 +97,13 @@ static off_t size_of(const char *ending) {
     return stat(path, &found) == 0 ? found.st_size : 0;
 }
 
-/* Whether the file cannot grow so that it ends there. */
-static int no_room(int fd, off_t end) {
+/* Whether there is no room for what the file would grow by if it had bytes from here to there. */
+static int no_room(int fd, off_t from, off_t end) {
     struct stat found;
     uint64_t budget = is_tracked(fd) ? get(&plan->budget) : 0;
     if (!budget || fstat(fd, &found) != 0 || end <= found.st_size) return 0;
-    off_t all = size_of("") + size_of("-wal") + size_of("-shm") + (end - found.st_size);
+    off_t more = end - (from > found.st_size ? from : found.st_size);
+    off_t all = size_of("") + size_of("-wal") + size_of("-shm") + more;
     if ((uint64_t)all <= budget) return 0;
     add(&plan->refused);
     errno = ENOSPC;
@@ -116,7 +117,7 @@ static ssize_t allowed(int fd, size_t length, off_t at) {
         errno = (int)get(&plan->error);
         return -1;
     }
-    if (no_room(fd, at + (off_t)length)) return -1;
+    if (no_room(fd, 0, at + (off_t)length)) return -1;
     if (!fails(fd, WRITES)) return (ssize_t)length;
     if (!get(&plan->halves) || length < 2) return -1;
     cut_short = 1;
@@ -181,21 +182,21 @@ SYNC(fdatasync)
 
 #define TRUNCATE(name, position)                                              \
     int name(int fd, position length) {                                       \
-        return no_room(fd, (off_t)length) ? -1 : NEXT(name)(fd, length);      \
+        return no_room(fd, 0, (off_t)length) ? -1 : NEXT(name)(fd, length);      \
     }
 TRUNCATE(ftruncate, off_t)
 TRUNCATE(ftruncate64, off64_t)
 
 #define ALLOCATE(name, position)                                              \
     int name(int fd, position at, position length) {                          \
-        return no_room(fd, (off_t)(at + length)) ? errno : NEXT(name)(fd, at, length); \
+        return no_room(fd, (off_t)at, (off_t)(at + length)) ? errno : NEXT(name)(fd, at, length); \
     }
 ALLOCATE(posix_fallocate, off_t)
 ALLOCATE(posix_fallocate64, off64_t)
 
 #define FALLOCATE(name, position)                                                       \
     int name(int fd, int mode, position at, position length) {                          \
-        if (no_room(fd, (off_t)(at + length)) || fails(fd, WRITES)) return -1;           \
+        if (no_room(fd, (off_t)at, (off_t)(at + length)) || fails(fd, WRITES)) return -1;           \
         return NEXT(name)(fd, mode, at, length);                                         \
     }
 FALLOCATE(fallocate, off_t)

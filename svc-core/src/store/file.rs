@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -94,6 +94,9 @@ pub(super) fn wal_bytes(path: &Path) -> u64 {
     std::fs::metadata(wal_of(path)).map_or(0, |file| file.len())
 }
 
+/// The mode of a file that is created, less what the umask takes: that of SQLite.
+const MODE: u32 = 0o644;
+
 /// Marks a file as opened by this process through SQLite, until it is dropped.
 pub(super) struct OpenHere {
     id: FileId,
@@ -122,6 +125,23 @@ impl OpenHere {
         Some(Self { id, path: path.to_owned() })
     }
 
+    /// Marks the file, and creates it if there is none, so that no other thread opens and closes it before it
+    /// is marked. None if it cannot be created: SQLite says why.
+    pub fn create(path: &Path) -> Option<Self> {
+        let mut open = lock(&OPEN_HERE);
+        let created = File::options().read(true).write(true).create_new(true).mode(MODE).open(path);
+        let id = match &created {
+            Ok(file) => file.metadata().ok().map(|found| id_in(&found))?,
+            Err(_) => id_of(path)?,
+        };
+        let kept = open.entry(id).or_default();
+        kept.marks = kept.marks.saturating_add(1);
+        if let Ok(file) = created {
+            kept.handle = Some(Arc::new(file));
+        }
+        Some(Self { id, path: path.to_owned() })
+    }
+
     fn has(path: &Path) -> bool {
         id_of(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
     }
@@ -137,10 +157,10 @@ impl OpenHere {
         if let Some(handle) = &kept.handle {
             return Ok(Arc::clone(handle));
         }
-        if id_of(&self.path) != Some(self.id) {
-            return Err(Error::internal("the file of the database is gone"));
-        }
         let file = File::options().read(true).write(true).open(&self.path).map_err(Error::internal)?;
+        if id_in(&file.metadata().map_err(Error::internal)?) != self.id {
+            return Err(Error::internal("the file of the database was replaced"));
+        }
         Ok(Arc::clone(kept.handle.insert(Arc::new(file))))
     }
 }
@@ -158,7 +178,11 @@ impl Drop for OpenHere {
 }
 
 fn id_of(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    std::fs::metadata(path).ok().as_ref().map(id_in)
+}
+
+fn id_in(found: &Metadata) -> FileId {
+    (found.dev(), found.ino())
 }
 
 /// Syncs the file to disk, without its write-ahead log.
@@ -356,6 +380,18 @@ mod tests {
         std::fs::copy(&path, &copy).unwrap();
         std::fs::copy(wal_of(&path), wal_of(&copy)).unwrap();
         copy
+    }
+
+    #[test]
+    fn a_file_that_is_created_is_marked_before_anybody_can_open_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        assert!(OpenHere::mark(&path).is_none() && !OpenHere::has(&path));
+        let marks = [OpenHere::create(&path).unwrap(), OpenHere::create(&path).unwrap()];
+        let handles = marks.each_ref().map(|mark| mark.handle().unwrap());
+        assert!(OpenHere::has(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
+        drop((handles, marks));
+        assert!(!OpenHere::has(&path));
     }
 
     fn files(folder: &Path) -> Vec<(OsString, Vec<u8>)> {

@@ -185,14 +185,13 @@ pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> 
         Engine::Sqlite => Ok(()),
         Engine::Postgres => conn.query(LOCK, &[]).map(drop),
     };
-    match changed.and_then(|()| change(conn)).and_then(|()| conn.flush()) {
-        Ok(()) => conn.commit(&Default::default()),
-        Err(error) => {
-            // The first failure is the one to report.
-            let _ = conn.rollback();
-            Err(error)
-        }
+    let changed = changed.and_then(|()| change(conn)).and_then(|()| conn.flush());
+    let committed = changed.and_then(|()| conn.commit(&Default::default()));
+    if committed.is_err() {
+        // The first failure is the one to report.
+        let _ = conn.rollback();
     }
+    committed
 }
 
 /// Brings the schema up to date, for databases without content.

@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 use tokio_postgres::error::{DbError, SqlState};
 
 use super::database::Database;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, is_full};
 
 /// Converts the failure of a start into an error that says what to do.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
@@ -54,12 +54,16 @@ pub(super) fn is_damaged(error: &Error) -> bool {
 
 fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     let folder = path.parent().unwrap_or(path).display();
+    let full = || {
+        let text = format!("the disk of {folder} is full: make room; nothing was changed");
+        Error::new(Code::Unavailable, text)
+    };
+    if causes(error).filter_map(|cause| cause.downcast_ref()).any(is_full) {
+        return Some(full());
+    }
     match sqlite_code(error)? {
         ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Some(not_a_database(path)),
-        ErrorCode::DiskFull => Some(Error::new(
-            Code::Unavailable,
-            format!("the disk of {folder} is full: make room; nothing was changed"),
-        )),
+        ErrorCode::DiskFull => Some(full()),
         _ if is_read_only(error) => Some(Error::configuration(format!(
             "the folder {folder} and the files in it must be writable for this user: check owner, mode and \
              mount"
@@ -131,4 +135,22 @@ fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error: &&(dyn StdError + 'static)| {
         (*error).source()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_finds_no_space_says_where_whoever_has_found_that() {
+        let database = Database::Sqlite("/data/svc.db".into());
+        let of_sqlite = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+        let of_sqlite = rusqlite::Error::SqliteFailure(of_sqlite, None);
+        let of_the_system = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        for error in [Error::internal("").caused_by(of_sqlite), Error::internal("").caused_by(of_the_system)]
+        {
+            let found = refusal(error, &database);
+            assert!(found.detail().contains("the disk of /data is full: make room"), "{found}");
+        }
+    }
 }

@@ -268,6 +268,10 @@ impl<S: BatchState> Writer<S> {
             if !self.keep_in_time(&mut single) {
                 continue;
             }
+            // Where the disk was full, what the others of the batch have used is free again.
+            if let Err(error) = self.conn.recover() {
+                return fail_all(single.into_iter().chain(alone), &error);
+            }
             let workspaces = single.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
             let mut reruns = Reruns::default();

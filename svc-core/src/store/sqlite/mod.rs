@@ -243,11 +243,12 @@ impl SqliteConn {
     /// to again: see [`SqliteConn::recover`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
-        self.reserve_space()?;
+        let reserved = self.reserve_space()?;
         match self.conn.execute_batch("commit") {
             Ok(()) => {
                 self.transaction.end();
                 self.disk.set(Trouble::None);
+                self.reserve_again(reserved);
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {

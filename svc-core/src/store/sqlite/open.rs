@@ -87,7 +87,8 @@ impl SqliteConn {
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let writes = matches!(role, Role::Creator | Role::Writer);
         // Before the connection, so that it is dropped after it.
-        let mut open_here = shared.and_then(OpenHere::mark);
+        let mark = if role == Role::Creator { OpenHere::create } else { OpenHere::mark };
+        let open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
@@ -115,16 +116,12 @@ impl SqliteConn {
         .map_err(failed)?;
         conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
-        // A file that was created just now did not exist before.
-        if open_here.is_none() {
-            open_here = shared.and_then(OpenHere::mark);
-        }
         let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
         let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {
             limit,
             conn,
-            space: file.map(FileSpace::of),
+            space: file.zip(shared).map(|(file, path)| FileSpace::of(file, path)),
             _open_here: open_here,
             rewritten: RefCell::default(),
             transaction: Transaction::new(Failure::Statement)?,

@@ -2,11 +2,12 @@
 //!
 //! The log is truncated once it has been moved into the file, which grows by that. On a disk that the log has
 //! filled the file could not grow, and the log would keep its space for ever. So the file grows before the
-//! commit, which fails if there is no space. On file systems that cannot allocate space it does not grow, and
-//! as much as the log has brought must become free on a full disk.
+//! commit, which fails if there is no space. It does not on file systems that cannot allocate space, and a
+//! checkpoint can take the last commit's from it: then as much must become free on a full disk.
 
 use std::fs::File;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -25,44 +26,79 @@ pub(super) const PAGE_BYTES: u32 = 4096;
 /// The file grows by multiples of so many bytes where it can, so that few commits wait for that.
 const STEP: u64 = 256 << 10;
 
+/// More than nearly every write needs, in the file and in the log together.
+const SPARE: u64 = 1 << 20;
+
 /// The file beneath a connection that writes.
-pub(super) struct FileSpace(Arc<File>);
+pub(super) struct FileSpace {
+    file: Arc<File>,
+    path: PathBuf,
+}
 
 impl FileSpace {
-    pub(super) fn of(file: Arc<File>) -> Self {
-        Self(file)
+    pub(super) fn of(file: Arc<File>, path: &Path) -> Self {
+        Self { file, path: path.to_owned() }
     }
 
-    /// Makes the file at least `bytes` long, with space on the disk for all of it.
+    /// Makes the file at least `bytes` long, and allocates what it grows by.
     fn extend_to(&self, bytes: u64) -> io::Result<()> {
-        let length = self.0.metadata()?.len();
+        let length = self.file.metadata()?.len();
         if length >= bytes {
             return Ok(());
         }
-        let allocate = |end: u64| {
-            let more = end.saturating_sub(length);
-            let allocated = retry_on_intr(|| fallocate(&self.0, FallocateFlags::empty(), length, more));
-            allocated.map_err(io::Error::from)
-        };
-        match allocate(bytes.next_multiple_of(STEP)) {
-            Err(error) if is_full(&error) => allocate(bytes),
+        let extend = |end: u64| allocate(&self.file, length, end.saturating_sub(length));
+        match extend(bytes.next_multiple_of(STEP)) {
+            Err(error) if is_full(&error) => extend(bytes),
             done => done,
         }
     }
+
+    /// Allocates and frees [`SPARE`] bytes, as if the file were `bytes` long and grew by them.
+    ///
+    /// That is done in a file of its own: nothing but SQLite may shorten that of the database.
+    fn try_spare(&self, bytes: u64) -> io::Result<()> {
+        let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
+        prefix.push("-");
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let (file, path) = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?.into_parts();
+        path.close()?;
+        allocate(&file, bytes, SPARE)
+    }
+}
+
+fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, bytes)).map_err(io::Error::from)
 }
 
 impl SqliteConn {
     /// Reserves space in the file for the transaction that is to be committed; fails on a full disk.
-    pub(super) fn reserve_space(&self) -> Result<()> {
-        let Some(space) = &self.space else { return Ok(()) };
-        match space.extend_to(self.bytes()?) {
+    ///
+    /// Returns the length that the file needs.
+    pub(super) fn reserve_space(&self) -> Result<u64> {
+        let Some(space) = &self.space else { return Ok(0) };
+        let bytes = self.bytes()?;
+        match space.extend_to(bytes) {
             Err(error) if is_full(&error) => {
                 self.disk.set(Trouble::Full);
                 Err(disk_is_full(error))
             }
             // Not every file system can do it. If the disk fails otherwise the commit finds that out.
-            _ => Ok(()),
+            _ => Ok(bytes),
         }
+    }
+
+    /// Reserves once more what was reserved before a commit: a checkpoint may have ended meanwhile, and have
+    /// truncated the file to what had been committed by then.
+    ///
+    /// The commit is done, so if the space is gone by now nothing fails.
+    pub(super) fn reserve_again(&self, bytes: u64) {
+        let _ = self.space.as_ref().map(|space| space.extend_to(bytes));
+    }
+
+    /// Returns whether the disk has space for nearly every write, as far as that can be found out.
+    pub(super) fn has_spare_space(&self) -> Result<bool> {
+        let Some(space) = &self.space else { return Ok(true) };
+        Ok(!space.try_spare(self.bytes()?).is_err_and(|error| is_full(&error)))
     }
 
     /// Returns the length of the file with everything that is not in it yet.
@@ -101,5 +137,22 @@ mod tests {
         }
         conn.truncate_wal().unwrap();
         assert_eq!(length(), conn.bytes().unwrap(), "what was not needed is given back");
+    }
+
+    /// A checkpoint that has moved all of the log truncates the file, also after the reservation.
+    #[test]
+    fn what_is_committed_has_space_in_the_file_also_after_a_checkpoint_during_the_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let mut conn = SqliteConn::open(&path, Role::Creator).unwrap();
+        let other = SqliteConn::open(&path, Role::Writer).unwrap();
+        conn.batch("create table t (words blob)").unwrap();
+        conn.begin("begin immediate").unwrap();
+        conn.batch("insert into t values (randomblob(2000 * 1024))").unwrap();
+        let checkpoint = move || other.checkpoint().is_err();
+        conn.conn.commit_hook(Some(checkpoint)).unwrap();
+        conn.commit().unwrap();
+        let length = std::fs::metadata(&path).unwrap().len();
+        assert!(length >= conn.bytes().unwrap(), "{length}");
     }
 }

@@ -20,9 +20,11 @@ impl SqliteConn {
     /// Writes to the write-ahead log where a commit has failed, so that no recovery finds that commit.
     ///
     /// On a full disk it first moves the log into the file, so that more log does not use up the space that
-    /// is free again. Does nothing while all is well.
+    /// is left. What it writes itself has the space of that log, so the disk still counts as full until there
+    /// is some to spare, or a commit succeeds. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
-        if self.disk.trouble() == Trouble::Full {
+        let was_full = self.disk.trouble() == Trouble::Full;
+        if was_full {
             self.truncate_wal_within(FULL_TIMEOUT)?;
         }
         if self.disk.is_troubled() {
@@ -30,7 +32,9 @@ impl SqliteConn {
             // Any write will do; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
             self.conn.execute_batch(&sql).map_err(|error| self.record(error, failed))?;
-            self.disk.set(Trouble::None);
+            if !was_full || self.has_spare_space()? {
+                self.disk.set(Trouble::None);
+            }
         }
         Ok(())
     }
