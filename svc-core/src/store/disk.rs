@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of the disk, until a commit succeeds again. Clones are handles to the same state.
+/// The state of the disk, until a write succeeds again. Clones are handles to the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Arc<AtomicU8>);
 

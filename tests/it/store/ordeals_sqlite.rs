@@ -157,18 +157,21 @@ fn a_crash_after_failed_syncs_revives_no_rejected_write() {
     suffer_all(|fault| fault.calls == Calls::Syncs, true);
 }
 
-/// The space on the disk, and the space that comes back.
+/// The space on the disk.
+const ROOM: u64 = 8 << 20;
+/// The space of a page in the log and its header, which no request has enough of.
+const A_PAGE: u64 = 8 << 10;
+/// The space that comes back.
 ///
 /// That is less than the log may have before it is truncated, so the log fills it. It is truncated all the
 /// same, because the file has space for it.
-const ROOM: u64 = 8 << 20;
 const BACK: u64 = 3 << 20;
 /// Characters of a message while the disk fills, so that it fills soon.
 const PADDING: usize = 60_000;
 /// How many short writes follow in the space that came back.
 ///
 /// Their log is longer than that space, their rows take a part of it.
-const AFTERWARDS: usize = 1000;
+const AFTERWARDS: usize = 500;
 
 /// Whether readiness soon reports that nothing can be written.
 fn readiness_reports_it(server: &Server) -> bool {
@@ -178,6 +181,10 @@ fn readiness_reports_it(server: &Server) -> bool {
         ready = server.caller("").ask("GET", "/health/ready", None).is_success();
     }
     !ready
+}
+
+fn bytes_of(site: &Site, files: &[&str]) -> u64 {
+    files.iter().map(|file| std::fs::metadata(site.path().join(file)).unwrap().len()).sum()
 }
 
 /// Whether readiness says that the disk is well again although no write was accepted since it said otherwise.
@@ -203,6 +210,7 @@ fn a_full_disk_that_gets_space_back_recovers_under_load() {
 fn fill_the_disk(faults: &Faults) {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
+    let refused_before = faults.refused();
     faults.allow(ROOM);
     workload.pad(PADDING);
     let server = serve(&site, faults);
@@ -210,14 +218,19 @@ fn fill_the_disk(faults: &Faults) {
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
         // Without `prepare`: the disk is full before that.
         let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
-        until("a caller is rejected", || !probe.caller.create_thread());
-        assert!(faults.refused() > 0, "rejected, and not because the disk is full");
+        until("the disk is full", || faults.refused() > refused_before);
         let until_full = progress.acknowledged();
+        // No file grows any more: what the log holds has its place.
+        faults.allow(1);
+        until("the log is truncated", || bytes_of(&site, &["svc.db-wal"]) == 0);
+        let taken = bytes_of(&site, &["svc.db", "svc.db-shm"]);
+        faults.allow(taken + A_PAGE);
+        until("a caller is rejected", || !probe.caller.create_thread());
         let silent = !readiness_reports_it(&server) || readiness_takes_it_back(&server, progress);
         // Short messages do not fill the space that came back. It lasts if the log, which is many times as
         // long, is truncated.
         workload.pad(0);
-        faults.allow(ROOM + BACK);
+        faults.allow(taken + BACK);
         let slow = probe.check_recovery();
         let goes_on = progress.wait_for(AFTERWARDS, TEST_TIMEOUT);
         eprintln!("a full disk: {until_full} writes until full, {} until the end", progress.acknowledged());

@@ -247,8 +247,9 @@ impl SqliteConn {
         match self.conn.execute_batch("commit") {
             Ok(()) => {
                 self.transaction.end();
-                self.disk.set(Trouble::None);
                 self.reserve_again(reserved);
+                // The commit is done, whatever cannot be found out now.
+                let _ = self.written();
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {

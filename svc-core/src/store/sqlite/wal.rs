@@ -20,11 +20,9 @@ impl SqliteConn {
     /// Writes to the write-ahead log where a commit has failed, so that no recovery finds that commit.
     ///
     /// On a full disk it first moves the log into the file, so that more log does not use up the space that
-    /// is left. What it writes itself has the space of that log, so the disk still counts as full until there
-    /// is some to spare, or a commit succeeds. Does nothing while all is well.
+    /// is left. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
-        let was_full = self.disk.trouble() == Trouble::Full;
-        if was_full {
+        if self.disk.trouble() == Trouble::Full {
             self.truncate_wal_within(FULL_TIMEOUT)?;
         }
         if self.disk.is_troubled() {
@@ -32,9 +30,18 @@ impl SqliteConn {
             // Any write will do; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
             self.conn.execute_batch(&sql).map_err(|error| self.record(error, failed))?;
-            if !was_full || self.has_spare_space()? {
-                self.disk.set(Trouble::None);
-            }
+            self.written()?;
+        }
+        Ok(())
+    }
+
+    /// Records that a write has succeeded.
+    ///
+    /// A small one has space also on a full disk, such as that of the log that was truncated. The disk counts
+    /// as full until there is space to spare.
+    pub(super) fn written(&self) -> Result<()> {
+        if self.disk.trouble() != Trouble::Full || self.has_spare_space()? {
+            self.disk.set(Trouble::None);
         }
         Ok(())
     }
