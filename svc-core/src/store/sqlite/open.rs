@@ -88,7 +88,7 @@ impl SqliteConn {
         let writes = matches!(role, Role::Creator | Role::Writer);
         // Before the connection, so that it is dropped after it.
         let mark = if role == Role::Creator { OpenHere::create } else { OpenHere::mark };
-        let open_here = shared.and_then(mark);
+        let mut open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
@@ -116,6 +116,10 @@ impl SqliteConn {
         .map_err(failed)?;
         conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
+        // SQLite creates also what a symbolic link points to.
+        if open_here.is_none() {
+            open_here = shared.and_then(OpenHere::mark);
+        }
         let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
         let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
         Ok(Self {
@@ -154,6 +158,15 @@ mod tests {
         for (pragma, wanted) in wanted {
             assert_eq!(conn.pragma(pragma).unwrap(), wanted, "{pragma}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_created_through_a_link_is_marked_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("t.db"), folder.path().join("link.db"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let conn = SqliteConn::open(&link, Role::Creator).unwrap();
+        assert!(path.exists() && conn._open_here.is_some() && conn.space.is_some());
     }
 
     #[test]
