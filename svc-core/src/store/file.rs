@@ -81,7 +81,7 @@ fn looks_set_up(path: &Path) -> Result<bool> {
 pub(super) fn check_can_begin(path: &Path) -> Result<()> {
     if size_of(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
         return Err(Error::wrong_state(format!(
-            "{} is missing or empty, but its write-ahead log immutable exists and would be lost: {}",
+            "{} is missing or empty, but its write-ahead log still exists and would be lost: {}",
             path.display(),
             restore(path)
         )));
@@ -156,6 +156,10 @@ impl OpenHere {
         let kept = open.entry(self.id).or_default();
         if let Some(handle) = &kept.handle {
             return Ok(Arc::clone(handle));
+        }
+        // Opening and closing another database would release the locks of this process on it.
+        if id_of(&self.path) != Some(self.id) {
+            return Err(Error::internal("the file of the database is gone"));
         }
         let file = File::options().read(true).write(true).open(&self.path).map_err(Error::internal)?;
         if id_in(&file.metadata().map_err(Error::internal)?) != self.id {
@@ -281,7 +285,7 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns whether the file has a schema together with its write-ahead log, if that immutable exists.
+/// Returns whether the file has a schema together with its write-ahead log, if that still exists.
 ///
 /// If the log has an index, a process has the file open or was killed while it had, and SQLite reads it in
 /// place. Only without one is a copy needed.
@@ -392,6 +396,25 @@ mod tests {
         assert!(OpenHere::has(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
         drop((handles, marks));
         assert!(!OpenHere::has(&path));
+    }
+
+    #[test]
+    fn a_mark_of_a_file_that_was_replaced_leaves_the_locks_of_the_new_one_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        File::create(&path).unwrap();
+        let old = OpenHere::mark(&path).unwrap();
+        std::fs::rename(&path, folder.path().join("old.db")).unwrap();
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch("pragma journal_mode = wal; create table t (n)").unwrap();
+        let inode = std::fs::metadata(&path).unwrap().ino();
+        let is_locked = || {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            locks.lines().any(|line| line.contains(&format!(":{inode} ")))
+        };
+        assert!(is_locked());
+        old.handle().unwrap_err();
+        assert!(is_locked());
     }
 
     fn files(folder: &Path) -> Vec<(OsString, Vec<u8>)> {

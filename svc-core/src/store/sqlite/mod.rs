@@ -46,6 +46,8 @@ pub struct SqliteConn {
     /// Whether a job runs, and has written: its first write sets the savepoint.
     job: Cell<JobState>,
     disk: Disk,
+    /// Whether a reader has kept the log from being truncated on a full disk.
+    held_back: Cell<bool>,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     limit: Option<StatementLimit>,

@@ -131,6 +131,7 @@ impl SqliteConn {
             transaction: Transaction::new(Failure::Statement)?,
             job: Cell::new(JobState::None),
             disk: Disk::default(),
+            held_back: Cell::new(false),
             data_version: Cell::new(-1),
             counts: Cell::default(),
         })

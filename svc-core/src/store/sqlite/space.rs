@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::retry_on_intr;
 
 use super::SqliteConn;
@@ -37,7 +37,8 @@ pub(super) struct FileSpace {
 
 impl FileSpace {
     pub(super) fn of(file: Arc<File>, path: &Path) -> Self {
-        Self { file, path: path.to_owned() }
+        // What is beside a symbolic link may be on another disk.
+        Self { file, path: path.canonicalize().unwrap_or_else(|_| path.to_owned()) }
     }
 
     /// Makes the file at least `bytes` long, and allocates what it grows by.
@@ -60,9 +61,19 @@ impl FileSpace {
         let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
         prefix.push("-");
         let folder = self.path.parent().unwrap_or(&self.path);
-        let (file, path) = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?.into_parts();
-        path.close()?;
-        allocate(&file, bytes, SPARE)
+        match tempfile::Builder::new().prefix(&prefix).tempfile_in(folder) {
+            Ok(probe) => {
+                let (file, path) = probe.into_parts();
+                path.close()?;
+                allocate(&file, bytes, SPARE)
+            }
+            // There may be no inode or no entry of the folder to be had, which no write to the files needs.
+            Err(_) => {
+                let found = fstatvfs(&self.file)?;
+                let is_free = found.f_bavail.saturating_mul(found.f_frsize) >= SPARE;
+                if is_free { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+            }
+        }
     }
 }
 

@@ -23,7 +23,10 @@ impl SqliteConn {
     /// is left. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
         if self.disk.trouble() == Trouble::Full {
-            self.truncate_wal_within(FULL_TIMEOUT)?;
+            // Where a reader has held it back it will again: the tasks that wait are not made to wait each.
+            let timeout = if self.held_back.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
+            let cut = self.truncate_wal_within(timeout)?;
+            self.held_back.set(cut == WalCut::HeldBack);
         }
         if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
