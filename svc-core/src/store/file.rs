@@ -115,13 +115,18 @@ struct Kept {
     handle: Option<Arc<File>>,
 }
 
+impl Kept {
+    fn mark(&mut self) {
+        self.marks = self.marks.saturating_add(1);
+    }
+}
+
 impl OpenHere {
     /// Marks the file; none if there is no such file.
     pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
         let mut open = lock(&OPEN_HERE);
-        let kept = open.entry(id).or_default();
-        kept.marks = kept.marks.saturating_add(1);
+        open.entry(id).or_default().mark();
         Some(Self { id, path: path.to_owned() })
     }
 
@@ -135,7 +140,7 @@ impl OpenHere {
             Err(_) => id_of(path)?,
         };
         let kept = open.entry(id).or_default();
-        kept.marks = kept.marks.saturating_add(1);
+        kept.mark();
         if let Ok(file) = created {
             kept.handle = Some(Arc::new(file));
         }
