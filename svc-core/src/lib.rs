@@ -221,7 +221,7 @@ pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subje
 pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
 pub use outreach::mail::{Letter, MAIL};
-pub use rate::{Client, RateSettings, Standing};
+pub use rate::{Client, Holder, RateSettings, Standing};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,
 };

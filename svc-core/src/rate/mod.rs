@@ -54,6 +54,24 @@ impl Client {
     }
 }
 
+/// Who holds a place of a ceiling: a client, and the workspace that its work is charged to.
+///
+/// Callers without a credential all count as one workspace, the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The client.
+    pub client: Client,
+    /// The workspace that its work is charged to.
+    pub workspace: WorkspaceId,
+}
+
+impl Holder {
+    /// Returns the holder of what a caller without a credential does from an address.
+    pub fn at(peer: IpAddr) -> Self {
+        Self { client: Client::at(peer), workspace: WorkspaceId::INSTANCE }
+    }
+}
+
 /// The bits of an IPv6 address after its /64 prefix.
 const PREFIX_REST_BITS: u32 = 64;
 
@@ -62,6 +80,8 @@ const PREFIX_REST_BITS: u32 = 64;
 pub(crate) struct Payer {
     /// None: the address that the request came from.
     pub client: Option<Client>,
+    /// The workspace whose limits its requests count against.
+    pub workspace: WorkspaceId,
     /// Tokens and installations with a quota, and how many requests that is.
     pub quotas: Vec<(Client, i64)>,
 }

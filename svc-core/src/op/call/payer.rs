@@ -14,14 +14,17 @@ impl Caller {
     /// is charged to those that it is derived from, and one of an app to its installation. A share ticket has
     /// a client of its own: its bearers are not known, and take nothing from its issuer.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
+        let workspace = self.workspace_id;
         let token_id = match self.via {
-            Via::Ticket(id) => return Ok(Payer { client: Some(Client::Ticket(id)), quotas: Vec::new() }),
+            Via::Ticket(id) => {
+                return Ok(Payer { client: Some(Client::Ticket(id)), workspace, quotas: Vec::new() });
+            }
             Via::Session { token, .. } => token,
             _ => self.token_id,
         };
         match (token_id, self.member) {
             // No credential was sent: whoever is at the address pays.
-            _ if self.via == Via::Anonymous => Ok(Payer { client: None, quotas: Vec::new() }),
+            _ if self.via == Via::Anonymous => Ok(Payer { client: None, workspace, quotas: Vec::new() }),
             (Some(token_id), _) => {
                 let mut rows = conn.query(LINE, &[&token_id])?;
                 let line = rows.iter_mut().map(FromRow::from_row);
@@ -33,9 +36,11 @@ impl Caller {
                 if let Some(installation) = self.installation {
                     line.push((client, quota_of(conn, installation)?));
                 }
-                Ok(Payer { client: Some(client), quotas: own_quotas(&line) })
+                Ok(Payer { client: Some(client), workspace, quotas: own_quotas(&line) })
             }
-            (None, Some(member)) => Ok(Payer { client: Some(Client::Member(member)), quotas: Vec::new() }),
+            (None, Some(member)) => {
+                Ok(Payer { client: Some(Client::Member(member)), workspace, quotas: Vec::new() })
+            }
             (None, None) => Err(Error::internal("a credential has neither token nor member")),
         }
     }

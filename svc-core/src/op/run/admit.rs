@@ -13,7 +13,7 @@ use crate::log::cache::ReaderCache;
 use crate::op::call::caller::{Caller, Surface};
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::RequestHead;
-use crate::rate::{Charged, Client, Standing};
+use crate::rate::{Charged, Client, Holder, Standing};
 use crate::store::executor::{ReadTask, Reader, Task};
 use crate::time::Time;
 
@@ -37,6 +37,11 @@ impl Admission {
     /// Returns the client that the request is charged to; none if it came from within this process.
     pub fn client(&self) -> Option<Client> {
         self.client
+    }
+
+    /// Returns who holds what the request takes of a ceiling; `None` if it came from within this process.
+    pub fn holder(&self) -> Option<Holder> {
+        self.client.map(|client| Holder { client, workspace: self.access.charged_to() })
     }
 
     /// Returns what is left of the limits that the request counts against, if its caller is known.

@@ -34,6 +34,15 @@ pub(crate) enum AdmittedBy {
 }
 
 impl AdmittedBy {
+    /// Returns the workspace that its work is charged to.
+    pub fn charged_to(&self) -> WorkspaceId {
+        match self {
+            Self::Known(known) => known.charged_to(),
+            Self::Instance(workspace) => *workspace,
+            Self::Nobody => WorkspaceId::INSTANCE,
+        }
+    }
+
     /// Returns the workspace to whose log its changes are primarily written.
     pub fn workspace(&self) -> WorkspaceId {
         match self {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::capability::Needs;
 use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
 use crate::op::call::caller::{Caller, Via, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::rate::{Charged, Client, Payer, RateLimits};
@@ -54,6 +55,11 @@ impl KnownCredential {
     /// Returns the client that its requests are charged to; none if that is the one at their address.
     pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
+    }
+
+    /// Returns the workspace that its work is charged to.
+    pub(crate) fn charged_to(&self) -> WorkspaceId {
+        self.payer.workspace
     }
 
     /// Returns whether its bearer is told what is left of its limits.
@@ -124,7 +130,7 @@ impl Gate<'_> {
         match found.live(self.now) {
             Some(known) => {
                 self.limits.charge_payer(&known.payer, self.peer, charged)?;
-                self.limits.charge_workspace(known.caller.workspace_id, charged)
+                self.limits.charge_workspace(known.charged_to(), charged)
             }
             None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer), charged)),
         }
