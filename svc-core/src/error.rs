@@ -198,6 +198,10 @@ codes! {
     /// The service is overloaded and did not accept the request.
     Overloaded = "overloaded", 503, "Overloaded",
         "Try again in a second, or later where the response says so.";
+    /// The read has used up the time that one read may take (`SVC_READ_BUDGET_MS`), and returns no page that
+    /// could end early.
+    ReadTooExpensive = "read-too-expensive", 503, "The read takes too long",
+        "Ask for less: a smaller `limit`, a narrower filter or a single object.";
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
         "Try again: another server will respond, or the same server after its restart.";
@@ -234,6 +238,7 @@ impl Code {
         Self::RateLimited,
         Self::Internal,
         Self::Overloaded,
+        Self::ReadTooExpensive,
         Self::Closing,
         Self::Unavailable,
         Self::OutcomeUnknown,

@@ -363,10 +363,16 @@ pub const SHUTDOWN_DRAIN_SECS: i64 = 0;
 /// Largest frame accepted from a WebSocket client, in bytes.
 pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 
-/// Most jobs queued for a writer; further callers are told to retry.
+/// Most changes of one workspace queued for a writer; further ones of that workspace are told to retry.
 pub const QUEUE_MAX: usize = 4096;
-/// Most bytes of requests queued for a writer, or for the readers.
+/// Most reads of one workspace queued for the readers; further ones of that workspace are told to retry.
+pub const READS_QUEUED_MAX: usize = 512;
+/// Most bytes of requests queued for a writer, or for the readers; those of one workspace: half.
 pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Seconds after which a caller that found a queue full is told to retry.
+pub const QUEUE_RETRY_SECS: u64 = 1;
+/// Milliseconds that a read may take (`SVC_READ_BUDGET_MS`, 0 disables it); waiting does not count.
+pub const READ_BUDGET_MS: i64 = 1000;
 /// Longest time a job may be queued for a writer or reader; after that its caller is told to retry.
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Most jobs in one commit.
@@ -479,18 +485,18 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Postgres connections of one process.
 ///
-/// Those below, one for long reads, one for scans, one that reads other servers' commits, one that listens
-/// for them, one for housekeeping, and one for rate limits.
+/// Those below, one for health, one for long reads, one for scans, one that reads other servers' commits, one
+/// that listens for them, one for housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
-/// Threads that read from SQLite, per process.
-pub const READERS: usize = 2;
+/// Threads that read from SQLite, per process. One workspace occupies all but one of them.
+pub const READERS: usize = 3;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
 pub const POSTGRES_READERS: usize = 6;
 /// Postgres connections for reads on callers' own threads, per process.
 ///
 /// Only programs that wait for each reply use them.
-pub const POSTGRES_INLINE_READERS: usize = 2;
-/// SQLite connections for reads on callers' own threads, per process; fewer on fewer cores.
-pub const INLINE_READERS: usize = 8;
+pub const POSTGRES_INLINE_READERS: usize = 1;
+/// Most SQLite connections for reads on callers' own threads, per process: one more than there are cores.
+pub const INLINE_READERS: usize = 9;

@@ -6,7 +6,8 @@
 //!
 //! A page scans a bounded number of rows. Where many of them are left out it is short, or empty, and says
 //! where to continue. It is also bounded in bytes, while it is being read: a page can only be made of
-//! [`Rows`], and those are fetched from the database no further than the page goes.
+//! [`Rows`], and those are fetched from the database no further than the page goes. And it is bounded in time:
+//! where half of the read's budget is used up it ends, after at least one row.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,6 +19,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
+use crate::store::budget::{Budget, too_expensive};
 use crate::store::{Conn, FromRow, Param, Row, ToParam};
 use crate::text::{Count, described};
 use crate::time::Time;
@@ -31,14 +33,25 @@ pub struct Page<T, K = i64> {
     items: Vec<T>,
     /// Pass as `cursor` to read the next page; null on the last page.
     next_cursor: Option<Cursor<K>>,
+    /// Where the page ends if it ends after an item: the position of each.
+    #[serde(skip)]
+    #[schemars(skip)]
+    positions: Vec<K>,
+    #[serde(skip)]
+    #[schemars(skip)]
+    budget: Option<Budget>,
 }
 
-/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger.
+/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger, or when the page has
+/// to end.
 #[derive(Debug)]
 pub struct Rows<T> {
     rows: Vec<T>,
-    /// Reading stopped at the byte limit.
+    /// Reading stopped at the byte limit, or because the page had to end.
     full: bool,
+    /// It stopped because the page had to end.
+    is_late: bool,
+    budget: Option<Budget>,
 }
 
 impl<T> Rows<T> {
@@ -49,24 +62,39 @@ impl<T> Rows<T> {
     {
         let mut rows = conn.query_within(PAGE_BYTES, sql, params)?;
         let weight = rows.iter().map(Row::weight).fold(0, usize::saturating_add);
-        let rows = rows.iter_mut().map(T::from_row).collect::<Result<_>>()?;
-        Ok(Self { rows, full: weight >= PAGE_BYTES })
+        let rows: Vec<T> = rows.iter_mut().map(T::from_row).collect::<Result<_>>()?;
+        let budget = conn.budget().cloned();
+        let is_late = !rows.is_empty() && budget.as_ref().is_some_and(ends_now);
+        Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
     /// Makes rows of what was collected in the order of a list; `full` says whether it ended before the list.
     pub fn collected(rows: Vec<T>, full: bool) -> Self {
-        Self { rows, full }
+        Self { rows, full, is_late: false, budget: None }
     }
 
     /// Converts each row.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Rows<U> {
-        Rows { rows: self.rows.into_iter().map(each).collect(), full: self.full }
+        let Self { rows, full, is_late, budget } = self;
+        Rows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
     }
 
-    /// Returns the rows, for a response that is not a page.
-    pub fn into_vec(self) -> Vec<T> {
-        self.rows
+    /// Returns the rows, for a response that is not a page: one that would have had to end early fails.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        if self.is_late {
+            return Err(too_expensive("not all rows were read in its time"));
+        }
+        Ok(self.rows)
     }
+}
+
+/// Returns whether a page has to end now. Then it has half of a budget to be completed in.
+fn ends_now(budget: &Budget) -> bool {
+    let ends = budget.is_page_over();
+    if ends {
+        budget.complete_page();
+    }
+    ends
 }
 
 /// A count of rows of which only so many were looked at.
@@ -165,8 +193,9 @@ impl<T, K: Position> Page<T, K> {
     /// Makes a page of rows read with [`rows_to_read`]; `position` returns that of a row.
     pub fn of(rows: Rows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
-        let Rows { rows: items, full } = rows;
-        let mut page = Self { items, next_cursor: None };
+        let Rows { rows: items, full, budget, .. } = rows;
+        let positions = items.iter().map(&position).collect();
+        let mut page = Self { items, next_cursor: None, positions, budget };
         page.keep(wanted, &position);
         if full && page.next_cursor.is_none() {
             page.next_cursor = page.items.last().map(|row| Cursor(position(row)));
@@ -187,13 +216,14 @@ impl<T, K: Position> Page<T, K> {
 
     /// Makes a page of an entire list, one that a limit of the service keeps short.
     pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None }
+        Self { items, next_cursor: None, positions: Vec::new(), budget: None }
     }
 
     /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
     pub fn keep(&mut self, most: usize, position: impl Fn(&T) -> K) {
         if self.items.len() > most {
             self.items.truncate(most);
+            self.positions.truncate(most);
             self.next_cursor = self.items.last().map(|row| Cursor(position(row)));
         }
     }
@@ -214,15 +244,31 @@ impl<T, K: Position> Page<T, K> {
     }
 
     /// Converts each item, keeping the cursor.
-    pub fn try_map<U>(self, each: impl FnMut(T) -> Result<U>) -> Result<Page<U, K>> {
-        let items = self.items.into_iter().map(each).collect::<Result<_>>()?;
-        Ok(Page { items, next_cursor: self.next_cursor })
+    pub fn try_map<U>(self, mut each: impl FnMut(T) -> Result<U>) -> Result<Page<U, K>> {
+        self.try_filter_map(|item| each(item).map(Some))
     }
 
     /// Converts the items and leaves some out, keeping the cursor: the page may be short or empty.
-    pub fn try_filter_map<U>(self, each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
-        let items = self.items.into_iter().map(each).filter_map(Result::transpose).collect::<Result<_>>()?;
-        Ok(Page { items, next_cursor: self.next_cursor })
+    ///
+    /// It ends after the item that was being converted when the page had to end.
+    pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
+        let Self { items, mut next_cursor, positions, budget } = self;
+        let last = positions.len().saturating_sub(1);
+        let (mut kept, mut kept_at) = (Vec::new(), Vec::new());
+        for (place, item) in items.into_iter().enumerate() {
+            let position = positions.get(place).copied();
+            if let Some(item) = each(item)? {
+                kept.push(item);
+                kept_at.extend(position);
+            }
+            if let Some(position) = position.filter(|_| place < last)
+                && budget.as_ref().is_some_and(ends_now)
+            {
+                next_cursor = Some(Cursor(position));
+                break;
+            }
+        }
+        Ok(Page { items: kept, next_cursor, positions: kept_at, budget })
     }
 
     /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
@@ -234,18 +280,19 @@ impl<T, K: Position> Page<T, K> {
         position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
-        let (mut items, mut bytes, mut left) = (Vec::new(), 0_usize, self.items.into_iter());
-        while bytes < PAGE_BYTES {
+        let Self { items, next_cursor, positions, budget } = self;
+        let (mut filled, mut bytes, mut left) = (Vec::new(), 0_usize, items.into_iter());
+        while bytes < PAGE_BYTES && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
             let Some(item) = left.next() else {
-                return Ok(Page { items, next_cursor: self.next_cursor });
+                return Ok(Page { items: filled, next_cursor, positions, budget });
             };
             let item = each(item)?;
             bytes = bytes.saturating_add(json_bytes(&item)?);
-            items.push(item);
+            filled.push(item);
         }
         let next_cursor =
-            if left.len() == 0 { self.next_cursor } else { items.last().map(|item| Cursor(position(item))) };
-        Ok(Page { items, next_cursor })
+            if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
+        Ok(Page { items: filled, next_cursor, positions, budget })
     }
 }
 
@@ -396,9 +443,12 @@ impl<K: Position> JsonSchema for Cursor<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time::Clock;
 
     #[test]
     fn a_horizon_is_never_beyond_the_list() {
@@ -413,7 +463,7 @@ mod tests {
     fn the_cursor_appears_only_when_there_is_more() {
         let two = Some(Limit::new(2).unwrap());
         assert_eq!(rows_to_read(two), 3);
-        let rows = |rows: &[i64], full| Rows { rows: rows.to_vec(), full };
+        let rows = |rows: &[i64], full| Rows::collected(rows.to_vec(), full);
         let page = Page::of(rows(&[4, 5, 6], false), two, |lsn| *lsn);
         assert_eq!((page.items, page.next_cursor), (vec![4, 5], Some(Cursor(5))));
         assert_eq!(Page::of(rows(&[4, 5], false), two, |lsn| *lsn).next_cursor, None);
@@ -445,7 +495,7 @@ mod tests {
         // With its position and a quotation mark that JSON escapes, four of them are a page.
         let words = |lsn: i64| Ok((lsn, format!("\"{}", "x".repeat(PAGE_BYTES / 4 - 8))));
         let filled = |lsns: &[i64], cursor: Option<i64>| {
-            let page = Page { items: lsns.to_vec(), next_cursor: cursor.map(Cursor) };
+            let page = Page { next_cursor: cursor.map(Cursor), ..Page::whole(lsns.to_vec()) };
             let page = page.try_fill(|(lsn, _)| *lsn, words).unwrap();
             (page.items.len(), page.next_cursor.map(|cursor| cursor.0))
         };
@@ -454,8 +504,54 @@ mod tests {
         assert_eq!(filled(&[4, 5, 6, 7], None), (4, None), "none is left");
         assert_eq!(filled(&[4, 5, 6, 7, 8], Some(9)), (4, Some(7)));
         assert_eq!(filled(&[4, 5, 6, 7, 8], None), (4, Some(7)));
-        let failing = Page { items: vec![4], next_cursor: None };
+        let failing = Page::<i64>::whole(vec![4]);
         assert!(failing.try_fill(|lsn| *lsn, |_| Err::<i64, _>(Error::internal("no"))).is_err());
+    }
+
+    #[test]
+    fn a_page_without_time_ends_after_what_it_has_looked_at() {
+        let clock = Clock::mock(Time::from_micros(0));
+        let second = Duration::from_secs(1);
+        let page = || {
+            let budget = Budget::new(&clock);
+            budget.begin(Some(2 * second));
+            let rows = Rows { budget: Some(budget), ..Rows::collected(vec![4, 5, 6], true) };
+            Page::of(rows, None, |lsn| *lsn)
+        };
+        // Each item takes as long as it says.
+        let pass = |lsn: i64, secs: [u32; 3]| clock.advance(secs[usize::try_from(lsn - 4).unwrap()] * second);
+        for (secs, examined, cursor) in
+            [([0, 0, 0], 3, 6), ([9, 0, 0], 1, 4), ([0, 1, 0], 2, 5), ([0, 0, 9], 3, 6)]
+        {
+            let mapped = page().try_map(|lsn| Ok(pass(lsn, secs))).unwrap();
+            assert_eq!(
+                (mapped.items.len(), mapped.next_cursor),
+                (examined, Some(Cursor(cursor))),
+                "{secs:?}"
+            );
+            let mut seen = 0;
+            let empty = page().try_filter_map(|lsn| {
+                seen += 1;
+                pass(lsn, secs);
+                Ok(None::<()>)
+            });
+            let empty = empty.unwrap();
+            assert_eq!((empty.items.len(), seen), (0, examined), "{secs:?}");
+            assert_eq!(empty.next_cursor, Some(Cursor(cursor)), "an empty page moves on, too: {secs:?}");
+            let filled = page().try_fill(
+                |lsn| *lsn,
+                |lsn| {
+                    pass(lsn, secs);
+                    Ok(lsn)
+                },
+            );
+            let filled = filled.unwrap();
+            assert_eq!(
+                (filled.items.len(), filled.next_cursor),
+                (examined, Some(Cursor(cursor))),
+                "{secs:?}"
+            );
+        }
     }
 
     #[test]

@@ -133,6 +133,8 @@ pub struct Config {
     pub lease_default: Duration,
     /// `SVC_CLAIM_REAP_TICK_SECS`; none means that this process does not reap.
     pub reap_tick: Option<Duration>,
+    /// How long a read may take (`SVC_READ_BUDGET_MS`); `None` means no limit.
+    pub read_budget: Option<Duration>,
     /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means that no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
     /// How old an event must be before a durable subscription delivers it.

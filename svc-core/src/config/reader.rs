@@ -192,6 +192,8 @@ impl Reader {
             workspace_rate_limit: NonZeroU32::new(self.number("SVC_WORKSPACE_RATE_LIMIT_MAX")),
             shutdown_drain: self.seconds("SVC_SHUTDOWN_DRAIN_SECS"),
             lease_default: self.seconds("SVC_CLAIM_DEFAULT_LEASE_SECS"),
+            read_budget: Some(Duration::from_millis(self.number("SVC_READ_BUDGET_MS")))
+                .filter(|span| !span.is_zero()),
             reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             import_max_bytes: self.number("SVC_IMPORT_MAX_BYTES"),

@@ -191,6 +191,9 @@ pub const VARIABLES: &[Variable] = &[
         "The window of both rate limits, in seconds."),
     variable("SVC_WORKSPACE_RATE_LIMIT_MAX", Form::Number(limits::WORKSPACE_RATE_LIMIT_MAX, 0, MANY),
         "Limit on the requests to one workspace per window; 0 means no limit."),
+    variable("SVC_READ_BUDGET_MS", Form::Number(limits::READ_BUDGET_MS, 0, 60_000),
+        "Milliseconds that one read may take; 0 means no limit. The time that it waits does not count. A page \
+        ends early then, with a cursor; a read without pages fails with 503 read-too-expensive."),
     variable("SVC_SHUTDOWN_DRAIN_SECS", Form::Number(limits::SHUTDOWN_DRAIN_SECS, 0, 3600),
         "Seconds after a termination signal during which the server still serves and readiness reports \
         draining."),

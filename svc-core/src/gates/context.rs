@@ -82,7 +82,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
     let claims =
         thread::select(cx, CLAIMS, &sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX]))?;
-    Ok(claims.into_vec())
+    claims.into_vec()
 }
 
 /// By the index of claimed threads.

@@ -90,8 +90,8 @@ impl Process {
                 check(|_, on| Some(on.executor.check_writers().err()?.detail().to_owned())),
             ))
             .part(checked("bus", check(Self::bus_fault)))
-            .part(counted("queued_writes", depth(|on| depth_of(on.executor.queued_writes()))))
-            .part(counted("queued_reads", depth(|on| depth_of(on.executor.queued_reads()))))
+            .part(counted("queued_writes", depth(|on| Depth::new(on.executor.queued_writes(), None))))
+            .part(counted("queued_reads", depth(|on| Depth::new(on.executor.queued_reads(), None))))
             .part(counted("parked_waits", depth(|on| Depth::new(on.rounds.counts().parked, Some(WAITS_MAX)))))
     }
 
@@ -112,8 +112,4 @@ impl Process {
             .is_interrupted()
             .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
     }
-}
-
-fn depth_of((queued, most): (usize, usize)) -> Depth {
-    Depth::new(queued, Some(most))
 }

@@ -6,6 +6,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{JoinHandle, available_parallelism};
+use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
@@ -57,10 +58,12 @@ pub struct Options {
     pub settings: Settings,
     /// Rate limits.
     pub rates: RateSettings,
+    /// How long a read may take; `None` means no limit. Long reads have another limit.
+    pub read_budget: Option<Duration>,
     /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`].
-    pub reap_tick: Option<std::time::Duration>,
+    pub reap_tick: Option<Duration>,
     /// The time between two looks at the logs on Postgres for what no notification told of.
-    pub delivery_reconcile: std::time::Duration,
+    pub delivery_reconcile: Duration,
     /// The source of time.
     pub clock: Clock,
     /// The source of ids and secrets.
@@ -81,10 +84,9 @@ impl Options {
             retired_keks: Vec::new(),
             settings: Settings::default(),
             rates: RateSettings::default(),
-            reap_tick: Some(std::time::Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
-            delivery_reconcile: std::time::Duration::from_millis(
-                crate::limits::DELIVERY_RECONCILE_MS.unsigned_abs(),
-            ),
+            read_budget: Some(Duration::from_millis(crate::limits::READ_BUDGET_MS.unsigned_abs())),
+            reap_tick: Some(Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
+            delivery_reconcile: Duration::from_millis(crate::limits::DELIVERY_RECONCILE_MS.unsigned_abs()),
             clock: Clock::System,
             entropy: Entropy::System,
             session_key: None,
@@ -124,6 +126,7 @@ impl Options {
                 per_workspace: count(config.workspace_rate_limit),
                 window: config.rate_limit_window,
             },
+            read_budget: config.read_budget,
             reap_tick: config.reap_tick,
             delivery_reconcile: config.delivery_reconcile,
             session_key: config.session_secret.as_ref().map(SessionKey::new).transpose()?,
@@ -179,7 +182,10 @@ impl Service {
         let process = Arc::new(Process::default());
         features.push(process.parts());
         let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
-        let (lanes, readers) = connections(&opener, available_parallelism().map_or(1, NonZeroUsize::get));
+        let (lanes, readers) = {
+            let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+            connections(&opener, cores, options.read_budget)
+        };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let executor = Executor::start(states, readers, &options.clock, &opener.opens())?;
         let shared = Shared {
@@ -358,7 +364,7 @@ impl Service {
     /// Takes as long as the database takes to respond.
     pub async fn health(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.dispatch().submit_as_instance(WorkspaceId::INSTANCE, health_in_database, move |outcome| {
+        self.dispatch().submit_health(health_in_database, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
@@ -455,13 +461,14 @@ pub(super) fn waited<T: Send + 'static>(
 }
 
 /// Returns the numbers of writers and readers of a process on a machine with this many cores.
-fn connections(opener: &Opener, cores: usize) -> (usize, Readers) {
+fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, Readers) {
     if opener.is_sqlite() {
-        return (1, Readers { threads: READERS, inline: cores.min(INLINE_READERS) });
+        let inline = cores.saturating_add(1).min(INLINE_READERS);
+        return (1, Readers { threads: READERS, inline, limit });
     }
     // Each of their statements waits for the network, whatever the cores. Their number is fixed, so that a
     // server can be configured for a number of processes.
-    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS })
+    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
 }
 
 fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
@@ -507,12 +514,12 @@ mod tests {
         let postgres =
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
-            let (lanes, readers) = connections(&postgres, cores);
-            // Plus one each for the long reader, the bus, the listener, the housekeeper and the rate limits.
-            assert_eq!(lanes + readers.threads + readers.inline + 6, POSTGRES_CONNECTIONS, "{cores} cores");
+            let (lanes, readers) = connections(&postgres, cores, None);
+            // Plus one each for health, the long reader, the scanner, the bus, the listener, the housekeeper and the rate limits.
+            assert_eq!(lanes + readers.threads + readers.inline + 7, POSTGRES_CONNECTIONS, "{cores} cores");
         }
         let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
-        assert_eq!(connections(&sqlite, 2).1.inline, 2);
-        assert_eq!(connections(&sqlite, 64).1.inline, 8);
+        assert_eq!(connections(&sqlite, 2, None).1.inline, 3);
+        assert_eq!(connections(&sqlite, 64, None).1.inline, 9);
     }
 }

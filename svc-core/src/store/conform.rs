@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::conn::Conn;
 use super::engine::{Engine, Failure};
-use super::executor::{Executor, Open, Opens, Readers, Tally, Task, WriteTask};
+use super::executor::{Executor, Open, Opens, Readers, Source, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};
 use super::row_write::BulkWrite;
@@ -368,6 +368,9 @@ struct Insert {
 }
 
 impl Task for Insert {
+    fn source(&self) -> Source {
+        Source::SERVICE
+    }
     fn bytes(&self) -> usize {
         8
     }
@@ -408,7 +411,7 @@ const TASKS: i64 = 200;
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
         vec![Tally::default()],
-        Readers { threads: 1, inline: 1 },
+        Readers { threads: 1, inline: 1, limit: None },
         &Clock::System,
         &Opens { writer: subject.open.clone(), reader: subject.open.clone(), scanner: subject.open.clone() },
     )

@@ -4,9 +4,11 @@
 //! hold a loader and a change at once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::budget::{Budget, Interrupt};
 use super::disk::Disk;
 use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
@@ -37,6 +39,43 @@ impl Conn {
             Self::Postgres(_) => Engine::Postgres,
             #[cfg(test)]
             Self::Hostile(_) => Engine::Postgres,
+        }
+    }
+
+    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    pub(crate) fn for_reads(self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Self> {
+        match self {
+            Self::Sqlite(conn) => conn.for_reads(interrupt, limit).map(Self::Sqlite),
+            Self::Postgres(conn) => Ok(Self::Postgres(conn.for_reads(interrupt, limit))),
+            #[cfg(test)]
+            Self::Hostile(conn) => Ok(Self::Hostile(conn)),
+        }
+    }
+
+    /// Returns the budget of the read in progress, if the connection has one.
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        match self {
+            Self::Sqlite(conn) => conn.budget(),
+            Self::Postgres(conn) => Some(conn.budget()),
+            #[cfg(test)]
+            Self::Hostile(_) => None,
+        }
+    }
+
+    /// Begins a read, which has the whole limit again.
+    pub(crate) fn begin_budget(&self) {
+        match self {
+            Self::Sqlite(conn) => conn.begin_budget(),
+            Self::Postgres(conn) => conn.begin_budget(),
+            #[cfg(test)]
+            Self::Hostile(_) => {}
+        }
+    }
+
+    /// Ends a read: what follows is not limited.
+    pub(crate) fn end_budget(&self) {
+        if let Some(budget) = self.budget() {
+            budget.begin(None);
         }
     }
 

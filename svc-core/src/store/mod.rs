@@ -9,6 +9,7 @@ mod engine;
 pub(crate) mod refusal;
 mod file;
 mod transaction;
+pub(crate) mod budget;
 mod value;
 mod row;
 mod columns;

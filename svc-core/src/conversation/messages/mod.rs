@@ -325,7 +325,7 @@ pub(crate) fn context_messages(
 ) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
     let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit, &since])?;
-    let newest_first = rows.into_vec().into_iter().map(|row| {
+    let newest_first = rows.into_vec()?.into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();
         let Plaintext { body, content, .. } = saying.plaintext();
@@ -399,7 +399,7 @@ pub(crate) fn beginnings(
     // A page of rows may end before the last message.
     while !left.is_empty() {
         let rows: Rows<Stored> = cx.rows(sql, &[&left, &cx.caller().workspace_id])?;
-        let rows = rows.into_vec();
+        let rows = rows.into_vec()?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
         for row in rows {
             let id = row.id;

@@ -244,7 +244,7 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
     let rows: Rows<StoredPin> = cx.rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
-    let pins = rows.into_vec();
+    let pins = rows.into_vec()?;
     let mut marks = marks_of(cx, pins.iter().map(|pin| &pin.message))?;
     let opened: Result<Vec<PinnedMessage>> = pins.into_iter().map(|pin| pin.open(cx, &mut marks)).collect();
     within(opened?, CONTEXT_BYTES)

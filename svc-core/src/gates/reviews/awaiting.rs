@@ -24,7 +24,7 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     let last = cx.horizon(HORIZON, &[&workspace], 0)?.up_to();
     let params = caller.sight.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
-    Ok(thread::select(cx, AWAITING, &params)?.into_vec())
+    thread::select(cx, AWAITING, &params)?.into_vec()
 }
 
 /// The condition that the member `$member` is asked to review the thread row `t`.

@@ -14,7 +14,7 @@ use crate::op::call::caller::{Caller, Surface};
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::RequestHead;
 use crate::rate::{Charged, Client, Holder, Standing};
-use crate::store::executor::{ReadTask, Reader, Task};
+use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::time::Time;
 
 /// An admitted request: its credential was live and had the capability a moment ago, and it has been counted.
@@ -181,6 +181,11 @@ impl ReadTask<ReaderCache> for AdmitCall {
 }
 
 impl Task for AdmitCall {
+    /// Nobody knows yet whose the credential is: addresses take turns.
+    fn source(&self) -> Source {
+        Source { workspace: Some(WorkspaceId::INSTANCE), client: self.peer.map(Client::at) }
+    }
+
     fn bytes(&self) -> usize {
         self.call.bytes
     }

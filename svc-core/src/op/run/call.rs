@@ -18,7 +18,7 @@ use crate::op::declare::operation::Operation;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Write;
 use crate::rate::Client;
-use crate::store::executor::{Reader, Task, WriteTask};
+use crate::store::executor::{Reader, Source, Task, WriteTask};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
@@ -120,6 +120,14 @@ impl Call {
             is_follow_up: false,
             home: None,
             entered: None,
+        }
+    }
+
+    /// Returns whom it runs for in the queues of the executor.
+    pub fn source(&self) -> Source {
+        match &self.access {
+            AdmittedBy::Instance(workspace) if *workspace == WorkspaceId::INSTANCE => Source::SERVICE,
+            access => Source { workspace: Some(access.charged_to()), client: self.client },
         }
     }
 
@@ -327,6 +335,7 @@ impl Call {
         let Some(caller) = caller else { return done(Ok(())) };
         let decision = Decision {
             dispatch: Arc::clone(&self.dispatch),
+            source: self.source(),
             caller: caller.clone(),
             origin: self.origin.clone(),
             bytes: self.bytes,
@@ -402,6 +411,7 @@ const HEAD_POSTGRES: &str = "
 /// The reply is sent once the row is durable.
 struct Decision {
     dispatch: Arc<Dispatch>,
+    source: Source,
     caller: Caller,
     origin: Origin,
     bytes: usize,
@@ -433,6 +443,10 @@ impl WriteTask<Batch> for Decision {
 }
 
 impl Task for Decision {
+    fn source(&self) -> Source {
+        self.source
+    }
+
     fn bytes(&self) -> usize {
         self.bytes
     }

@@ -18,7 +18,7 @@ use crate::id::WorkspaceId;
 use crate::limits::LONG_READ_MAX;
 use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{BoxedOutput, LongJob};
-use crate::store::executor::{ReadTask, Reader, Task};
+use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
 use crate::time::Monotonic;
 
@@ -89,6 +89,10 @@ fn overdue() -> Error {
 }
 
 impl Task for LongCall {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
     fn bytes(&self) -> usize {
         self.call.bytes
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{Looked, Progress, ReadingJob, Wants};
-use crate::store::executor::{ReadTask, Reader, Task};
+use crate::store::executor::{ReadTask, Reader, Source, Task};
 
 /// The read before a change.
 pub(super) struct LookCall {
@@ -45,6 +45,10 @@ impl ReadTask<ReaderCache> for LookCall {
 }
 
 impl Task for LookCall {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
     fn bytes(&self) -> usize {
         self.call.bytes
     }

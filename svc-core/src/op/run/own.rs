@@ -73,9 +73,27 @@ impl Dispatch {
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         workspace: WorkspaceId,
-        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
+        self.read(self.own_read(workspace, run, done), RunOn::Pool);
+    }
+
+    /// Reads the health of the service, which waits for no other reads; `done` is called with the result.
+    pub(crate) fn submit_health<T: Send + 'static>(
+        self: &Arc<Self>,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.executor.read_health(Box::new(self.own_read(WorkspaceId::INSTANCE, run, done)));
+    }
+
+    fn own_read<T: Send + 'static>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) -> ReadCall {
         let made = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&made);
         let job: ReadJob = Box::new(move |cx| {
@@ -83,7 +101,7 @@ impl Dispatch {
             Ok(Box::new(()))
         });
         let call = Call::instance(self, workspace, Surface::System);
-        self.read(ReadCall::new(call, Prepared::Ready(job), result_of(made, done)), RunOn::Pool);
+        ReadCall::new(call, Prepared::Ready(job), result_of(made, done))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::log::event::Invalidates;
 use crate::op::declare::hooks;
 use crate::op::declare::job::{BoxedOutput, Progress, ReadJob, ReadingJob, Wants, WriteJob};
 use crate::op::run::context::{Read, Write};
-use crate::store::executor::{ReadTask, Reader, Task, WriteTask};
+use crate::store::executor::{ReadTask, Reader, Source, Task, WriteTask};
 use crate::store::{Conn, is_duplicate};
 
 /// A reader's transaction, for functions that return a `T`.
@@ -127,6 +127,10 @@ impl ReadTask<ReaderCache> for ReadCall {
 }
 
 impl Task for ReadCall {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
     fn bytes(&self) -> usize {
         self.call.bytes
     }
@@ -181,6 +185,10 @@ impl WriteTask<Batch> for WriteCall {
 }
 
 impl Task for WriteCall {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
     fn bytes(&self) -> usize {
         self.call.bytes
     }

@@ -47,12 +47,24 @@ const GATHERED: usize = 16;
 const TICK: Duration = Duration::from_millis(250);
 /// The same while tasks are set aside.
 const ASIDE_TICK: Duration = Duration::from_millis(2);
+/// How long a batch takes further tasks.
+///
+/// What has not begun by then takes its turn in the next one, so that expensive changes of one workspace
+/// delay those of others by one of them, not by as many as fit into a batch.
+const BATCH_TIME: Duration = Duration::from_millis(50);
 
 impl<S: BatchState> Lane<S> {
     pub fn new(conn: Conn, state: S, clock: Clock) -> Self {
         let (queue, disk) = (Queue::new(clock.clone()), conn.disk());
-        let writer =
-            Writer { conn, state: state.into(), clock, contended: 0, aside: Vec::new(), skipped: false };
+        let writer = Writer {
+            conn,
+            state: state.into(),
+            clock,
+            contended: 0,
+            aside: Vec::new(),
+            skipped: false,
+            late: Vec::new(),
+        };
         Self { queue, writer: Mutex::new(writer), waiters: AtomicUsize::new(0), disk }
     }
 
@@ -66,12 +78,11 @@ impl<S: BatchState> Lane<S> {
         let Some(mut writer) = writer.filter(|writer| writer.aside.is_empty()) else {
             return self.submit(task);
         };
-        let queued = Queued::new(task, &writer.clock);
+        let queued = Queued::in_order(task, &writer.clock);
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
         let aside = std::mem::take(&mut writer.aside);
-        drop(writer);
-        aside.into_iter().for_each(|waiting| self.queue.push_again(waiting.queued));
+        self.queue.put_back(aside.into_iter().map(|waiting| waiting.queued).collect());
     }
 
     /// Runs queued tasks, until the queue is closed and empty.
@@ -88,7 +99,8 @@ impl<S: BatchState> Lane<S> {
             let batch = first.map(|first| self.queue.gather(first, capacity(), writer.patience(callers)));
             let batch = batch.unwrap_or_default();
             let size = batch.len();
-            writer.run(batch);
+            let late = writer.run(batch);
+            self.queue.put_back(late);
             callers = size.saturating_add(self.queue.len());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
             let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
@@ -146,6 +158,8 @@ struct Writer<S: BatchState> {
     aside: Vec<Waiting<S>>,
     /// The last batch left them out.
     skipped: bool,
+    /// Tasks that the batch in progress has not begun, because it took long.
+    late: Vec<Waiting<S>>,
 }
 
 /// A task, and since when another server has had its workspace locked.
@@ -213,14 +227,23 @@ impl<S: BatchState> Writer<S> {
     ///
     /// Those that were set aside get an attempt of their own: while other tasks wait too, every second time
     /// without waiting for the server that has locked their workspaces.
-    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<S>>>) {
+    ///
+    /// Returns those that a batch which took long has not begun.
+    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<S>>>) -> Vec<Queued<dyn WriteTask<S>>> {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
             self.skipped = !tasks.is_empty() && !self.skipped;
             let held = if self.skipped { Held::Skip } else { Held::Wait };
             self.run_batch(waiting, held);
         }
-        self.run_batch(tasks.into_iter().map(Waiting::new).collect(), Held::Skip);
+        let mut batch: Vec<Waiting<S>> = tasks.into_iter().map(Waiting::new).collect();
+        self.aside.splice(..0, std::mem::take(&mut self.late));
+        let held: BTreeSet<WorkspaceId> =
+            self.aside.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
+        // A workspace's tasks keep their order.
+        self.set_aside(&mut batch, &held);
+        self.run_batch(batch, Held::Skip);
+        std::mem::take(&mut self.late).into_iter().map(|waiting| waiting.queued).collect()
     }
 
     /// Takes the oldest tasks that were set aside, up to the limits of a batch.
@@ -334,12 +357,17 @@ impl<S: BatchState> Writer<S> {
         }
         batch.iter().for_each(|waiting| waiting.queued.task.announce(self.state.get_mut()));
         let mut outcomes = Vec::with_capacity(batch.len());
+        let until = self.clock.monotonic().plus(BATCH_TIME);
         for (place, waiting) in batch.iter_mut().enumerate() {
+            if place > 0 && self.clock.monotonic() >= until {
+                break;
+            }
             match self.run_one(waiting.queued.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
             }
         }
+        self.late.extend(batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
             return self.lost(Attempt::Unclear, error);
         }

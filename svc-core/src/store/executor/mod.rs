@@ -6,6 +6,7 @@
 //! moment can share one transaction on a caller's thread. Full queues reject tasks instead of growing, and a
 //! task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
+mod turns;
 mod queue;
 mod lane;
 mod readers;
@@ -16,24 +17,26 @@ mod tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::budget::Interrupt;
 use super::conn::Conn;
 use super::engine::{Engine, StatementCounts, WalCut};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::Clock;
 use batched::BatchedReads;
 pub(crate) use batched::Turn;
 use lane::Lane;
 pub(crate) use queue::Task;
-use readers::ReadPool;
+use readers::{PoolSettings, ReadPool};
 pub(crate) use readers::{ReadTask, Reader, ReaderState};
 #[cfg(test)]
 pub(super) use tally::Tally;
+pub(crate) use turns::Source;
 
 /// The state that the tasks of a writer's batch share.
 pub(crate) trait BatchState: Send + 'static {
@@ -95,6 +98,9 @@ pub(crate) struct Executor<S: BatchState> {
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
     scans: Arc<ReadPool<S::ReaderState>>,
+    /// Its only reader is for health, which waits for no other read.
+    health: Arc<ReadPool<S::ReaderState>>,
+    interrupt: Interrupt,
     batched: BatchedReads<S::ReaderState>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -107,6 +113,8 @@ pub(crate) struct Readers {
     pub threads: usize,
     /// Those for reads on callers' own threads.
     pub inline: usize,
+    /// How long a read may take that is no long one; `None` means no limit.
+    pub limit: Option<Duration>,
 }
 
 /// How the connections are opened.
@@ -128,16 +136,24 @@ impl<S: BatchState> Executor<S> {
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
-        let Readers { threads: size, inline } = readers;
-        let reads = ReadPool::start("svc-reader", size, inline, clock, &opens.reader, &mut threads)?;
-        let long_reads = ReadPool::start("svc-long-reader", 1, 0, clock, &opens.reader, &mut threads)?;
-        let scans = ReadPool::start("svc-scanner", 1, 0, clock, &opens.scanner, &mut threads)?;
+        let interrupt = Interrupt::default();
+        let mut pool = |name, open, Readers { threads: size, inline, limit }| {
+            let settings = PoolSettings { name, threads: size, inline, limit };
+            ReadPool::start(settings, clock, open, &interrupt, &mut threads)
+        };
+        let single = |limit| Readers { threads: 1, inline: 0, limit };
+        let reads = pool("svc-reader", &opens.reader, readers)?;
+        let long_reads = pool("svc-long-reader", &opens.reader, single(None))?;
+        let scans = pool("svc-scanner", &opens.scanner, single(None))?;
+        let health = pool("svc-health-reader", &opens.reader, single(readers.limit))?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
             reads,
             long_reads,
             scans,
+            health,
+            interrupt,
             batched: BatchedReads::default(),
             local,
             threads: Mutex::new(threads),
@@ -148,7 +164,7 @@ impl<S: BatchState> Executor<S> {
     pub fn write(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
             Some(lane) => lane.submit(task),
-            None => task.finish(Err(overloaded())),
+            None => task.finish(Err(Error::internal("the executor has no writer"))),
         }
     }
 
@@ -156,7 +172,7 @@ impl<S: BatchState> Executor<S> {
     pub fn write_inline(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
             Some(lane) => lane.run_inline(task),
-            None => task.finish(Err(overloaded())),
+            None => task.finish(Err(Error::internal("the executor has no writer"))),
         }
     }
 
@@ -168,6 +184,11 @@ impl<S: BatchState> Executor<S> {
     /// Queues a read.
     pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
+    }
+
+    /// Queues a read that waits for no others but those of health.
+    pub fn read_health(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
+        self.health.submit(task);
     }
 
     /// Queues a read of everything that a workspace has, which takes as long as it takes.
@@ -212,16 +233,15 @@ impl<S: BatchState> Executor<S> {
         self.lanes.iter().try_for_each(|lane| lane.check())
     }
 
-    /// Returns how many changes are queued, and how many may be.
-    pub fn queued_writes(&self) -> (usize, usize) {
-        let queued = self.lanes.iter().map(|lane| lane.queued());
-        (queued.fold(0, usize::saturating_add), self.lanes.len().saturating_mul(QUEUE_MAX))
+    /// Returns how many changes are queued.
+    pub fn queued_writes(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.queued()).fold(0, usize::saturating_add)
     }
 
-    /// Returns how many reads are queued, those of every kind, and how many may be.
-    pub fn queued_reads(&self) -> (usize, usize) {
-        let queued = [&self.reads, &self.long_reads, &self.scans].map(|pool| pool.queued());
-        (queued.into_iter().fold(0, usize::saturating_add), 3 * QUEUE_MAX)
+    /// Returns how many reads are queued, those of every kind.
+    pub fn queued_reads(&self) -> usize {
+        let pools = [&self.reads, &self.long_reads, &self.scans];
+        pools.map(|pool| pool.queued()).into_iter().fold(0, usize::saturating_add)
     }
 
     /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
@@ -231,12 +251,11 @@ impl<S: BatchState> Executor<S> {
         self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
 
-    /// Ends the threads after they have finished what is queued.
+    /// Ends the threads: changes that are queued are finished, and reads are interrupted.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
-        self.reads.close();
-        self.long_reads.close();
-        self.scans.close();
+        self.interrupt.interrupt();
+        [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         for thread in lock(&self.threads).drain(..) {
             // A core thread catches the panics of its tasks; if one died, there is nothing left to report.
             let _ = thread.join();
@@ -262,10 +281,6 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
     std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
 }
 
-fn overloaded() -> Error {
-    Error::new(Code::Overloaded, "no more requests can be queued for the database")
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -275,6 +290,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::Code;
     use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
     use crate::store::hostile::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
@@ -305,6 +321,9 @@ mod tests {
     }
 
     impl Task for Numbered {
+        fn source(&self) -> Source {
+            Source::SERVICE
+        }
         fn bytes(&self) -> usize {
             8
         }
@@ -333,6 +352,9 @@ mod tests {
     }
 
     impl Task for Count {
+        fn source(&self) -> Source {
+            Source::SERVICE
+        }
         fn bytes(&self) -> usize {
             self.2
         }
@@ -358,7 +380,7 @@ mod tests {
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
-        let readers = Readers { threads: 2, inline: 1 };
+        let readers = Readers { threads: 2, inline: 1, limit: None };
         let (writer, reader, scanner) = (open(Role::Writer), open(Role::Reader), open(Role::Scanner));
         Executor::start(vec![Tally::default()], readers, clock, &Opens { writer, reader, scanner }).unwrap()
     }
@@ -473,8 +495,11 @@ mod tests {
     }
 
     impl Task for Holding {
+        fn source(&self) -> Source {
+            Source::SERVICE
+        }
         fn bytes(&self) -> usize {
-            QUEUE_BYTES_MAX - 20
+            QUEUE_BYTES_MAX / 2 - 20
         }
         fn is_abandoned(&self) -> bool {
             false
@@ -561,6 +586,9 @@ mod tests {
     }
 
     impl Task for Locked {
+        fn source(&self) -> Source {
+            Source::SERVICE
+        }
         fn bytes(&self) -> usize {
             8
         }
@@ -580,7 +608,7 @@ mod tests {
         SqliteConn::open(&path, Role::Creator).unwrap().batch(SCHEMA).unwrap();
         let clock = Clock::mock(Time::from_micros(0));
         let open: Open = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
-        let readers = Readers { threads: 1, inline: 0 };
+        let readers = Readers { threads: 1, inline: 0, limit: None };
         let opens = Opens { writer: open.clone(), reader: open.clone(), scanner: open };
         let executor = Executor::start(vec![Tally::default()], readers, &clock, &opens).unwrap();
         let (entered, enter) = mpsc::channel();

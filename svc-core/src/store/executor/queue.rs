@@ -1,21 +1,20 @@
-//! A queue of tasks for core threads, bounded by number and by bytes.
+//! The queue of a writer, in which workspaces take turns.
 //!
 //! A task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-
-use super::overloaded;
+use super::turns::{Source, Turns};
 use crate::error::{Code, Error, Result};
-use crate::limits::{QUEUE_BYTES_MAX, QUEUE_MAX, QUEUED_MAX};
+use crate::limits::{QUEUE_MAX, QUEUED_MAX};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 /// What every task provides.
 pub(crate) trait Task: Send {
+    /// Returns whom it runs for.
+    fn source(&self) -> Source;
     /// Returns about how many bytes it holds.
     fn bytes(&self) -> usize;
     /// Returns whether nobody waits for it any more.
@@ -60,26 +59,31 @@ impl Patience {
     pub const NONE: Self = Self { tasks: 0, span: Duration::ZERO };
 }
 
-/// A queue that one or more threads take from.
+/// A queue that a writer's thread takes from.
 pub(super) struct Queue<T: ?Sized> {
-    sender: Mutex<Option<Sender<Queued<T>>>>,
-    receiver: Receiver<Queued<T>>,
-    /// Bytes of the queued tasks.
-    bytes: AtomicUsize,
+    turns: Mutex<Turns<T>>,
+    arrived: Condvar,
     clock: Clock,
 }
 
 /// A queued task, and since when it has been queued.
 pub(super) struct Queued<T: ?Sized> {
     pub since: Monotonic,
-    bytes: usize,
+    pub source: Source,
+    pub bytes: usize,
     pub task: Box<T>,
 }
 
 impl<T: Task + ?Sized> Queued<T> {
     /// Creates one that is queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
-        Self { since: clock.monotonic(), bytes: task.bytes(), task }
+        Self { since: clock.monotonic(), source: task.source(), bytes: task.bytes(), task }
+    }
+
+    /// Creates one that is queued now, behind the others of its workspace whatever their clients.
+    pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
+        let queued = Self::new(task, clock);
+        Self { source: queued.source.in_order(), ..queued }
     }
 
     /// Returns the task if it is worth running at `now`: somebody still waits for it, and it is not too late.
@@ -103,65 +107,51 @@ pub(super) enum Received<T: ?Sized> {
 
 impl<T: Task + ?Sized> Queue<T> {
     pub fn new(clock: Clock) -> Self {
-        let (sender, receiver) = bounded(QUEUE_MAX);
-        Self { sender: Mutex::new(Some(sender)), receiver, bytes: AtomicUsize::new(0), clock }
+        Self { turns: Mutex::new(Turns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
     }
 
-    /// Queues a task, or rejects it when there is no capacity or the queue is closed.
+    /// Queues a task, or rejects it when its workspace has no place left or the queue is closed.
     pub fn push(&self, task: Box<T>) {
-        self.push_again(Queued::new(task, &self.clock));
-    }
-
-    /// Queues a task again, keeping the time since which it has been queued.
-    pub fn push_again(&self, queued: Queued<T>) {
-        let bytes = queued.bytes;
-        if !self.reserve(bytes) {
-            return queued.task.finish(Err(overloaded()));
-        }
-        let rejected = match lock(&self.sender).as_ref() {
-            Some(sender) => sender.try_send(queued).err().map(crossbeam_channel::TrySendError::into_inner),
-            None => Some(queued),
-        };
-        if let Some(queued) = rejected {
-            self.release(bytes);
-            queued.task.finish(Err(overloaded()));
+        let rejected = lock(&self.turns).push(Queued::in_order(task, &self.clock)).err();
+        match rejected {
+            Some((queued, error)) => queued.task.finish(Err(error)),
+            None => self.arrived.notify_one(),
         }
     }
 
-    /// Reserves capacity for a task. One that is larger than the entire capacity may be queued alone.
-    fn reserve(&self, bytes: usize) -> bool {
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before == 0 || before.saturating_add(bytes) <= QUEUE_BYTES_MAX;
-        if !fits {
-            self.release(bytes);
-        }
-        fits
-    }
-
-    fn release(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Waits for a task that is worth running; none once the queue is closed and empty.
-    pub fn wait(&self) -> Option<Queued<T>> {
-        self.receiver.iter().find_map(|queued| self.admit(queued))
+    /// Puts back tasks that were taken, before all others.
+    pub fn put_back(&self, tasks: Vec<Queued<T>>) {
+        lock(&self.turns).put_back(tasks);
+        self.arrived.notify_one();
     }
 
     /// Waits for a task for at most `span`.
     pub fn wait_for(&self, span: Duration) -> Received<T> {
-        match self.receiver.recv_timeout(span) {
-            Ok(queued) => self.admit(queued).map_or(Received::Nothing, Received::Task),
-            Err(RecvTimeoutError::Timeout) => Received::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Received::Closed,
+        let turns = lock(&self.turns);
+        let waits = |turns: &mut Turns<T>| turns.len() == 0 && !turns.is_closed();
+        let waited = self.arrived.wait_timeout_while(turns, span, waits);
+        let (mut turns, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let next = turns.pop(|_| true);
+        let is_closed = turns.is_closed();
+        drop(turns);
+        match next {
+            Some(queued) => self.admit(queued).map_or(Received::Nothing, Received::Task),
+            None if is_closed => Received::Closed,
+            None => Received::Nothing,
         }
     }
 
     /// Returns the next task that is worth running, if one is queued now.
     fn try_next(&self) -> Option<Queued<T>> {
-        self.receiver.try_iter().find_map(|queued| self.admit(queued))
+        loop {
+            let next = lock(&self.turns).pop(|_| true)?;
+            if let Some(queued) = self.admit(next) {
+                return Some(queued);
+            }
+        }
     }
 
-    /// Returns a task together with those queued behind it, as far as there is capacity.
+    /// Returns a task together with those whose turns come next, as far as there is capacity.
     ///
     /// Waits as long as `patience` allows for more.
     pub fn gather(&self, first: Queued<T>, mut capacity: Capacity, patience: Patience) -> Vec<Queued<T>> {
@@ -179,31 +169,33 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     fn next_until(&self, until: Monotonic) -> Option<Queued<T>> {
-        let span = until.since(self.clock.monotonic());
-        let queued = self.receiver.recv_timeout(span).ok()?;
-        self.admit(queued).or_else(|| self.try_next())
+        match self.wait_for(until.since(self.clock.monotonic())) {
+            Received::Task(queued) => Some(queued),
+            Received::Nothing => self.try_next(),
+            Received::Closed => None,
+        }
     }
 
     fn admit(&self, queued: Queued<T>) -> Option<Queued<T>> {
-        self.release(queued.bytes);
         queued.if_in_time(self.clock.monotonic())
     }
 
     pub fn len(&self) -> usize {
-        self.receiver.len()
+        lock(&self.turns).len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.receiver.is_empty()
+        self.len() == 0
     }
 
     /// Accepts nothing more; what is queued can still be taken.
     pub fn close(&self) {
-        lock(&self.sender).take();
+        lock(&self.turns).close();
+        self.arrived.notify_all();
     }
 }
 
-fn too_late() -> Error {
+pub(super) fn too_late() -> Error {
     Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
 }
 
@@ -214,6 +206,9 @@ mod tests {
     struct Idle;
 
     impl Task for Idle {
+        fn source(&self) -> Source {
+            Source::SERVICE
+        }
         fn bytes(&self) -> usize {
             1
         }

@@ -1,22 +1,33 @@
 //! Threads that read, each with a connection of its own.
 //!
-//! A few more connections are for short reads on the callers' own threads. Tasks that are queued at the same
-//! moment share a read transaction; one that fails, or panics, fails alone. A task whose connection broke is
-//! run once more on another connection.
+//! A few more connections are for short reads on the callers' own threads. Workspaces take turns, and none
+//! takes the last free reader while it has another one: whatever it reads, somebody else can. Tasks of one
+//! workspace that wait share a read transaction, for a short time; one that fails, or panics, fails alone. A
+//! task whose connection broke is run once more on another connection.
 
 use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use super::queue::{Capacity, Patience, Queue, Task};
+use super::queue::{Capacity, Queued, Task};
+use super::turns::Turns;
 use super::{Open, spawn};
 use crate::error::{Error, Result};
-use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
+use crate::id::WorkspaceId;
+use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX, READS_QUEUED_MAX};
+use crate::store::budget::{Interrupt, interrupted};
 use crate::store::conn::Conn;
 use crate::store::engine::{Engine, Failure, StatementCounts};
 use crate::sync::lock;
 use crate::time::Clock;
+
+/// How long a read transaction takes further tasks.
+///
+/// What has not begun by then goes back to the front of the queue, where an idle reader can take it.
+const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// The cache that a reader keeps across transactions.
 pub(crate) trait ReaderState: Default + Send + 'static {
@@ -41,28 +52,111 @@ pub(crate) trait ReadTask<N>: Task {
     fn run(&mut self, reader: &Reader<N>) -> Result<()>;
 }
 
+type QueuedRead<N> = Queued<dyn ReadTask<N>>;
+
 pub(super) struct ReadPool<N> {
-    queue: Queue<dyn ReadTask<N>>,
+    state: Mutex<State<N>>,
+    changed: Condvar,
     readers: Vec<Mutex<Reader<N>>>,
     /// Readers for reads on the callers' own threads, so that these do not get in the way of the pool's.
     inline: Vec<Mutex<Reader<N>>>,
+    clock: Clock,
+}
+
+/// What distinguishes one pool from another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolSettings {
+    /// The beginning of the names of its threads.
+    pub name: &'static str,
+    /// The number of its threads.
+    pub threads: usize,
+    /// The number of its readers for callers' own threads.
+    pub inline: usize,
+    /// How long one task may read; `None` means no limit.
+    pub limit: Option<Duration>,
+}
+
+struct State<N> {
+    turns: Turns<dyn ReadTask<N>>,
+    threads: Seats,
+    inline: Seats,
+}
+
+impl<N> State<N> {
+    fn seats(&mut self, inline: bool) -> &mut Seats {
+        if inline { &mut self.inline } else { &mut self.threads }
+    }
+}
+
+/// Which workspaces occupy readers of a kind.
+#[derive(Default)]
+struct Seats {
+    free: usize,
+    taken: HashMap<Option<WorkspaceId>, usize>,
+}
+
+impl Seats {
+    /// Returns whether a workspace may take a reader: it must not take the last free one while it has another.
+    fn may(&self, workspace: Option<WorkspaceId>) -> bool {
+        self.free > 1 || self.free == 1 && !self.taken.contains_key(&workspace)
+    }
+
+    fn take(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
+        self.free = self.free.saturating_sub(1);
+        for workspace in workspaces {
+            let own = self.taken.entry(*workspace).or_default();
+            *own = own.saturating_add(1);
+        }
+    }
+
+    fn give_back(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
+        self.free = self.free.saturating_add(1);
+        for workspace in workspaces {
+            let left = self.taken.get(workspace).map_or(0, |own| own.saturating_sub(1));
+            match left {
+                0 => drop(self.taken.remove(workspace)),
+                left => drop(self.taken.insert(*workspace, left)),
+            }
+        }
+    }
+}
+
+/// A reader that is occupied until this is dropped.
+struct Seat<'p, N> {
+    pool: &'p ReadPool<N>,
+    inline: bool,
+    workspaces: BTreeSet<Option<WorkspaceId>>,
+}
+
+impl<N> Drop for Seat<'_, N> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.pool.state);
+        state.seats(self.inline).give_back(&self.workspaces);
+        drop(state);
+        self.pool.changed.notify_all();
+    }
 }
 
 impl<N: ReaderState> ReadPool<N> {
     pub fn start(
-        name: &str,
-        size: usize,
-        inline: usize,
+        settings: PoolSettings,
         clock: &Clock,
         open: &Open,
+        interrupt: &Interrupt,
         threads: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>> {
-        let reader = || Ok(Mutex::new(Reader { conn: open()?, cache: RefCell::default() }));
+        let PoolSettings { name, threads: size, inline, limit } = settings;
+        let conn = || open()?.for_reads(interrupt, limit);
+        let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
+        let seats = |free| Seats { free, ..Seats::default() };
+        let (turns, of_threads, of_callers) = (Turns::new(READS_QUEUED_MAX), seats(size), seats(inline));
         let pool = Arc::new(Self {
-            queue: Queue::new(clock.clone()),
+            state: Mutex::new(State { turns, threads: of_threads, inline: of_callers }),
+            changed: Condvar::new(),
             readers: connect(size)?,
             inline: connect(inline)?,
+            clock: clock.clone(),
         });
         for number in 0..size {
             let pool = Arc::clone(&pool);
@@ -72,22 +166,52 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     pub fn submit(&self, task: Box<dyn ReadTask<N>>) {
-        self.queue.push(task);
+        let rejected = lock(&self.state).turns.push(Queued::new(task, &self.clock)).err();
+        match rejected {
+            Some((queued, error)) => queued.task.finish(Err(error)),
+            None => self.changed.notify_one(),
+        }
     }
 
     /// Returns how many tasks are queued.
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        lock(&self.state).turns.len()
     }
 
-    /// Runs tasks, if there are any, on the calling thread if an inline reader is idle, or queues them.
+    /// Runs tasks on the calling thread if an inline reader is free for them, or queues them.
     pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
         if tasks.is_empty() {
             return;
         }
-        match self.idle_inline() {
-            Some(reader) => read(&reader, tasks),
-            None => tasks.into_iter().for_each(|task| self.submit(task)),
+        let Some(reader) = self.idle_inline() else { return self.submit_all(tasks) };
+        let mut state = lock(&self.state);
+        let seats = &mut state.inline;
+        let (here, queued): (Vec<_>, Vec<_>) =
+            tasks.into_iter().partition(|task| seats.may(task.source().workspace));
+        let workspaces: BTreeSet<_> = here.iter().map(|task| task.source().workspace).collect();
+        if here.is_empty() {
+            drop(state);
+            return self.submit_all(queued);
+        }
+        seats.take(&workspaces);
+        drop(state);
+        let seat = Seat { pool: self, inline: true, workspaces };
+        self.submit_all(queued);
+        let here = here.into_iter().map(|task| Queued::new(task, &self.clock)).collect();
+        let left = self.read(&reader, here);
+        drop(reader);
+        self.put_back(left);
+        drop(seat);
+    }
+
+    fn submit_all(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
+        tasks.into_iter().for_each(|task| self.submit(task));
+    }
+
+    fn put_back(&self, tasks: Vec<QueuedRead<N>>) {
+        if !tasks.is_empty() {
+            lock(&self.state).turns.put_back(tasks);
+            self.changed.notify_all();
         }
     }
 
@@ -97,13 +221,43 @@ impl<N: ReaderState> ReadPool<N> {
 
     fn serve(&self, number: usize) {
         let Some(reader) = self.readers.get(number) else { return };
-        while let Some(first) = self.queue.wait() {
-            // A fair share of the queue, taken before the transaction begins: later callers may know of a
-            // change that this transaction does not see.
-            let share = self.queue.len().checked_div(self.readers.len()).unwrap_or(0).min(READ_BATCH_MAX);
-            let capacity = Capacity::new(share.saturating_add(1), BATCH_BYTES_MAX);
-            let tasks = self.queue.gather(first, capacity, Patience::NONE);
-            read(&lock(reader), tasks.into_iter().map(|queued| queued.task).collect());
+        while let Some((tasks, seat)) = self.next() {
+            let left = self.read(&lock(reader), tasks);
+            self.put_back(left);
+            drop(seat);
+        }
+    }
+
+    /// Waits for the tasks of the next workspace that may take a reader; `None` once the pool is closed.
+    ///
+    /// While others wait too, it takes one at a time. Otherwise it takes a fair part of what it has queued,
+    /// before the transaction begins: later callers may know of a change that this transaction does not see.
+    fn next(&self) -> Option<(Vec<QueuedRead<N>>, Seat<'_, N>)> {
+        let mut state = lock(&self.state);
+        loop {
+            let State { turns, threads: seats, .. } = &mut *state;
+            if let Some(first) = turns.pop(|workspace| seats.may(workspace)) {
+                let workspace = first.source.workspace;
+                let own = turns.len_of(workspace);
+                let part =
+                    if own == turns.len() { own.checked_div(self.readers.len()).unwrap_or(0) } else { 0 };
+                let mut capacity = Capacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
+                capacity.take(first.bytes);
+                let mut tasks = vec![first];
+                while capacity.is_any_left()
+                    && let Some(queued) = turns.pop_of(workspace)
+                {
+                    capacity.take(queued.bytes);
+                    tasks.push(queued);
+                }
+                let workspaces = BTreeSet::from([workspace]);
+                seats.take(&workspaces);
+                return Some((tasks, Seat { pool: self, inline: false, workspaces }));
+            }
+            if turns.is_closed() && turns.len() == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -117,29 +271,58 @@ impl<N: ReaderState> ReadPool<N> {
         counts.fold(StatementCounts::default(), StatementCounts::plus)
     }
 
+    /// Ends the threads, and rejects what is queued. What runs is interrupted by its connection.
     pub fn close(&self) {
-        self.queue.close();
+        let mut state = lock(&self.state);
+        state.turns.close();
+        let left: Vec<QueuedRead<N>> = std::iter::from_fn(|| state.turns.pop(|_| true)).collect();
+        drop(state);
+        self.changed.notify_all();
+        left.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
     }
-}
 
-/// Runs tasks in one read transaction, and in another one after it is lost.
-fn read<N: ReaderState>(reader: &Reader<N>, mut tasks: Vec<Box<dyn ReadTask<N>>>) {
-    tasks.iter_mut().for_each(|task| task.prepare());
-    let mut begun = begin(reader);
-    for mut task in tasks {
-        let mut outcome = attempt(reader, &begun, task.as_mut());
-        if let Some(failure) = reader.conn.failure() {
-            begun = begin_again(reader);
-            if matches!(failure, Failure::Broken | Failure::Conflict) {
-                outcome = attempt(reader, &begun, task.as_mut());
+    /// Runs tasks in one read transaction, and in another one after it is lost.
+    ///
+    /// Returns those that have not begun after [`BATCH_TIME`].
+    fn read(&self, reader: &Reader<N>, tasks: Vec<QueuedRead<N>>) -> Vec<QueuedRead<N>> {
+        let now = self.clock.monotonic();
+        let mut tasks: Vec<QueuedRead<N>> =
+            tasks.into_iter().filter_map(|queued| queued.if_in_time(now)).collect();
+        if tasks.is_empty() {
+            return tasks;
+        }
+        tasks.iter_mut().for_each(|queued| queued.task.prepare());
+        let mut begun = begin(reader);
+        let mut tasks = tasks.into_iter();
+        let until = now.plus(BATCH_TIME);
+        let mut is_first = true;
+        while is_first || self.clock.monotonic() < until {
+            is_first = false;
+            let Some(Queued { mut task, .. }) = tasks.next() else { break };
+            let mut outcome = Self::attempt(reader, &begun, task.as_mut());
+            if let Some(failure) = reader.conn.failure() {
+                begun = begin_again(reader);
+                if matches!(failure, Failure::Broken | Failure::Conflict) {
+                    outcome = Self::attempt(reader, &begun, task.as_mut());
+                }
+            }
+            task.finish(outcome);
+            if reader.conn.failure().is_some() {
+                begun = begin_again(reader);
             }
         }
-        task.finish(outcome);
-        if reader.conn.failure().is_some() {
-            begun = begin_again(reader);
-        }
+        end(reader);
+        tasks.collect()
     }
-    end(reader);
+
+    fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
+        begun.clone()?;
+        reader.conn.begin_budget();
+        let outcome = catch_unwind(AssertUnwindSafe(|| task.run(reader)))
+            .unwrap_or_else(|_| Err(Error::internal("a read panicked")));
+        reader.conn.end_budget();
+        outcome
+    }
 }
 
 fn begin<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
@@ -158,8 +341,242 @@ fn end<N>(reader: &Reader<N>) {
     }
 }
 
-fn attempt<N: ReaderState>(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
-    begun.clone()?;
-    catch_unwind(AssertUnwindSafe(|| task.run(reader)))
-        .unwrap_or_else(|_| Err(Error::internal("a read panicked")))
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use secrecy::SecretString;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::error::Code;
+    use crate::store::executor::Source;
+    use crate::store::postgres::{PgConn, parse_url};
+    use crate::store::sqlite::{Role, SqliteConn};
+
+    type Run = Box<dyn FnMut(&Reader<()>) -> Result<()> + Send>;
+
+    /// A read that reports under its name.
+    struct Probe {
+        name: &'static str,
+        source: Source,
+        run: Run,
+        ended: mpsc::Sender<(&'static str, Option<Code>)>,
+    }
+
+    impl ReadTask<()> for Probe {
+        fn run(&mut self, reader: &Reader<()>) -> Result<()> {
+            (self.run)(reader)
+        }
+    }
+
+    impl Task for Probe {
+        fn source(&self) -> Source {
+            self.source
+        }
+        fn bytes(&self) -> usize {
+            1
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            self.ended.send((self.name, outcome.err().map(|error| error.code()))).unwrap();
+        }
+    }
+
+    /// A pool on one of the engines, and what its reads report.
+    struct Fixture {
+        pool: Arc<ReadPool<()>>,
+        interrupt: Interrupt,
+        threads: Vec<JoinHandle<()>>,
+        sender: mpsc::Sender<(&'static str, Option<Code>)>,
+        ended: mpsc::Receiver<(&'static str, Option<Code>)>,
+        /// A statement that takes a minute, at least.
+        endless: &'static str,
+        _folder: Option<tempfile::TempDir>,
+    }
+
+    impl Fixture {
+        fn all(threads: usize, inline: usize, limit: Option<Duration>) -> Vec<Self> {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.db");
+            SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
+            let sqlite: Open = Arc::new(move || SqliteConn::open(&path, Role::Reader).map(Conn::Sqlite));
+            let endless =
+                "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
+            let server = crate::store::postgres::server_for_tests().map(|url| -> (Open, &'static str) {
+                let server = parse_url(&SecretString::from(url)).unwrap();
+                let open: Open = Arc::new(move || PgConn::open(&server).map(Conn::Postgres));
+                (
+                    open,
+                    "select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null",
+                )
+            });
+            let (settings, mut folder) =
+                (PoolSettings { name: "reader", threads, inline, limit }, Some(folder));
+            let both = [Some((sqlite, endless)), server];
+            let fixtures = both.into_iter().flatten().map(|(open, endless)| {
+                let interrupt = Interrupt::default();
+                let mut threads = Vec::new();
+                let pool =
+                    ReadPool::start(settings, &Clock::System, &open, &interrupt, &mut threads).unwrap();
+                let (sender, ended) = mpsc::channel();
+                let _folder = folder.take();
+                Self { pool, interrupt, threads, sender, ended, endless, _folder }
+            });
+            fixtures.collect()
+        }
+
+        fn probe(
+            &self,
+            name: &'static str,
+            workspace: u128,
+            run: impl FnMut(&Reader<()>) -> Result<()> + Send + 'static,
+        ) -> Box<Probe> {
+            let source = Source { workspace: Some(Uuid::from_u128(workspace).into()), client: None };
+            Box::new(Probe { name, source, run: Box::new(run), ended: self.sender.clone() })
+        }
+
+        /// Queues a read that holds its reader until the sender is dropped, and returns once it runs.
+        fn hold(&self, name: &'static str, workspace: u128) -> mpsc::Sender<()> {
+            let (entered, enter) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            self.pool.submit(self.probe(name, workspace, move |_| {
+                entered.send(()).unwrap();
+                let _ = released.recv();
+                Ok(())
+            }));
+            enter.recv().unwrap();
+            release
+        }
+
+        fn ended(&self, count: usize) -> Vec<&'static str> {
+            self.ended.iter().take(count).map(|(name, _)| name).collect()
+        }
+
+        fn close(self) {
+            self.interrupt.interrupt();
+            self.pool.close();
+            self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    }
+
+    fn nothing(_: &Reader<()>) -> Result<()> {
+        Ok(())
+    }
+
+    #[test]
+    fn no_workspace_takes_the_last_free_reader() {
+        for fixture in Fixture::all(2, 2, None) {
+            let held = fixture.hold("held", 1);
+            fixture.pool.submit(fixture.probe("waits", 1, nothing));
+            fixture.pool.submit(fixture.probe("other", 2, nothing));
+            assert_eq!(
+                fixture.ended(1),
+                ["other"],
+                "a second reader is free, but not for the first workspace"
+            );
+            // Its callers' threads have a reader of another kind, and the last one of that kind is not theirs.
+            let (entered, enter) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            let inline = fixture.probe("inline", 1, move |_| {
+                entered.send(()).unwrap();
+                let _ = released.recv();
+                Ok(())
+            });
+            std::thread::scope(|scope| {
+                scope.spawn(|| fixture.pool.run_here(vec![inline]));
+                enter.recv().unwrap();
+                fixture
+                    .pool
+                    .run_here(vec![fixture.probe("queued", 1, nothing), fixture.probe("here", 3, nothing)]);
+                assert_eq!(fixture.ended(1), ["here"]);
+                drop(release);
+                assert_eq!(fixture.ended(1), ["inline"]);
+                drop(held);
+                assert_eq!(fixture.ended(3), ["held", "waits", "queued"]);
+            });
+            fixture.close();
+        }
+    }
+
+    #[test]
+    fn waiting_workspaces_are_served_in_turn() {
+        for fixture in Fixture::all(1, 0, None) {
+            let held = fixture.hold("held", 9);
+            for (name, workspace) in [("a", 1), ("a", 1), ("a", 1), ("b", 2), ("b", 2), ("c", 3)] {
+                fixture.pool.submit(fixture.probe(name, workspace, nothing));
+            }
+            drop(held);
+            assert_eq!(fixture.ended(7), ["held", "a", "b", "c", "a", "b", "a"]);
+            fixture.close();
+        }
+    }
+
+    #[test]
+    fn a_full_workspace_is_rejected_alone() {
+        let fixture = Fixture::all(1, 0, None).remove(0);
+        let held = fixture.hold("held", 9);
+        for _ in 0..READS_QUEUED_MAX {
+            fixture.pool.submit(fixture.probe("queued", 1, nothing));
+        }
+        fixture.pool.submit(fixture.probe("too many", 1, nothing));
+        assert_eq!(fixture.ended.recv().unwrap(), ("too many", Some(Code::Overloaded)));
+        fixture.pool.submit(fixture.probe("other", 2, nothing));
+        drop(held);
+        let ended = fixture.ended(READS_QUEUED_MAX + 2);
+        assert_eq!(ended[..3], ["held", "queued", "other"]);
+        fixture.close();
+    }
+
+    #[test]
+    fn a_read_that_uses_up_its_budget_fails_alone() {
+        for fixture in Fixture::all(1, 0, Some(Duration::from_millis(100))) {
+            let endless = fixture.endless;
+            let held = fixture.hold("held", 1);
+            let count = |reader: &Reader<()>| reader.conn.query("select 1", &[]).map(drop);
+            fixture.pool.submit(fixture.probe("endless", 1, move |reader| {
+                reader.conn.query("select 2", &[])?;
+                reader.conn.query(endless, &[]).map(drop)
+            }));
+            fixture.pool.submit(fixture.probe("many", 1, move |reader| {
+                loop {
+                    count(reader)?;
+                }
+            }));
+            fixture.pool.submit(fixture.probe("next", 1, count));
+            drop(held);
+            let ended: Vec<_> = fixture.ended.iter().take(4).collect();
+            let too_expensive = Some(Code::ReadTooExpensive);
+            let wanted =
+                [("held", None), ("endless", too_expensive), ("many", too_expensive), ("next", None)];
+            assert_eq!(ended, wanted);
+            fixture.close();
+        }
+    }
+
+    #[test]
+    fn closing_interrupts_what_reads_and_rejects_what_waits() {
+        for fixture in Fixture::all(1, 0, None) {
+            let endless = fixture.endless;
+            let (entered, enter) = mpsc::channel();
+            fixture.pool.submit(fixture.probe("endless", 1, move |reader| {
+                entered.send(()).unwrap();
+                reader.conn.query(endless, &[]).map(drop)
+            }));
+            enter.recv().unwrap();
+            fixture.pool.submit(fixture.probe("waits", 2, nothing));
+            fixture.interrupt.interrupt();
+            fixture.pool.close();
+            let mut ended: Vec<_> = fixture.ended.iter().take(2).collect();
+            ended.sort();
+            let closing = Some(Code::Closing);
+            assert_eq!(ended, [("endless", closing), ("waits", closing)]);
+            fixture.pool.submit(fixture.probe("late", 3, nothing));
+            assert_eq!(fixture.ended.recv().unwrap(), ("late", Some(Code::Overloaded)));
+            fixture.close();
+        }
+    }
 }

@@ -29,14 +29,16 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
+use super::budget::{Budget, Interrupt, interrupted, too_expensive};
 use super::engine::Failure;
 use super::row::{Row, Visitor};
 
 use super::scan::{FETCHED, Scan};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::limits::ANSWER_SLACK;
+use crate::time::Clock;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use pending::Pending;
@@ -58,6 +60,18 @@ pub struct PgConn {
     wrote: Cell<bool>,
     /// Whether the session is one that [`Self::others_wrote`] has not seen.
     is_new: Cell<bool>,
+    budget: Budget,
+    /// What limits its reads; `None` if it does not only read.
+    reads: Option<Reads>,
+}
+
+/// What limits the reads of a connection.
+struct Reads {
+    interrupt: Interrupt,
+    /// How long one may take.
+    limit: Option<Duration>,
+    /// Whether the statements of the transaction are limited to what was left of a read.
+    is_shortened: Cell<bool>,
 }
 
 /// The connection's runtime.
@@ -106,9 +120,58 @@ impl PgConn {
             pending: RefCell::default(),
             wrote: Cell::new(false),
             is_new: Cell::new(false),
+            budget: Budget::new(&Clock::System),
+            reads: None,
         };
         conn.client()?;
         Ok(conn)
+    }
+
+    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
+        self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
+        self
+    }
+
+    /// Returns the budget of the read in progress.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Begins a read, which has the whole limit again.
+    pub(crate) fn begin_budget(&self) {
+        let Some(Reads { limit, is_shortened, .. }) = &self.reads else { return };
+        self.budget.begin(*limit);
+        if let (Some(limit), true, Some(client)) = (limit, is_shortened.take(), self.live_client()) {
+            self.limit_statements(client, *limit);
+        }
+    }
+
+    /// Fails if the time of the read is over, and lets the server end the next statement when it is.
+    ///
+    /// The limit of a transaction's statements is that of a read; what is left of it is less only later.
+    fn limit_next(&self, client: &Arc<Client>) -> Result<()> {
+        let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
+            (&self.reads, self.budget.left())
+        else {
+            return Ok(());
+        };
+        if left.is_zero() {
+            return Err(too_expensive("its time was over before a statement"));
+        }
+        if left < *limit / 2 {
+            is_shortened.set(true);
+            self.limit_statements(Arc::clone(client), left);
+        }
+        Ok(())
+    }
+
+    /// Limits the next statements of the transaction, together with the first of them.
+    fn limit_statements(&self, client: Arc<Client>, limit: Duration) {
+        let sql = statement_timeout(limit);
+        self.deferred.borrow_mut().push(Box::pin(async move {
+            client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
+        }));
     }
 
     /// Returns the client of the transaction's session.
@@ -160,9 +223,26 @@ impl PgConn {
     }
 
     fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
-        self.runtime.wait(limit, work).map_err(|failed| {
+        let outcome = match &self.reads {
+            None => self.runtime.wait(limit, work),
+            Some(reads) => self.runtime.wait(limit, async {
+                tokio::select! {
+                    outcome = work => outcome,
+                    // The fate of the statement is not known, so the session is closed.
+                    () = reads.interrupt.interrupted() => {
+                        Err(Failed { failure: Failure::Silent, error: interrupted() })
+                    }
+                }
+            }),
+        };
+        outcome.map_err(|failed| {
             self.record(failed.failure);
-            failed.error
+            match failed.error.code() {
+                Code::Unavailable if failed.failure == Failure::Statement && self.budget.is_over() => {
+                    too_expensive(failed.error)
+                }
+                _ => failed.error,
+            }
         })
     }
 
@@ -249,6 +329,7 @@ impl PgConn {
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
         self.write_pending_of(sql)?;
         let (client, statement) = self.prepared_as(form, sql)?;
+        self.limit_next(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.after_deferred(async {
@@ -277,7 +358,11 @@ impl PgConn {
     /// Begins a transaction, together with its first statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         let client = self.client()?;
-        let named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
+        let mut named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
+        if let Some(Reads { limit: Some(limit), is_shortened, .. }) = &self.reads {
+            is_shortened.set(false);
+            named = format!("{named}; {}", statement_timeout(*limit));
+        }
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&named).await.map_err(|error| Failed::of(error, sql))
         }));
@@ -424,6 +509,11 @@ impl PgConn {
 }
 
 /// Commits, and returns the name of the transaction that it ends.
+/// Returns the statement that limits those of a transaction, to a whole number of milliseconds.
+fn statement_timeout(limit: Duration) -> String {
+    format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
+}
+
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
 fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {

@@ -19,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
 
 use crate::error::{Error, Result};
 use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
+use crate::store::budget::{Budget, Interrupt};
 use crate::store::disk::{Disk, Trouble};
 use crate::store::engine::{Failure, StatementCounts};
 use crate::store::file::OpenHere;
@@ -51,6 +52,8 @@ pub struct SqliteConn {
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     limit: Option<StatementLimit>,
+    /// How long a read may take.
+    read_limit: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +67,38 @@ impl SqliteConn {
     /// Sets the clock that limits the statements.
     pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
         if self.limit.is_some() {
-            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone())?);
+            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone(), Interrupt::default())?);
         }
         Ok(self)
+    }
+
+    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, span: Option<Duration>) -> Result<Self> {
+        if let Some(limit) = &self.limit {
+            let clock = limit.clock().clone();
+            self.limit = Some(StatementLimit::on(&mut self.conn, clock, interrupt.clone())?);
+        }
+        self.read_limit = span;
+        Ok(self)
+    }
+
+    /// Begins a read, which has the whole limit again.
+    pub(crate) fn begin_budget(&self) {
+        if let Some(limit) = &self.limit {
+            limit.budget.begin(self.read_limit);
+        }
+    }
+
+    /// Returns the budget of the read in progress; `None` if the connection does not only read.
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        self.limit.as_ref().map(|limit| &limit.budget)
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Steps through a statement's rows until those read weigh `bytes`.
+    /// Steps through a statement's rows until those read weigh `bytes`, or a page has to end.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -84,9 +109,14 @@ impl SqliteConn {
             let columns = statement.column_count();
             let (mut rows, mut left) = (Vec::new(), bytes);
             let mut found = statement.raw_query();
-            while left > 0
-                && let Some(row) = found.next()?
-            {
+            let may_end = |rows: &[_]| bytes != usize::MAX && !rows.is_empty() && self.is_page_over();
+            while left > 0 && !may_end(&rows) {
+                let row = match found.next() {
+                    // The rows before it are a page.
+                    Err(_) if may_end(&rows) => break,
+                    row => row?,
+                };
+                let Some(row) = row else { break };
                 let values = (0..columns).map(|place| row.column(place).map(Value::of_column));
                 let row = values.collect::<Result<_>>().map(Row::new);
                 left = left.saturating_sub(row.as_ref().map_or(0, Row::weight));
@@ -95,6 +125,10 @@ impl SqliteConn {
             Ok(rows)
         })?;
         read.into_iter().collect()
+    }
+
+    fn is_page_over(&self) -> bool {
+        self.budget().is_some_and(Budget::is_page_over)
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
@@ -161,6 +195,9 @@ impl SqliteConn {
         step: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
         self.check_transaction()?;
+        if let Some(limit) = &self.limit {
+            limit.check()?;
+        }
         let text = self.question_marks(sql);
         let mut statement = self
             .conn
@@ -215,6 +252,14 @@ impl SqliteConn {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
             Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
+            Some(ErrorCode::OperationInterrupted) => {
+                // Whatever has interrupted it first, this is why it must not go on.
+                return self
+                    .limit
+                    .as_ref()
+                    .and_then(|limit| limit.check().err())
+                    .unwrap_or_else(|| convert(error));
+            }
             _ => {}
         }
         convert(error)
@@ -265,7 +310,9 @@ impl SqliteConn {
     /// Ends a transaction that only read.
     pub fn end_read(&self) -> Result<()> {
         if self.transaction.end() && !self.conn.is_autocommit() {
-            self.execute("commit", &[])?;
+            // Whether or not the read was interrupted.
+            let mut commit = self.conn.prepare_cached("commit").map_err(failed)?;
+            commit.execute([]).map_err(failed)?;
         }
         Ok(())
     }

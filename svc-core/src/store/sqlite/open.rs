@@ -15,6 +15,7 @@ use super::timeouts::{StatementLimit, wait_for_lock};
 use super::{JobState, SqliteConn};
 use crate::error::Result;
 use crate::hash::sha256;
+use crate::store::budget::Interrupt;
 use crate::store::disk::Disk;
 use crate::store::engine::Failure;
 use crate::store::file::{At, OpenHere};
@@ -121,9 +122,12 @@ impl SqliteConn {
             open_here = shared.and_then(OpenHere::mark);
         }
         let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
-        let limit = is_limited.then(|| StatementLimit::on(&mut conn, Clock::System)).transpose()?;
+        let limit = is_limited
+            .then(|| StatementLimit::on(&mut conn, Clock::System, Interrupt::default()))
+            .transpose()?;
         Ok(Self {
             limit,
+            read_limit: None,
             conn,
             space: file.zip(shared).map(|(file, path)| FileSpace::of(file, path)),
             _open_here: open_here,

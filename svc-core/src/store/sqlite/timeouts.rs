@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use super::errors::failed;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
+use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
 use crate::time::Clock;
 
 /// How long a waiting writer sleeps before it tries the lock again.
@@ -20,22 +21,46 @@ const BUSY_STEP: Duration = Duration::from_millis(1);
 /// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 
-/// Interrupts a reader's statement that takes too long, as Postgres does by itself.
+/// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service closes.
 ///
 /// There are few readers, and a statement that occupies one for long keeps everyone else from reading.
 pub(super) struct StatementLimit {
     clock: Clock,
     /// In microseconds of the monotonic clock.
     until: Arc<AtomicU64>,
+    pub budget: Budget,
+    pub interrupt: Interrupt,
 }
 
 impl StatementLimit {
-    pub fn on(conn: &mut Connection, clock: Clock) -> Result<Self> {
+    /// Sets the limit of a connection; `clock` says how long a single statement takes.
+    pub fn on(conn: &mut Connection, clock: Clock, interrupt: Interrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        let (limit, now) = (Arc::clone(&until), clock.clone());
-        let is_over = move || now.monotonic().micros() > limit.load(Ordering::Relaxed);
+        let limit = Self { clock, until, budget: Budget::new(&Clock::System), interrupt };
+        let (until, now) = (Arc::clone(&limit.until), limit.clock.clone());
+        let (budget, interrupt) = (limit.budget.clone(), limit.interrupt.clone());
+        let is_over = move || {
+            interrupt.is_interrupted()
+                || budget.is_over()
+                || now.monotonic().micros() > until.load(Ordering::Relaxed)
+        };
         conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(failed)?;
-        Ok(Self { clock, until })
+        Ok(limit)
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Fails if the read must not go on.
+    pub fn check(&self) -> Result<()> {
+        if self.interrupt.is_interrupted() {
+            return Err(interrupted());
+        }
+        if self.budget.is_over() {
+            return Err(too_expensive("its time was over before a statement"));
+        }
+        Ok(())
     }
 
     pub fn restart(&self, span: Duration) {

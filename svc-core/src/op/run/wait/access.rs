@@ -14,7 +14,7 @@ use crate::id::WorkspaceId;
 use crate::log::bus::{Head, heads};
 use crate::log::cache::{Epochs, ReaderCache};
 use crate::op::run::Dispatch;
-use crate::store::executor::{ReadTask, Reader, Task};
+use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
 
 /// How often the epochs are read.
@@ -86,6 +86,10 @@ impl Look {
 }
 
 impl Task for Look {
+    fn source(&self) -> Source {
+        Source::SERVICE
+    }
+
     fn bytes(&self) -> usize {
         self.workspaces.len().saturating_mul(size_of::<Head>())
     }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use quota::{Holder, WaitPermit};
+use rounds::QueueKey;
 pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
 
@@ -51,6 +52,8 @@ pub(in crate::op) struct Parked {
     /// Its number in the order of arrival.
     number: u64,
     name: &'static str,
+    /// The workspace that its polls are charged to.
+    charged_to: WorkspaceId,
     filter: EventFilter,
     deadline: Monotonic,
     supply: Option<Supply>,
@@ -127,6 +130,7 @@ impl Parked {
             }
         };
         let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
+        let charged_to = call.access.charged_to();
         let state = State {
             done: Some(done),
             poll_job: Some((call, Prepared::Ready(job))),
@@ -137,7 +141,8 @@ impl Parked {
         };
         let deadline = dispatch.clock.deadline(timeout);
         let state = Mutex::new(state);
-        let parked = Arc::new(Self { state, dispatch, number, name, filter, deadline, supply, timed_out });
+        let parked =
+            Arc::new(Self { state, dispatch, number, name, charged_to, filter, deadline, supply, timed_out });
         let waiting = Arc::downgrade(&parked);
         let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
         let mut state = lock(&parked.state);
@@ -147,6 +152,11 @@ impl Parked {
         drop(state);
         parked.enqueue();
         Some(parked)
+    }
+
+    /// Returns the queue that it is in if it competes for things of a workspace.
+    fn queue_in(&self, workspace: WorkspaceId) -> QueueKey {
+        QueueKey { workspace, charged_to: self.charged_to, name: self.name }
     }
 
     fn enqueue(self: &Arc<Self>) {
@@ -165,7 +175,7 @@ impl Parked {
         }
         if let Some(supply) = self.supply {
             drop(state);
-            self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, events);
+            self.dispatch.rounds.offer(self.queue_in(workspace), supply, self.number, self, events);
             rounds::pump(&self.dispatch);
         } else if !std::mem::replace(&mut state.queued, true) {
             drop(state);
@@ -236,7 +246,7 @@ impl Parked {
         }
         if let Some(workspace) = listening {
             self.dispatch.bus.unlisten(workspace, self.number);
-            self.dispatch.rounds.leave((workspace, self.name), self.number);
+            self.dispatch.rounds.leave(self.queue_in(workspace), self.number);
             access::remove(&self.dispatch, workspace, self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
@@ -296,7 +306,7 @@ impl Parked {
             (state.due, in_queue, self.supply, state.listening)
         {
             drop(state);
-            self.dispatch.rounds.offer((workspace, self.name), supply, self.number, self, &[]);
+            self.dispatch.rounds.offer(self.queue_in(workspace), supply, self.number, self, &[]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rounds: waits that are due are polled together, many in one read transaction.
 //!
-//! A round takes one slot in the readers' queue, however many it polls; if that is full the waits stay where
-//! they are, and the round is retried.
+//! A round polls the waits of one workspace and takes one place in its queue, however many it polls; if that is
+//! full the waits stay where they are, and the round is retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,24 +19,32 @@ use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
 use crate::op::run::wait::{Parked, Polled};
 use crate::op::run::{self, Call, Dispatch, Prepared, Reading};
-use crate::store::executor::{ReadTask, Reader, Task};
+use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
 
 /// Waits polled in one transaction.
 const ROUND_MAX: usize = 32;
 /// About how many bytes a round holds in addition to the waits, which exist in any case.
 const ROUND_BYTES: usize = 1024;
-/// Rounds in progress where a read needs no network, so that other reads still get their turn.
+/// Rounds of a workspace in progress where a read needs no network, so that its other reads get their turn.
 const ROUNDS_LOCAL: usize = 1;
-/// Rounds in progress where each statement waits for the network.
+/// Rounds of a workspace in progress where each statement waits for the network.
 const ROUNDS_REMOTE: usize = 4;
+/// How long a round takes further waits. Those that it has not polled by then are due in another one.
+const ROUND_TIME: Duration = Duration::from_millis(10);
 /// How long after a full queue, or a database that does not respond, rounds are retried.
 const RETRY: Duration = Duration::from_millis(100);
 /// How long what was offered to one wait is reserved for it.
 const OFFER_TIME: Duration = Duration::from_secs(1);
 
 /// Identifies a queue: the operation's, in the workspace.
-type QueueKey = (WorkspaceId, &'static str);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QueueKey {
+    pub workspace: WorkspaceId,
+    /// The workspace that its work is charged to.
+    pub charged_to: WorkspaceId,
+    pub name: &'static str,
+}
 
 /// Counts of what waits did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,13 +71,23 @@ pub(crate) struct Rounds {
 
 #[derive(Default)]
 struct Schedule {
-    woken: VecDeque<Arc<Parked>>,
+    /// By the workspaces that work is charged to: each has rounds of its own.
+    workspaces: HashMap<WorkspaceId, Due>,
     queues: HashMap<QueueKey, WaitQueue>,
+    /// Nothing is polled any more.
+    closed: bool,
+}
+
+/// What is to be polled for one workspace.
+#[derive(Default)]
+struct Due {
+    woken: VecDeque<Arc<Parked>>,
+    /// Its rounds in progress.
     running: usize,
-    /// The readers' queue was full, or the database did not respond.
-    paused: bool,
     /// The last round was of a queue, so the others go next.
     queue_was_last: bool,
+    /// The workspace's queue was full, or the database did not respond.
+    paused: bool,
 }
 
 impl Rounds {
@@ -112,7 +130,7 @@ impl Rounds {
 
     /// Queues a wait to be polled.
     pub(in crate::op) fn woken(&self, parked: Arc<Parked>) {
-        lock(&self.schedule).woken.push_back(parked);
+        lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push_back(parked);
     }
 
     /// Offers events to a wait in a queue.
@@ -131,11 +149,11 @@ impl Rounds {
     /// Abandons every wait, on shutdown.
     pub fn close(&self) {
         let mut schedule = lock(&self.schedule);
-        schedule.paused = true;
-        let woken = std::mem::take(&mut schedule.woken);
+        schedule.closed = true;
+        let workspaces = std::mem::take(&mut schedule.workspaces);
         let queues = std::mem::take(&mut schedule.queues);
         drop(schedule);
-        woken.iter().for_each(|parked| parked.give_up());
+        workspaces.values().flat_map(|due| &due.woken).for_each(|parked| parked.give_up());
         drop(queues);
     }
 
@@ -147,54 +165,82 @@ impl Rounds {
 }
 
 /// What a round polls.
+#[derive(Clone, Copy)]
 enum Target {
-    Woken,
+    /// The waits of a workspace that were woken.
+    Woken(WorkspaceId),
     Queue(QueueKey),
+}
+
+impl Target {
+    fn charged_to(self) -> WorkspaceId {
+        match self {
+            Self::Woken(workspace) => workspace,
+            Self::Queue(key) => key.charged_to,
+        }
+    }
 }
 
 /// Submits rounds to the readers, as many as there is work for.
 pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
-    while let Some(target) = next(dispatch, most) {
+    for target in due(dispatch, most) {
         let task = Round { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
 
-/// Returns what to poll next, if there is anything and a reader for it.
-fn next(dispatch: &Arc<Dispatch>, most: usize) -> Option<Target> {
+/// Begins the rounds that there is anything to poll for: of each workspace at most `most` in progress.
+fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
     let mut schedule = lock(&dispatch.rounds.schedule);
-    if schedule.paused || schedule.running >= most {
-        return None;
+    if schedule.closed {
+        return Vec::new();
     }
-    let (mut due, mut idle) = (None, Vec::new());
-    for (key, queue) in &mut schedule.queues {
+    let Schedule { workspaces, queues, .. } = &mut *schedule;
+    let (mut targets, mut idle) = (Vec::new(), Vec::new());
+    for (key, queue) in &mut *queues {
+        let here = workspaces.entry(key.charged_to).or_default();
+        // Taken again by the next round of the workspace.
+        let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
         match queue.next() {
-            Next::Run => due = Some(*key),
+            Next::Run if may_run => {
+                queue.begin();
+                here.begin(true);
+                targets.push(Target::Queue(*key));
+            }
+            Next::Run | Next::Wait => {}
             Next::Idle => idle.push(*key),
             Next::Retry => resume_later(dispatch, *key),
-            Next::Wait => {}
         }
     }
-    // Dropped outside of the lock.
-    let idle: Vec<WaitQueue> = idle.iter().filter_map(|key| schedule.queues.remove(key)).collect();
-    // A round in progress may not have taken its share yet.
-    let is_woken = schedule.woken.len() > schedule.running.saturating_mul(ROUND_MAX);
-    let target = match due {
-        Some(key) if !(is_woken && schedule.queue_was_last) => Some(Target::Queue(key)),
-        _ if is_woken => Some(Target::Woken),
-        _ => None,
-    };
-    schedule.queue_was_last = matches!(target, Some(Target::Queue(_)));
-    if let Some(Target::Queue(key)) = target
-        && let Some(queue) = schedule.queues.get_mut(&key)
-    {
-        queue.begin();
+    for (workspace, here) in &mut *workspaces {
+        while here.may_begin(most) && here.is_woken() {
+            here.begin(false);
+            targets.push(Target::Woken(*workspace));
+        }
     }
-    schedule.running += usize::from(target.is_some());
+    workspaces.retain(|_, here| here.running > 0 || here.paused || !here.woken.is_empty());
+    // Dropped outside of the lock.
+    let idle: Vec<WaitQueue> = idle.iter().filter_map(|key| queues.remove(key)).collect();
     drop(schedule);
     drop(idle);
-    target
+    targets
+}
+
+impl Due {
+    /// Returns whether there are woken waits beyond those that rounds in progress may still take.
+    fn is_woken(&self) -> bool {
+        self.woken.len() > self.running.saturating_mul(ROUND_MAX)
+    }
+
+    fn may_begin(&self, most: usize) -> bool {
+        !self.paused && self.running < most
+    }
+
+    fn begin(&mut self, of_queue: bool) {
+        self.queue_was_last = of_queue;
+        self.running = self.running.saturating_add(1);
+    }
 }
 
 /// Resumes a queue after a while.
@@ -225,16 +271,21 @@ impl Round {
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
         let most = match self.target {
-            Target::Woken => usize::MAX,
+            Target::Woken(_) => usize::MAX,
             Target::Queue(key) => self.measure(reader, key)?,
         };
         let attempts = self.attempts.get_or_insert_default();
         let mut ready = 0;
+        let clock = &self.dispatch.clock;
+        let until = clock.deadline(ROUND_TIME);
         attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Polled::Skipped);
-        for (_, attempt) in attempts {
-            if ready == most || reader.conn.failure().is_some() {
+        for (place, (_, attempt)) in attempts.iter_mut().enumerate() {
+            let is_late = place > 0 && clock.remaining(until).is_zero();
+            if ready == most || is_late || reader.conn.failure().is_some() {
                 break;
             }
+            // Each is a read.
+            reader.conn.begin_budget();
             ready += usize::from(attempt.poll(reader));
             self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
         }
@@ -246,12 +297,12 @@ impl Round {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
-        let mut service = Call::instance(&self.dispatch, key.0, Surface::System);
+        let mut service = Call::instance(&self.dispatch, key.workspace, Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
         let mut found = run::run(&Reading::on(reader), &mut service, &mut Prepared::Ready(count))?;
         // Events since the transaction began must be measured in another one.
-        let reached = reader.cache.borrow().cached_lsn(key.0).unwrap_or(0);
+        let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
         Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.measured(&found)))
     }
@@ -260,7 +311,7 @@ impl Round {
     fn settle(self, outcome: Result<()>) {
         let Self { dispatch, target, attempts } = self;
         if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
-            pause(&dispatch);
+            pause(&dispatch, target.charged_to());
         }
         let (mut ready, mut not_polled) = (0, Vec::new());
         for (number, mut attempt) in attempts.into_iter().flatten() {
@@ -271,7 +322,9 @@ impl Round {
             ready += usize::from(attempt.settle());
         }
         let mut schedule = lock(&dispatch.rounds.schedule);
-        schedule.running = schedule.running.saturating_sub(1);
+        if let Some(here) = schedule.workspaces.get_mut(&target.charged_to()) {
+            here.running = here.running.saturating_sub(1);
+        }
         if let Target::Queue(key) = target
             && let Some(queue) = schedule.queues.get_mut(&key)
         {
@@ -286,7 +339,12 @@ impl Round {
 fn choose(dispatch: &Arc<Dispatch>, target: &Target) -> Vec<NumberedAttempt> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     let chosen: Vec<(u64, Arc<Parked>)> = match target {
-        Target::Woken => (0..ROUND_MAX).map_while(|_| Some((0, schedule.woken.pop_front()?))).collect(),
+        Target::Woken(workspace) => {
+            let woken = schedule.workspaces.get_mut(workspace).map(|here| &mut here.woken);
+            woken.map_or_else(Vec::new, |woken| {
+                (0..ROUND_MAX).map_while(|_| Some((0, woken.pop_front()?))).collect()
+            })
+        }
         Target::Queue(key) => {
             schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_MAX))
         }
@@ -296,20 +354,28 @@ fn choose(dispatch: &Arc<Dispatch>, target: &Target) -> Vec<NumberedAttempt> {
     chosen.into_iter().filter_map(|(number, parked)| Some((number, parked.attempt(from_queue)?))).collect()
 }
 
-/// Pauses all polling for a while.
-fn pause(dispatch: &Arc<Dispatch>) {
-    if std::mem::replace(&mut lock(&dispatch.rounds.schedule).paused, true) {
+/// Pauses the polling for a workspace for a while.
+fn pause(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
+    let set = move |dispatch: &Dispatch, paused| {
+        let mut schedule = lock(&dispatch.rounds.schedule);
+        std::mem::replace(&mut schedule.workspaces.entry(workspace).or_default().paused, paused)
+    };
+    if set(dispatch, true) {
         return;
     }
     let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(RETRY, move || {
         let Some(dispatch) = weak.upgrade() else { return };
-        lock(&dispatch.rounds.schedule).paused = false;
+        set(&dispatch, false);
         pump(&dispatch);
     });
 }
 
 impl Task for Round {
+    fn source(&self) -> Source {
+        Source { workspace: Some(self.target.charged_to()), client: None }
+    }
+
     fn bytes(&self) -> usize {
         ROUND_BYTES
     }
@@ -387,9 +453,9 @@ mod tests {
         let waits: Vec<_> =
             (0..count).map(|_| fixture.parked(script([Run::Pending, Run::Ready]).0)).collect();
         let before = fixture.dispatch().rounds.counts();
-        lock(&fixture.dispatch().rounds.schedule).paused = true;
+        lock(&fixture.dispatch().rounds.schedule).closed = true;
         fixture.emit_event();
-        lock(&fixture.dispatch().rounds.schedule).paused = false;
+        lock(&fixture.dispatch().rounds.schedule).closed = false;
         pump(fixture.dispatch());
         waits.into_iter().for_each(|(_, outcome)| assert_eq!(outcome.recv().unwrap(), Ok(())));
         let after = fixture.dispatch().rounds.counts();
@@ -410,8 +476,11 @@ mod tests {
         /// Returns the round that has polled.
         fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> Round {
             let (sender, receiver) = channel();
-            let round =
-                Round { dispatch: Arc::clone(fixture.dispatch()), target: Target::Woken, attempts: None };
+            let round = Round {
+                dispatch: Arc::clone(fixture.dispatch()),
+                target: Target::Woken(fixture.workspace()),
+                attempts: None,
+            };
             let emit: Emit = Box::new(emit);
             let stale = Self { fixture: Arc::clone(fixture), emit: Some(emit), sender, round };
             fixture.dispatch().executor.read(Box::new(stale), false);
@@ -420,6 +489,10 @@ mod tests {
     }
 
     impl Task for Stale {
+        fn source(&self) -> Source {
+            self.round.source()
+        }
+
         fn bytes(&self) -> usize {
             ROUND_BYTES
         }
@@ -453,12 +526,13 @@ mod tests {
 
     /// Lets rounds run, or none other than those of a test.
     fn set_paused(fixture: &Fixture, paused: bool) {
-        lock(&fixture.dispatch().rounds.schedule).paused = paused;
+        lock(&fixture.dispatch().rounds.schedule).closed = paused;
         pump(fixture.dispatch());
     }
 
     fn woken(fixture: &Fixture) -> usize {
-        lock(&fixture.dispatch().rounds.schedule).woken.len()
+        let schedule = lock(&fixture.dispatch().rounds.schedule);
+        schedule.workspaces.values().map(|here| here.woken.len()).sum()
     }
 
     #[test]

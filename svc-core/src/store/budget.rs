@@ -1,0 +1,156 @@
+//! How long a read may take, and what interrupts reads when the service closes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::error::{Code, Error};
+use crate::time::{Clock, Monotonic};
+
+/// Interrupts the reads of a service, once and for all. Clones are handles to the same switch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<(AtomicBool, Notify)>);
+
+impl Interrupt {
+    /// Interrupts what reads now, and whatever would read later.
+    pub fn interrupt(&self) {
+        self.0.0.store(true, Ordering::Release);
+        self.0.1.notify_waiters();
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.0.0.load(Ordering::Acquire)
+    }
+
+    /// Resolves once reads are interrupted.
+    pub async fn interrupted(&self) {
+        let notified = self.0.1.notified();
+        let mut notified = std::pin::pin!(notified);
+        // Registered before the switch is read, so that nothing is missed.
+        notified.as_mut().enable();
+        if !self.is_interrupted() {
+            notified.await;
+        }
+    }
+}
+
+/// The time that the read in progress on a connection has left. Clones are handles to the same budget.
+///
+/// A page ends when half of it is used up, so that its items can still be completed in the other half.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    times: Arc<Times>,
+    clock: Clock,
+}
+
+/// Times of the monotonic clock, in microseconds.
+#[derive(Debug)]
+struct Times {
+    /// When the read is interrupted.
+    ends: AtomicU64,
+    /// When a page ends.
+    page_ends: AtomicU64,
+    half: AtomicU64,
+}
+
+/// Never.
+const UNLIMITED: u64 = u64::MAX;
+
+impl Budget {
+    /// Creates a budget that is not limited yet.
+    pub fn new(clock: &Clock) -> Self {
+        let never = || AtomicU64::new(UNLIMITED);
+        let times = Times { ends: never(), page_ends: never(), half: AtomicU64::new(0) };
+        Self { times: Arc::new(times), clock: clock.clone() }
+    }
+
+    /// Begins a read that may take `span`, or as long as it takes.
+    pub fn begin(&self, span: Option<Duration>) {
+        let (ends, page_ends, half) = match span {
+            None => (UNLIMITED, UNLIMITED, 0),
+            Some(span) => {
+                let (now, half) = (self.clock.monotonic(), span / 2);
+                (now.plus(span).micros(), now.plus(half).micros(), micros(half))
+            }
+        };
+        self.times.ends.store(ends, Ordering::Relaxed);
+        self.times.page_ends.store(page_ends, Ordering::Relaxed);
+        self.times.half.store(half, Ordering::Relaxed);
+    }
+
+    /// Returns when the read is interrupted, in microseconds of the monotonic clock.
+    pub fn ends(&self) -> u64 {
+        self.times.ends.load(Ordering::Relaxed)
+    }
+
+    /// Returns how much is left; `None` if it is not limited.
+    pub fn left(&self) -> Option<Duration> {
+        let ends = self.ends();
+        (ends != UNLIMITED).then(|| Duration::from_micros(ends.saturating_sub(self.now())))
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.now() >= self.ends()
+    }
+
+    /// Returns whether a page that is being read has to end.
+    pub fn is_page_over(&self) -> bool {
+        let page_ends = self.times.page_ends.load(Ordering::Relaxed);
+        page_ends != UNLIMITED && self.now() >= page_ends
+    }
+
+    /// Gives a page that has ended at least half of a budget to be completed in.
+    pub fn complete_page(&self) {
+        let half = self.times.half.load(Ordering::Relaxed);
+        if half > 0 {
+            self.times.ends.fetch_max(self.now().saturating_add(half), Ordering::Relaxed);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.monotonic().micros()
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    Monotonic::default().plus(span).micros()
+}
+
+/// Returns the error of a read that has used up its budget.
+pub(crate) fn too_expensive(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(Code::ReadTooExpensive, "the read has used up its time, and nothing of it can be returned")
+        .caused_by(cause)
+}
+
+/// Returns the error of a read that was interrupted because the service closes.
+pub(crate) fn interrupted() -> Error {
+    Error::new(Code::Closing, "the server is shutting down")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    #[test]
+    fn a_page_ends_halfway_and_has_half_a_budget_left() {
+        let clock = Clock::mock(Time::from_micros(0));
+        let budget = Budget::new(&clock);
+        let second = Duration::from_secs(1);
+        clock.advance(second);
+        assert!(!budget.is_over() && !budget.is_page_over() && budget.left().is_none());
+        budget.begin(Some(second));
+        assert!(!budget.is_over() && !budget.is_page_over());
+        clock.advance(second / 2);
+        assert!(budget.is_page_over() && !budget.is_over());
+        clock.advance(second / 2);
+        assert!(budget.is_over() && budget.left() == Some(Duration::ZERO));
+        budget.complete_page();
+        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 2), true));
+        budget.begin(None);
+        budget.complete_page();
+        assert!(!budget.is_over() && !budget.is_page_over());
+    }
+}

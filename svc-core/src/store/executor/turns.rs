@@ -1,0 +1,316 @@
+//! Tasks that wait: workspaces take turns, and inside a workspace clients do.
+//!
+//! So a workspace with a thousand tasks delays another one's first task by one task, not by a thousand. Each
+//! workspace may have only so many tasks and bytes waiting; beyond that its own tasks alone are rejected.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+use super::queue::{Queued, Task};
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::limits::{QUEUE_BYTES_MAX, QUEUE_RETRY_SECS};
+use crate::rate::Client;
+
+/// Whom a task runs for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Source {
+    /// The workspace that the work is charged to; `None` for the service itself.
+    pub workspace: Option<WorkspaceId>,
+    /// The client; `None` if a workspace's tasks keep their order.
+    pub client: Option<Client>,
+}
+
+impl Source {
+    /// The service itself.
+    pub const SERVICE: Self = Self { workspace: None, client: None };
+
+    /// Returns the same source without its client: the tasks of the workspace keep their order.
+    pub fn in_order(self) -> Self {
+        Self { client: None, ..self }
+    }
+}
+
+/// The tasks that wait, in the order of their turns.
+pub(super) struct Turns<T: ?Sized> {
+    workspaces: Rota<Option<WorkspaceId>, Waiting<T>>,
+    /// Most tasks of one workspace.
+    most: usize,
+    len: usize,
+    bytes: usize,
+    is_closed: bool,
+}
+
+/// The waiting tasks of one workspace.
+struct Waiting<T: ?Sized> {
+    clients: Rota<Option<Client>, VecDeque<Queued<T>>>,
+    len: usize,
+    bytes: usize,
+}
+
+impl<T: ?Sized> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { clients: Rota::default(), len: 0, bytes: 0 }
+    }
+}
+
+impl<T: Task + ?Sized> Turns<T> {
+    /// Creates an empty queue in which each workspace may have `most` tasks.
+    pub fn new(most: usize) -> Self {
+        Self { workspaces: Rota::default(), most, len: 0, bytes: 0, is_closed: false }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns how many tasks of a workspace wait.
+    pub fn len_of(&self, workspace: Option<WorkspaceId>) -> usize {
+        self.workspaces.of.get(&workspace).map_or(0, |own| own.len)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Accepts nothing more; what waits can still be taken.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Adds a task behind those of its client, or returns it with the reason why it is rejected.
+    pub fn push(&mut self, queued: Queued<T>) -> Result<(), (Queued<T>, Error)> {
+        match self.rejection(&queued) {
+            Some(error) => Err((queued, error)),
+            None => {
+                self.add(queued, VecDeque::push_back);
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts back tasks that were taken, in the order in which they were taken. Their turns come first.
+    pub fn put_back(&mut self, tasks: Vec<Queued<T>>) {
+        for queued in tasks.into_iter().rev() {
+            let source = queued.source;
+            self.add(queued, VecDeque::push_front);
+            self.workspaces.to_front(source.workspace);
+            if let Some(own) = self.workspaces.of.get_mut(&source.workspace) {
+                own.clients.to_front(source.client);
+            }
+        }
+    }
+
+    fn add(&mut self, queued: Queued<T>, place: fn(&mut VecDeque<Queued<T>>, Queued<T>)) {
+        let Source { workspace, client } = queued.source;
+        let own = self.workspaces.entry(workspace);
+        self.len = self.len.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(queued.bytes);
+        own.len = own.len.saturating_add(1);
+        own.bytes = own.bytes.saturating_add(queued.bytes);
+        place(own.clients.entry(client), queued);
+    }
+
+    /// Returns why a task cannot be added, if it cannot. A task that is larger than the limits waits alone.
+    fn rejection(&self, queued: &Queued<T>) -> Option<Error> {
+        if self.is_closed {
+            return Some(overloaded("server", "the server is closing its queue"));
+        }
+        let own = self.workspaces.of.get(&queued.source.workspace)?;
+        let fits = |bytes: usize, most: usize| bytes.saturating_add(queued.bytes) <= most;
+        if own.len >= self.most || !fits(own.bytes, QUEUE_BYTES_MAX / 2) {
+            return Some(overloaded(
+                "workspace",
+                "too many requests of this workspace wait for the database",
+            ));
+        }
+        (!fits(self.bytes, QUEUE_BYTES_MAX))
+            .then(|| overloaded("server", "too many bytes of requests wait for the database"))
+    }
+
+    /// Takes the task of the next workspace that `may` run one, and of the next client there.
+    pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<Queued<T>> {
+        let workspace = self.workspaces.order.iter().copied().find(|workspace| may(*workspace))?;
+        self.pop_of(workspace)
+    }
+
+    /// Takes the next task of a workspace.
+    pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
+        let own = self.workspaces.of.get_mut(&workspace)?;
+        let client = own.clients.order.front().copied()?;
+        let tasks = own.clients.of.get_mut(&client)?;
+        let queued = tasks.pop_front()?;
+        let is_last_of_client = tasks.is_empty();
+        own.clients.end_turn(client, is_last_of_client);
+        own.len = own.len.saturating_sub(1);
+        own.bytes = own.bytes.saturating_sub(queued.bytes);
+        let is_last = own.len == 0;
+        self.workspaces.end_turn(workspace, is_last);
+        self.len = self.len.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(queued.bytes);
+        Some(queued)
+    }
+}
+
+/// Values by key, and the order in which their keys take turns.
+struct Rota<K, V> {
+    order: VecDeque<K>,
+    of: HashMap<K, V>,
+}
+
+impl<K, V> Default for Rota<K, V> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), of: HashMap::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Rota<K, V> {
+    /// Returns the value of a key, which takes its turn after the others if it is new.
+    fn entry(&mut self, key: K) -> &mut V {
+        self.of.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            V::default()
+        })
+    }
+
+    fn to_front(&mut self, key: K) {
+        self.order.retain(|other| *other != key);
+        self.order.push_front(key);
+    }
+
+    /// Ends a turn: the key goes to the end, or away if it has nothing left.
+    fn end_turn(&mut self, key: K, is_last: bool) {
+        match self.order.front() {
+            Some(first) if *first == key => drop(self.order.pop_front()),
+            _ => self.order.retain(|other| *other != key),
+        }
+        if is_last {
+            self.of.remove(&key);
+        } else {
+            self.order.push_back(key);
+        }
+    }
+}
+
+/// Returns the error of a task that a queue has no place for.
+pub(super) fn overloaded(scope: &'static str, detail: &'static str) -> Error {
+    Error::new(Code::Overloaded, detail).with("scope", scope).with("retry_after_secs", QUEUE_RETRY_SECS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::error::Result;
+    use crate::id::TokenId;
+    use crate::sync::lock;
+    use crate::time::Clock;
+
+    /// A task that is told apart by its number.
+    struct Numbered(Source, usize, Arc<Mutex<Vec<Error>>>);
+
+    impl Task for Numbered {
+        fn source(&self) -> Source {
+            self.0
+        }
+        fn bytes(&self) -> usize {
+            self.1
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            lock(&self.2).extend(outcome.err());
+        }
+    }
+
+    fn source(workspace: u128, client: u128) -> Source {
+        let client = Some(Client::Token(TokenId::from(Uuid::from_u128(client))));
+        Source { workspace: Some(WorkspaceId::from(Uuid::from_u128(workspace))), client }
+    }
+
+    fn task(source: Source, bytes: usize) -> Queued<Numbered> {
+        Queued::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::System)
+    }
+
+    fn all(turns: &mut Turns<Numbered>) -> Vec<Source> {
+        std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.source).collect()
+    }
+
+    #[test]
+    fn workspaces_take_turns_and_clients_within_them() {
+        let mut turns = Turns::new(100);
+        let [a1, a2, b1] = [source(1, 1), source(1, 2), source(2, 1)];
+        for source in [a1, a1, a1, a2, b1, b1] {
+            assert!(turns.push(task(source, 1)).is_ok());
+        }
+        let order = all(&mut turns);
+        assert_eq!(order, [a1, b1, a2, b1, a1, a1]);
+        assert_eq!((turns.len(), turns.bytes, turns.workspaces.of.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_put_back_comes_first_and_in_its_order() {
+        let mut turns = Turns::new(100);
+        let [a, b] = [source(1, 1), source(2, 1)];
+        for (source, bytes) in [(a, 1), (b, 2), (a, 3), (b, 4), (a, 5)] {
+            assert!(turns.push(task(source, bytes)).is_ok());
+        }
+        let taken: Vec<_> = (0..3).map_while(|_| turns.pop(|_| true)).collect();
+        turns.put_back(taken);
+        let order: Vec<usize> =
+            std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.bytes).collect();
+        assert_eq!(order, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_full_workspace_alone_is_rejected() {
+        let mut turns = Turns::new(2);
+        let [a, b] = [source(1, 1), source(2, 1)];
+        assert!(turns.push(task(a, 1)).is_ok() && turns.push(task(source(1, 9), 1)).is_ok());
+        let scope = |error: &Error| error.problem().extra.get("scope").cloned();
+        let (_, error) = turns.push(task(a, 1)).err().unwrap();
+        assert_eq!((error.code(), scope(&error)), (Code::Overloaded, Some("workspace".into())));
+        assert!(turns.push(task(b, QUEUE_BYTES_MAX)).is_ok(), "what is too large waits alone");
+        assert!(turns.push(task(b, 1)).is_err(), "and nothing of its workspace beside it");
+        assert!(turns.push(task(source(3, 1), 1)).is_ok(), "every workspace has a place for one");
+        let (_, error) = turns.push(task(source(3, 1), 1)).err().unwrap();
+        assert_eq!(scope(&error), Some("server".into()), "the bytes of all are bounded too");
+        turns.close();
+        assert!(turns.push(task(source(4, 1), 1)).is_err());
+        assert_eq!(all(&mut turns).len(), 4, "what waits can still be taken");
+    }
+
+    proptest! {
+        /// Between two tasks of a workspace that waits, no other workspace runs more than one; and one
+        /// client's tasks keep their order.
+        #[test]
+        fn nobody_runs_twice_while_another_waits(sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60)) {
+            let mut turns = Turns::new(100);
+            for (number, (workspace, client)) in sources.iter().enumerate() {
+                prop_assert!(turns.push(task(source(*workspace, *client), number)).is_ok());
+            }
+            let mut order = Vec::new();
+            while let Some(queued) = turns.pop(|_| true) {
+                let waiting = turns.len_of(queued.source.workspace) > 0;
+                order.push((queued.source, queued.bytes, waiting));
+            }
+            prop_assert_eq!(order.len(), sources.len());
+            for (place, (own, number, waits)) in order.iter().enumerate() {
+                let later = &order[place + 1..];
+                let until = later.iter().position(|(other, ..)| other.workspace == own.workspace);
+                prop_assert!(*waits == until.is_some());
+                let mut between: Vec<_> =
+                    later[..until.unwrap_or(0)].iter().map(|(other, ..)| other.workspace).collect();
+                between.sort();
+                prop_assert!(between.windows(2).all(|pair| pair[0] != pair[1]));
+                let same = later.iter().filter(|(other, ..)| other == own);
+                prop_assert!(same.map(|(_, later, _)| later).all(|later| later > number));
+            }
+        }
+    }
+}
