@@ -69,6 +69,8 @@ pub struct Setup {
     pub auto_provision: bool,
     /// Most events that are sent to a subscriber ahead, if not the usual number.
     pub replay_max: Option<usize>,
+    /// How long a read may take; as long as it takes unless set, because tests run on busy machines.
+    pub read_budget: Option<Duration>,
     /// Whether the service signs exports and checkpoints; it does unless set.
     pub signs: bool,
     /// The address that the operator has set, beside that in mails.
@@ -101,6 +103,7 @@ impl Default for Setup {
             link_email: false,
             auto_provision: false,
             replay_max: None,
+            read_budget: None,
             signs: true,
             public_url: None,
             mail: true,
@@ -164,6 +167,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     let mail = MailSettings { delay: MAIL_DELAY, public_url: ORIGIN.to_owned() };
     options.settings.mail = setup.mail.then_some(mail);
     options.reap_tick = None;
+    options.read_budget = setup.read_budget;
     options.settings.retention_tick = None;
     options.settings.signer = setup.signs.then(|| NoteSigner::new(&SIGNS));
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];

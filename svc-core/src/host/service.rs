@@ -486,6 +486,8 @@ fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // First, so that nothing below waits for a read.
+        self.dispatch.executor.interrupt_reads();
         self.dispatch.bus.close();
         self.dispatch.limits.close();
         self.dispatch.timers.close();

@@ -14,6 +14,7 @@ mod input;
 mod long_reads;
 mod pages;
 mod rate_limits;
+mod read_budget;
 mod refusals;
 pub mod waits;
 mod wait_ends;

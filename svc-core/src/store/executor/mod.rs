@@ -251,10 +251,15 @@ impl<S: BatchState> Executor<S> {
         self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
 
+    /// Interrupts the reads in progress, and those that would begin later.
+    pub fn interrupt_reads(&self) {
+        self.interrupt.interrupt();
+    }
+
     /// Ends the threads: changes that are queued are finished, and reads are interrupted.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
-        self.interrupt.interrupt();
+        self.interrupt_reads();
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         for thread in lock(&self.threads).drain(..) {
             // A core thread catches the panics of its tasks; if one died, there is nothing left to report.
