@@ -393,6 +393,9 @@ pub const SQLITE_POLL: Duration = Duration::from_millis(10);
 pub const IMPORT_ID_MAX: usize = 128;
 /// Most bytes of an export that is imported or verified over HTTP.
 pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
+/// Workspaces that a workspace and its copies import in a day (`SVC_IMPORT_WORKSPACES_MAX`, 0 disables the
+/// limit).
+pub const IMPORT_WORKSPACES_MAX: i64 = 10;
 /// Largest file that an operation over MCP returns or takes.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
 /// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.

@@ -3,6 +3,7 @@
 //! Its clock moves only when a test moves it, and its ids are the same in every world of the same seed.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ pub struct Setup {
     pub replay_max: Option<usize>,
     /// How long a read may take; as long as it takes unless set, because tests run on busy machines.
     pub read_budget: Option<Duration>,
+    /// Maximum workspaces that a workspace and its copies import in a day; 0 means no limit.
+    pub import_workspaces: u32,
     /// Whether the service signs exports and checkpoints; it does unless set.
     pub signs: bool,
     /// The address that the operator has set, beside that in mails.
@@ -104,6 +107,7 @@ impl Default for Setup {
             auto_provision: false,
             replay_max: None,
             read_budget: None,
+            import_workspaces: 10,
             signs: true,
             public_url: None,
             mail: true,
@@ -169,6 +173,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.reap_tick = None;
     options.read_budget = setup.read_budget;
     options.settings.retention_tick = None;
+    options.settings.import_workspaces = NonZeroU32::new(setup.import_workspaces);
     options.settings.signer = setup.signs.then(|| NoteSigner::new(&SIGNS));
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
     options.settings.vapid_public_key = setup.web_push.then(push_service::public_key);

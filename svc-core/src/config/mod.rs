@@ -141,6 +141,8 @@ pub struct Config {
     pub delivery_stability: Duration,
     /// Most bytes of an export that is taken: `SVC_IMPORT_MAX_BYTES`.
     pub import_max_bytes: u64,
+    /// `SVC_IMPORT_WORKSPACES_MAX`; `None` means no limit.
+    pub import_workspaces: Option<NonZeroU32>,
     /// The time between two looks at the logs for what no notification told of.
     pub delivery_reconcile: Duration,
     /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.

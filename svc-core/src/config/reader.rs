@@ -197,6 +197,7 @@ impl Reader {
             reap_tick: Some(self.seconds("SVC_CLAIM_REAP_TICK_SECS")).filter(|span| !span.is_zero()),
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             import_max_bytes: self.number("SVC_IMPORT_MAX_BYTES"),
+            import_workspaces: NonZeroU32::new(self.number("SVC_IMPORT_WORKSPACES_MAX")),
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
             export_keys: self.export_keys(),

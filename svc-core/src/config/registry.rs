@@ -211,6 +211,10 @@ pub const VARIABLES: &[Variable] = &[
         "Milliseconds between two looks at the logs on Postgres, which find what no notification told of."),
     variable("SVC_IMPORT_MAX_BYTES", Form::Number(limits::IMPORT_MAX_BYTES, 1 << 20, 1 << 40),
         "Most bytes of an export that is imported or verified over HTTP."),
+    variable("SVC_IMPORT_WORKSPACES_MAX", Form::Number(limits::IMPORT_WORKSPACES_MAX, 0, MANY),
+        "Limit on the workspaces that a workspace and its copies together import within 24 hours; 0 means no \
+        limit. It does not apply to callers with the capability operator:global, nor to svc import \
+        --as-instance."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
         "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),

@@ -107,6 +107,7 @@ impl Options {
                 egress: config.egress,
                 delivery_stability: config.delivery_stability,
                 import_max_bytes: config.import_max_bytes,
+                import_workspaces: config.import_workspaces,
                 signer: NoteSigner::configured(&config.export_keys),
                 known_keys: known_keys(&config.export_keys),
                 spool_folder: data_dir::spool_folder(&config.data_dir),

@@ -122,7 +122,7 @@ pub(crate) fn feature() -> Feature {
                 .texts("name handle")
                 .times("created_at")
                 .instance_positions("lsn")
-                .derived("state"),
+                .derived("state charged_to"),
         ])
 }
 
@@ -348,18 +348,25 @@ pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<S
 const STATE: &str = "select state from workspaces where id = $1";
 
 /// Shows an imported workspace, which the instance's log names at `lsn`, under its handle if that is free.
-pub(crate) fn show(cx: &mut Write<'_>, workspace: WorkspaceId, lsn: i64, handle: Option<&str>) -> Result<()> {
+///
+/// It shares the limits of `charged_to` from then on.
+pub(crate) fn show(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    (lsn, handle, charged_to): (i64, Option<&str>, Option<WorkspaceId>),
+) -> Result<()> {
     let is_taken =
         |handle: &str| -> Result<bool> { Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some()) };
     let handle = match handle {
         Some(handle) if !is_taken(handle)? => Some(handle),
         _ => None,
     };
-    cx.execute(1, SHOW, &[&workspace, &lsn, &handle])
+    cx.execute(1, SHOW, &[&workspace, &lsn, &handle, &charged_to])
 }
 
-const SHOW: &str =
-    "update workspaces set state = 'live', lsn = $2, handle = $3 where id = $1 and state = 'importing'";
+const SHOW: &str = "
+    update workspaces set state = 'live', lsn = $2, handle = $3, charged_to = $4
+    where id = $1 and state = 'importing'";
 
 /// Creates an empty workspace. The caller has checked that it is allowed.
 ///

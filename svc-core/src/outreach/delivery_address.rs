@@ -31,7 +31,7 @@ pub(super) const CODE_TTL: Duration = Duration::from_secs(86_400);
 const CODE_TRIES_MAX: i64 = 5;
 /// Codes that a member gets within [`CODES_SPAN`].
 const CODES_OF_MEMBER_MAX: i64 = 3;
-/// Codes that all members of a workspace get within [`CODES_SPAN`].
+/// Codes that all members of a workspace and of its copies get within [`CODES_SPAN`].
 const CODES_OF_WORKSPACE_MAX: i64 = 20;
 /// The time within which codes are counted.
 const CODES_SPAN: Duration = Duration::from_secs(3600);
@@ -39,7 +39,7 @@ const CODES_SPAN: Duration = Duration::from_secs(3600);
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", operations()).records(vec![
         Records::table("delivery_addresses", "member_id").through("member_id", "members").stays(),
-        Records::table("delivery_codes", "id").after("members").stays(),
+        Records::of_instance("delivery_codes"),
     ])
 }
 
@@ -266,7 +266,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 /// then you are mailed at the old one, which is told.
 ///
 /// Setting an address again whose code was sent sends another one; you get at most 3 codes an hour, and all
-/// members of the workspace 20.
+/// members of the workspace and of its copies 20.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
 #[derive(Deserialize, JsonSchema)]
@@ -307,10 +307,11 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
 
 /// Counts a code that is sent. Fails with 429 if too many have been within an hour.
 fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    // An imported workspace has no codes of its own, so that importing one makes no more of them.
+    let (charged_to, now) = (cx.caller().charged_to, cx.now());
     let since = now.before(CODES_SPAN);
-    cx.execute_any(FORGET_CODES, &[&workspace, &since])?;
-    let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&workspace, &member])?;
+    cx.execute_any(FORGET_CODES, &[&since])?;
+    let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&charged_to, &member, &since])?;
     let (own, all) = counted.unwrap_or_default();
     if own >= CODES_OF_MEMBER_MAX || all >= CODES_OF_WORKSPACE_MAX {
         let whose = if own >= CODES_OF_MEMBER_MAX { "you have" } else { "the workspace has" };
@@ -318,16 +319,16 @@ fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
         return Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", CODES_SPAN.as_secs()));
     }
     let id: CodeId = cx.new_id()?;
-    cx.execute(1, ADD_CODE, &[&id, &workspace, &member, &now])
+    cx.execute(1, ADD_CODE, &[&id, &charged_to, &member, &now])
 }
 
-const FORGET_CODES: &str = "delete from delivery_codes where workspace_id = $1 and at <= $2";
+const FORGET_CODES: &str = "delete from delivery_codes where at <= $1";
 
 const COUNT_CODES: &str = "
     select cast(coalesce(sum(case when member_id = $2 then 1 else 0 end), 0) as bigint), count(*)
-    from delivery_codes where workspace_id = $1";
+    from delivery_codes where charged_to = $1 and at > $3";
 
-const ADD_CODE: &str = "insert into delivery_codes (id, workspace_id, member_id, at) values ($1, $2, $3, $4)";
+const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
 
 /// A code of 8 digits.
 #[derive(Clone, PartialEq, Eq)]

@@ -86,6 +86,7 @@ migrations! {
     59 "0059_outgoing",
     60 "0060_resource_subscriptions",
     61 "0061_needs_person",
+    62 "0062_charged_to",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -57,6 +57,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("checkpoints", "integrity/checkpoints", &[]),
     ("census_at", "integrity/census", &[]),
+    ("charged_imports", "integrity/portability", &[]),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
     ("consumers", "integrity/subscriptions", &[]),
     ("dead_letters", "coordination/dead_letters", &[]),

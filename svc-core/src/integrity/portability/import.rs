@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::charge;
 use super::copy::{Collector, Copy};
 use super::form::{HeadOf, Header, Words};
 use super::insert::{insert_event, insert_row};
@@ -21,13 +22,12 @@ use super::invalid::{Invalid, Reason};
 use super::lines::{Keeps, Kept, Later, Line, LineWriter, Step, StepReader};
 use super::staging::{REMOVED, remove_staged};
 use super::verify::{ExportReport, verify};
-use crate::capability::Capability::OperatorGlobal;
 use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::hash::{parse_hash, sha256};
 use crate::id::{ImportId, MemberId, TokenId, WorkspaceId};
 use crate::identity::members::{AnyHandle, load_member};
-use crate::identity::tokens::{self, Mint};
+use crate::identity::tokens::{self, Mint, Quotas};
 use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
@@ -39,7 +39,7 @@ use crate::text::Text;
 use crate::time::Time;
 
 /// How long an import is left alone after its last step.
-const LEASE: Duration = Duration::from_secs(10);
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// How long after it was erased a workspace is not restored.
 const ERASED_PAUSE: Duration = Duration::from_secs(30);
@@ -80,6 +80,12 @@ impl Mode {
 /// that is returned for `admin_handle`, whose secret is shown only once. With an `import_id` a call that was
 /// cut off may be repeated: it goes on, or returns the first outcome, without the secret.
 ///
+/// The workspace has no limits of its own: rate limits and every other share of a workspace count for it and
+/// yours together, and so for a copy of the copy. Together they import 10 workspaces in 24 hours
+/// (`SVC_IMPORT_WORKSPACES_MAX`), which count even if they are erased; then it is 429 `rate-limited`, with
+/// `retry_after_secs`. Failed imports do not count. None of this applies if your token carries
+/// `operator:global`.
+///
 /// Over HTTP the file is the body, over MCP it is `envelope`, as large as a request may be; see
 /// `verify_workspace_export` for why one is refused. While another call imports the workspace, or a moment
 /// after it was cut off, it is 503 `overloaded`: try again.
@@ -95,7 +101,10 @@ pub struct ImportWorkspace {
     pub mode: Mode,
     /// A name of this import, by which you can repeat it. Default: a new one.
     pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
-    /// The handle of the member that gets a token. Default: nobody does.
+    /// The handle of the member that gets a token with the capabilities of `svc.human.admin` that yours
+    /// carries. Default: no member does.
+    ///
+    /// The token has the quotas of yours, too.
     pub admin_handle: Option<AnyHandle>,
     /// The file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
@@ -246,6 +255,7 @@ struct ImportRow {
     holder: Uuid,
     until: Time,
     outcome: Option<String>,
+    charged_to: Option<WorkspaceId>,
 }
 
 impl FromRow for ImportRow {
@@ -258,6 +268,7 @@ impl FromRow for ImportRow {
             holder: row.take()?,
             until: row.take()?,
             outcome: row.take()?,
+            charged_to: row.take()?,
         })
     }
 }
@@ -280,12 +291,12 @@ pub(super) fn step(
     };
     let row: Option<ImportRow> = cx.one(IMPORT, &[&import_id])?;
     let until = cx.now().shifted(i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX));
-    let (reached, held_by) = match row {
+    let (reached, held_by, charged_to) = match row {
         None => {
             if !begin_staging(cx, verified, (&import_id, holder, until))? {
                 return Ok(None);
             }
-            (0, holder)
+            (0, holder, charge::payer(cx.caller()))
         }
         Some(row) => {
             if row.digest != verified.digest || row.mode != verified.mode.name() {
@@ -304,12 +315,12 @@ pub(super) fn step(
             if row.holder == REMOVED || is_other {
                 return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
-            (row.reached, row.holder)
+            (row.reached, row.holder, row.charged_to)
         }
     };
     let offset = u64::try_from(reached).unwrap_or(0);
     if verified.lines.ends_at(offset) {
-        return show(cx, verified, &import_id, held_by).map(Some);
+        return show(cx, verified, (&import_id, held_by, charged_to)).map(Some);
     }
     let Step { lines, end } = verified.lines.next(offset)?;
     let unknown = || Error::internal("a row of no table");
@@ -339,8 +350,8 @@ fn in_progress() -> Error {
     Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
 }
 
-const IMPORT: &str =
-    "select digest, mode, workspace_id, reached, holder, until, outcome from imports where id = $1";
+const IMPORT: &str = "
+    select digest, mode, workspace_id, reached, holder, until, outcome, charged_to from imports where id = $1";
 
 /// Nobody else has gone on with it, or given it up.
 const REACHED: &str = "
@@ -366,7 +377,7 @@ fn begin_staging(
             .with("workspace_id", workspace));
     }
     if let Some((at,)) = cx.one::<(Time,)>(ERASED, &[&workspace])? {
-        if cx.caller().is_member() && !cx.caller().capabilities.has(OperatorGlobal) {
+        if !charge::is_operator(cx.caller()) {
             let detail = "the workspace was erased here; restoring it needs the capability operator:global";
             return Err(Error::forbidden(detail));
         }
@@ -377,8 +388,13 @@ fn begin_staging(
                 .with("retry_after_secs", ERASED_PAUSE.as_secs()));
         }
     }
-    let mode = verified.mode.name();
-    cx.execute(1, BEGIN, &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until])?;
+    let (mode, payer) = (verified.mode.name(), charge::payer(cx.caller()));
+    charge::check(cx, payer)?;
+    cx.execute(
+        1,
+        BEGIN,
+        &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until, &payer],
+    )?;
     Ok(true)
 }
 
@@ -387,11 +403,16 @@ const STAGED: &str =
 
 const ERASED: &str = "select at from erased where workspace_id = $1";
 
-const BEGIN: &str = "insert into imports (id, digest, mode, workspace_id, reached, holder, until)
-    values ($1, $2, $3, $4, $5, $6, $7)";
+const BEGIN: &str = "
+    insert into imports (id, digest, mode, workspace_id, reached, holder, until, charged_to)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// Shows the workspace, in the transaction that says so in the logs.
-fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid) -> Result<Imported> {
+fn show(
+    cx: &mut Write<'_>,
+    verified: &Verified,
+    (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
+) -> Result<Imported> {
     let (header, source, mode) = (&verified.header, &verified.source, verified.mode);
     let workspace = header.workspace_id;
     for later in &verified.later {
@@ -435,9 +456,9 @@ fn show(cx: &mut Write<'_>, verified: &Verified, import_id: &str, held_by: Uuid)
         "workspace.import",
         json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
     )?;
-    workspaces::show(cx, workspace, lsn, verified.handle.as_deref())?;
-    let admin_token =
-        verified.admin.map(|member| cx.within(workspace, None, |cx| admin_token(cx, member))).transpose()?;
+    charge::record(cx, charged_to)?;
+    workspaces::show(cx, workspace, (lsn, verified.handle.as_deref(), charged_to))?;
+    let admin_token = verified.admin.map(|member| admin_token(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
     let outcome = Imported {
         workspace_id: workspace,
@@ -470,12 +491,15 @@ fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImpo
     Ok(HeadOf { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
 }
 
-/// Mints a token with which a member of the caller's workspace administers it.
-fn admin_token(cx: &mut Write<'_>, member: MemberId) -> Result<AdminToken> {
-    let member = load_member(cx, member)?;
-    let mint = Mint::new(&member, CapabilitySet::HumanAdmin.capabilities());
-    let minted = tokens::issue(cx, &mint)?;
-    Ok(AdminToken { id: minted.id, secret: minted.secret })
+/// Mints a token with which a member administers the workspace: it allows no more than the caller's.
+fn admin_token(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
+    let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
+    let quotas_above = Quotas::of_caller(cx.caller())?;
+    cx.within(workspace, None, |cx| {
+        let member = load_member(cx, member)?;
+        let minted = tokens::issue(cx, &Mint { quotas_above, ..Mint::new(&member, capabilities) })?;
+        Ok(AdminToken { id: minted.id, secret: minted.secret })
+    })
 }
 
 const DONE: &str = "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";

@@ -27,13 +27,14 @@ pub(super) fn insert_row(
                 drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
             }
             Class::Secret => drop(columns.insert(name, wrapped.clone())),
-            Class::Derived => drop(columns.insert(name, Stored::Text(workspaces::IMPORTING.to_owned()))),
+            Class::Derived => drop(columns.insert(name, Stored::Null)),
             _ => {}
         }
     }
     if records.name() == WORKSPACES {
         // It would be seen by whoever wants the same; the workspace gets it when it is shown.
         columns.insert("handle", Stored::Null);
+        columns.insert("state", Stored::Text(workspaces::IMPORTING.to_owned()));
     }
     let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
     cx.execute(1, records.insert(), &values)

@@ -10,6 +10,7 @@
 //! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
 //! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
 //!   `import`: writing it
+//! - `charge`: the workspace that an import is charged to, and how many it has left
 //! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
@@ -26,6 +27,7 @@ mod insert;
 mod removal;
 mod erase;
 mod staging;
+mod charge;
 mod import;
 
 use std::io::Read as Source;
@@ -52,7 +54,7 @@ use write::Exporter;
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .chore(staging::chore())
-        .records(vec![Records::of_instance("imports"), Records::of_instance("erased")])
+        .records(["imports", "charged_imports", "erased"].into_iter().map(Records::of_instance).collect())
         .events(vec![EventKind::of::<WorkspaceImported>(), EventKind::of::<WorkspaceErased>()])
         .operations(
             "workspaces",

@@ -121,6 +121,8 @@ pub struct Caller {
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
     pub workspace_id: WorkspaceId,
+    /// The workspace whose limits its requests count against: for an imported one, the first importer.
+    pub charged_to: WorkspaceId,
     /// The member that the request acts as.
     ///
     /// None for the service itself, for the bearer of a share ticket and for an anonymous caller.
@@ -159,6 +161,7 @@ impl Caller {
             via: Via::Instance,
             token_id: None,
             workspace_id,
+            charged_to: workspace_id,
             member: None,
             actor: None,
             grant: None,
@@ -175,17 +178,17 @@ impl Caller {
 
     /// Returns the anonymous caller, of operations that are open to all.
     pub(crate) fn nobody() -> Self {
-        Self {
-            via: Via::Anonymous,
-            capabilities: Capabilities::NONE,
-            ..Self::instance(WorkspaceId::INSTANCE)
-        }
+        Self::nobody_in(WorkspaceId::INSTANCE)
+    }
+
+    fn nobody_in(workspace_id: WorkspaceId) -> Self {
+        Self { via: Via::Anonymous, capabilities: Capabilities::NONE, ..Self::instance(workspace_id) }
     }
 
     /// Returns the caller of what nobody's credential asks for: a member of `workspace_id`, or nobody there.
     pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
         let sight = member.map_or(Sight::Nothing, Sight::Member);
-        Self { workspace_id, member, actor: member, sight, ..Self::nobody() }
+        Self { member, actor: member, sight, ..Self::nobody_in(workspace_id) }
     }
 
     /// Returns the same caller with another sight.

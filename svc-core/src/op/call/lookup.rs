@@ -55,6 +55,7 @@ impl Caller {
                 frozen: session.frozen,
                 expires_at: Some(session.expires_at),
                 revoked: session.deactivated,
+                charged_to: session.charged_to,
                 ..Self::instance(session.workspace_id)
             },
         };
@@ -70,6 +71,7 @@ impl Caller {
             capabilities: Capabilities::NONE,
             expires_at: Some(ticket.expires_at),
             revoked: ticket.revoked,
+            charged_to: ticket.charged_to,
             ..Self::instance(ticket.workspace_id).seeing(Sight::Channel(ticket.channel_id))
         })
     }
@@ -77,17 +79,18 @@ impl Caller {
     /// Finds the first person of the first workspace, who administers it.
     fn first_person(conn: &Conn) -> Result<Self> {
         let unknown = || unauthenticated("the service has no person yet that could act");
-        let Person { id, workspace_id, frozen } = found(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
+        let Person { id, workspace_id, charged_to, frozen } =
+            found(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
         let capabilities = CapabilitySet::HumanAdmin.capabilities();
-        Ok(Self { capabilities, frozen, ..Self::acting_as(workspace_id, Some(id)) })
+        Ok(Self { capabilities, frozen, charged_to, ..Self::acting_as(workspace_id, Some(id)) })
     }
 
     /// Returns the anonymous reader of the public channels of a workspace.
     fn anonymous_in(conn: &Conn, workspace: WorkspaceId) -> Result<Self> {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
-        let (workspace_id,) = found(conn, LIVE, &[&workspace])?.ok_or_else(unknown)?;
+        let (workspace_id, charged_to) = found(conn, LIVE, &[&workspace])?.ok_or_else(unknown)?;
         let capabilities = Capabilities::of_anonymous();
-        Ok(Self { workspace_id, sight: Sight::Public, capabilities, ..Self::nobody() })
+        Ok(Self { workspace_id, charged_to, sight: Sight::Public, capabilities, ..Self::nobody() })
     }
 
     /// Returns the bearer of a token as it comes beside a session, which must be of the same member.
@@ -100,9 +103,23 @@ impl Caller {
     }
 }
 
+/// Selects the workspace that the workspace of a row is charged to, within the statement that reads the row.
+macro_rules! charged_to {
+    ($workspace:literal) => {
+        concat!(
+            "coalesce((select w.charged_to from workspaces w where w.id = ",
+            $workspace,
+            "), ",
+            $workspace,
+            ")"
+        )
+    };
+}
+
 columns! {
     caller_columns: Caller as t {
         workspace_id,
+        charged_to = (charged_to!("t.workspace_id")),
         grant = grant_id,
         installation = installation_id,
         capabilities,
@@ -145,6 +162,7 @@ columns! {
 /// The session of a browser, and the state of its member.
 struct Session {
     workspace_id: WorkspaceId,
+    charged_to: WorkspaceId,
     member_id: MemberId,
     token_id: Option<TokenId>,
     /// The hash that its token's secret had when the session was made.
@@ -160,6 +178,7 @@ struct Session {
 columns! {
     session_columns: Session as s {
         workspace_id,
+        charged_to = (charged_to!("s.workspace_id")),
         member_id,
         token_id,
         secret_hash,
@@ -175,6 +194,7 @@ columns! {
 struct SharedChannel {
     id: ShareTicketId,
     workspace_id: WorkspaceId,
+    charged_to: WorkspaceId,
     channel_id: ChannelId,
     expires_at: Time,
     revoked: bool,
@@ -184,6 +204,7 @@ columns! {
     shared_channel_columns: SharedChannel as s {
         id,
         workspace_id,
+        charged_to = (charged_to!("s.workspace_id")),
         channel_id,
         expires_at,
         // A ticket ends with its issuer, and one of an app with its installation.
@@ -205,6 +226,7 @@ const BY_TICKET: &str = concat!(
 struct Person {
     id: MemberId,
     workspace_id: WorkspaceId,
+    charged_to: WorkspaceId,
     frozen: bool,
 }
 
@@ -212,11 +234,12 @@ columns! {
     person_columns: Person as m {
         id,
         workspace_id,
+        charged_to = (charged_to!("m.workspace_id")),
         frozen = "m.frozen_at is not null",
     }
 }
 
-const LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
+const LIVE: &str = "select id, coalesce(charged_to, id) from workspaces where id = $1 and state = 'live'";
 
 /// Finds the first person: by the log of the first workspace, so that it stays the same one.
 const FIRST_PERSON: &str = concat!(

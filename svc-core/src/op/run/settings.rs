@@ -1,5 +1,6 @@
 //! What functions are given beside their transaction, and what of it an operator can set.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub known_keys: Vec<PublicKey>,
     /// Most bytes of a file that an operation takes.
     pub import_max_bytes: u64,
+    /// Maximum workspaces that a workspace and its copies import in a day; `None` means no limit.
+    pub import_workspaces: Option<NonZeroU32>,
     /// The folder for files that are too large for memory.
     pub spool_folder: PathBuf,
     /// How long things are kept at most.
@@ -110,6 +113,7 @@ impl Default for Settings {
             signer: None,
             known_keys: Vec::new(),
             import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
+            import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
             spool_folder: spool::default_folder(),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
