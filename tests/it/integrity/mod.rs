@@ -8,6 +8,7 @@ mod events;
 mod followers;
 mod hidden;
 mod histories;
+mod charged;
 mod crowd;
 mod erasing;
 mod exports;
