@@ -5,18 +5,20 @@
 //! and all of them together import a limited number of workspaces in 24 hours. Imports by the operator of the
 //! instance are charged to no workspace.
 //!
-//! Imports write under the head of the instance's log, so two of them never count at the same time. An import
-//! in progress holds its place until it has succeeded or what it has left is removed. What has succeeded stays
-//! counted, even if it is erased.
+//! Imports write under the head of the instance's log, so two of them never count at the same time. An
+//! import in progress holds its place until it has succeeded or what it has left is removed. What has
+//! succeeded stays counted, even if it is erased.
 
 use std::time::Duration;
 
-use super::import::LEASE;
 use crate::capability::Capability::OperatorGlobal;
 use crate::error::{Code, Error, Result};
 use crate::id::{ImportId, WorkspaceId};
 use crate::op::{Caller, Read, Write};
 use crate::time::Time;
+
+/// How long an import is left alone after its last step.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// The time within which imports are counted.
 const SPAN: Duration = Duration::from_secs(86_400);

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::charge;
+use super::admin_token::{self, AdminToken};
+use super::charge::{self, LEASE};
 use super::copy::{Collector, Copy};
 use super::form::{HeadOf, Header, Words};
 use super::insert::{insert_event, insert_row};
@@ -22,12 +23,10 @@ use super::invalid::{Invalid, Reason};
 use super::lines::{Keeps, Kept, Later, Line, LineWriter, Step, StepReader};
 use super::staging::{REMOVED, remove_staged};
 use super::verify::{ExportReport, verify};
-use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::hash::{parse_hash, sha256};
-use crate::id::{ImportId, MemberId, TokenId, WorkspaceId};
-use crate::identity::members::{AnyHandle, load_member};
-use crate::identity::tokens::{self, Mint, Quotas};
+use crate::id::{ImportId, MemberId, WorkspaceId};
+use crate::identity::members::AnyHandle;
 use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
@@ -37,9 +36,6 @@ use crate::spool::{Spool, Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored};
 use crate::text::Text;
 use crate::time::Time;
-
-/// How long an import is left alone after its last step.
-pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// How long after it was erased a workspace is not restored.
 const ERASED_PAUSE: Duration = Duration::from_secs(30);
@@ -115,15 +111,6 @@ impl TakesFile for ImportWorkspace {
     fn file(&mut self) -> &mut Option<Upload> {
         &mut self.envelope
     }
-}
-
-/// The token of a member of an imported workspace.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct AdminToken {
-    /// The token's id.
-    pub id: TokenId,
-    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
-    pub secret: String,
 }
 
 /// The workspace that an imported file is of, as of when.
@@ -351,7 +338,8 @@ fn in_progress() -> Error {
 }
 
 const IMPORT: &str = "
-    select digest, mode, workspace_id, reached, holder, until, outcome, charged_to from imports where id = $1";
+    select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
+    from imports where id = $1";
 
 /// Nobody else has gone on with it, or given it up.
 const REACHED: &str = "
@@ -458,7 +446,7 @@ fn show(
     )?;
     charge::record(cx, charged_to)?;
     workspaces::show(cx, workspace, (lsn, verified.handle.as_deref(), charged_to))?;
-    let admin_token = verified.admin.map(|member| admin_token(cx, workspace, member)).transpose()?;
+    let admin_token = verified.admin.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
     let outcome = Imported {
         workspace_id: workspace,
@@ -489,17 +477,6 @@ fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImpo
     }
     let last = cx.emit(Subject::WORKSPACE, imported)?;
     Ok(HeadOf { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
-}
-
-/// Mints a token with which a member administers the workspace: it allows no more than the caller's.
-fn admin_token(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
-    let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
-    let quotas_above = Quotas::of_caller(cx.caller())?;
-    cx.within(workspace, None, |cx| {
-        let member = load_member(cx, member)?;
-        let minted = tokens::issue(cx, &Mint { quotas_above, ..Mint::new(&member, capabilities) })?;
-        Ok(AdminToken { id: minted.id, secret: minted.secret })
-    })
 }
 
 const DONE: &str = "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";

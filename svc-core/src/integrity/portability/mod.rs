@@ -10,7 +10,8 @@
 //! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
 //! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
 //!   `import`: writing it
-//! - `charge`: the workspace that an import is charged to, and how many it has left
+//! - `charge`: the workspace that an import is charged to, and how many it has left, and `admin_token`: the
+//!   token for the administrator of what was imported
 //! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
 
 mod form;
@@ -28,6 +29,7 @@ mod removal;
 mod erase;
 mod staging;
 mod charge;
+mod admin_token;
 mod import;
 
 use std::io::Read as Source;

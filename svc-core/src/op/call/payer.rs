@@ -12,8 +12,10 @@ impl Caller {
     ///
     /// A session is charged like the token that it was made from, and those of one member together. A token
     /// is charged to those that it is derived from, and one of an app to its installation. A share ticket has
-    /// a client of its own: its bearers are not known, and take nothing from its issuer. The workspace is that
-    /// of the credential, or for an imported one the first importer: a copy has no limits of its own.
+    /// a client of its own: its bearers are not known, and take nothing from its issuer.
+    ///
+    /// The workspace is that of the credential, or for an imported one the first importer: a copy has no
+    /// limits of its own.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let workspace = self.charged_to;
         let token_id = match self.via {
