@@ -22,7 +22,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 // mimalloc, because memory allocated on one thread is often freed on another here: a request is read, run and
-// answered on different threads.
+// answered on different threads. It serves Rust alone: C code, SQLite's too, uses the allocator of the C
+// library, because mimalloc in its place crashes under preloaded libraries such as libfaketime.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
