@@ -1,7 +1,8 @@
 //! Checkpoints: how far unfinished work has come, left by the holder of a claim for whoever holds it next.
 //!
 //! A thread has one checkpoint, the last. It survives the claim under which it was left, however that ends,
-//! and is replaced by the next; the event log keeps only that there was one.
+//! and is replaced by the next; the event log keeps only that there was one. Under a legal hold what was
+//! replaced is kept.
 
 use std::borrow::Cow;
 
@@ -23,7 +24,7 @@ use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().events(vec![EventKind::of::<ClaimCheckpointed>()]).records(vec![
-        Records::table("claim_checkpoints", "lsn thread_id")
+        Records::table(TABLE, "lsn thread_id")
             .through("thread_id", "threads")
             .ids("thread_id member_id")
             .times("at")
@@ -31,6 +32,9 @@ pub(crate) fn feature() -> Feature {
             .words("checkpoint", purge_some),
     ])
 }
+
+/// The table of the checkpoints.
+const TABLE: &str = "claim_checkpoints";
 
 /// What a holder leaves as a checkpoint: a JSON value, in canonical form.
 #[derive(Debug)]
@@ -107,6 +111,12 @@ pub(in crate::coordination) fn leave(
     left: Option<&NewCheckpoint>,
 ) -> Result<()> {
     let Some(NewCheckpoint(text)) = left else { return Ok(()) };
+    if thread.has_checkpoint
+        && let Some((version, before)) = cx.one::<(i64, String)>(BEFORE, &[&thread.id])?
+        && before != *text
+    {
+        cx.keep_replaced(TABLE, thread.id.uuid(), version, &before)?;
+    }
     let (member, now) = (cx.caller().member_id()?, cx.now());
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let event = ClaimCheckpointed { thread_id: thread.id, bytes };
@@ -118,6 +128,8 @@ pub(in crate::coordination) fn leave(
     }
     Ok(())
 }
+
+const BEFORE: &str = "select lsn, checkpoint from claim_checkpoints where thread_id = $1";
 
 const REPLACE: &str = "
     insert into claim_checkpoints (thread_id, member_id, at, lsn, checkpoint) values ($1, $2, $3, $4, $5)

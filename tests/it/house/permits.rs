@@ -46,13 +46,11 @@ fn declared(mut columns: Columns, is_wanted: fn(Class) -> bool) -> Columns {
 }
 
 /// The functions that run such a statement and destroy nothing.
-const EXCEPTIONS: [(&str, &str); 3] = [
+const EXCEPTIONS: [(&str, &str); 2] = [
     // The key is on a shelf by then.
     ("conversation/messages/keys.rs", "move_range"),
     // The same nodes are sealed by another key.
     ("conversation/shelves.rs", "rewrap"),
-    // A thread has one checkpoint, the last: leaving the next one is what it is for.
-    ("coordination/checkpoint.rs", "leave"),
 ];
 
 /// Whether a statement removes content, or what opens it.

@@ -13,6 +13,7 @@ mod crowd;
 mod erasing;
 mod exports;
 mod files;
+mod held_content;
 mod holds;
 mod imports;
 mod record;
