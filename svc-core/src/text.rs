@@ -254,6 +254,11 @@ impl<T, const MAX: usize> Items<T, MAX> {
     pub(crate) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
         self.0.retain(keep);
     }
+
+    /// Changes each item. Fails with the first failure.
+    pub(crate) fn try_map<U, E>(self, change: impl FnMut(T) -> Result<U, E>) -> Result<Items<U, MAX>, E> {
+        self.0.into_iter().map(change).collect::<Result<_, E>>().map(Items)
+    }
 }
 
 impl<T, const MAX: usize> Default for Items<T, MAX> {

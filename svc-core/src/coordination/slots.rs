@@ -11,21 +11,19 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
-use crate::coordination::footprint::slot_key;
+use crate::coordination::footprint::{SlotName, slot_key};
 use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Obstacle};
 use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::Here;
-use crate::limits::{
-    FOOTPRINT_ITEM_MAX, SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
-};
+use crate::limits::{SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::new_row;
-use crate::text::{Count, Text};
+use crate::text::Count;
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -92,8 +90,6 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-type Slot = Text<1, FOOTPRINT_ITEM_MAX>;
-
 /// The capacity of a slot was set.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct SlotCapacitySet<'a> {
@@ -141,7 +137,7 @@ struct SetSlotCapacity {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// The slot.
-    slot: Slot,
+    slot: SlotName,
     /// The capacity, from 0 to 10000.
     capacity: Count<0, SLOT_CAPACITY_MAX>,
 }
@@ -150,13 +146,12 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     let workspace_id = input.workspace_id.of(cx)?;
     let (slot_key, capacity) = (slot_key(&input.slot), input.capacity.get());
     let obstacle = Obstacle::slot(workspace_id, &slot_key);
-    let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace_id, &slot_key])?;
-    let slot = match known {
-        Some((slot, present)) if present == capacity => {
+    let slot = match known(cx, &slot_key)? {
+        Some((_, slot, present)) if present == capacity => {
             return Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) });
         }
-        Some((slot, _)) => {
-            cx.execute(1, SET, &[&workspace_id, &slot_key, &capacity])?;
+        Some((stored_key, slot, _)) => {
+            cx.execute(1, SET, &[&workspace_id, &stored_key, &capacity])?;
             slot
         }
         None => {
@@ -177,7 +172,22 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
 }
 
-const CAPACITY: &str = "select slot, capacity from slots where workspace_id = $1 and slot_key = $2";
+/// Returns the capacity of a slot: the key under which it is stored, the slot's name and the capacity.
+///
+/// The stored key may be older than the form in which slots are compared.
+fn known(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    let exact = cx.one(CAPACITY, &[&workspace, &key])?;
+    if exact.is_some() {
+        return Ok(exact);
+    }
+    let all: Vec<(String, String, i64)> = cx.query(CAPACITIES, &[&workspace])?;
+    Ok(all.into_iter().find(|(stored, ..)| slot_key(stored) == key))
+}
+
+const CAPACITY: &str = "select slot_key, slot, capacity from slots where workspace_id = $1 and slot_key = $2";
+
+const CAPACITIES: &str = "select slot_key, slot, capacity from slots where workspace_id = $1";
 
 const COUNT: &str = "select count(*) from slots where workspace_id = $1";
 
@@ -192,15 +202,14 @@ struct ClearSlotCapacity {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// The slot.
-    slot: Slot,
+    slot: SlotName,
 }
 
 fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<SlotCapacity> {
     let workspace_id = input.workspace_id.of(cx)?;
     let (workspace, slot_key) = (workspace_id, slot_key(&input.slot));
-    let known: Option<(String, i64)> = cx.one(CAPACITY, &[&workspace, &slot_key])?;
-    let (slot, _) = known.ok_or_else(|| Error::not_found("slot capacity"))?;
-    cx.execute(1, CLEAR, &[&workspace, &slot_key])?;
+    let (stored_key, slot, _) = known(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
+    cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
     queue::free(cx, Obstacle::slot(workspace, &slot_key), left_out::FREES_NO_CAPACITY)?;
@@ -292,11 +301,13 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
     let limited: Vec<(String, String, i64, i64)> = cx.query(LIMITED, &[&workspace, &cx.now()])?;
     for (key, slot, capacity, used) in limited {
-        slots.insert(key, SlotUse { slot, capacity: Some(capacity), used, holders: Vec::new() });
+        slots.insert(slot_key(&key), SlotUse { slot, capacity: Some(capacity), used, holders: Vec::new() });
     }
     let others: Vec<(String, i64)> = cx.query(OTHERS, &[&workspace, &cx.now(), &SLOTS_MAX])?;
     for (key, used) in others.into_iter().filter(|(_, used)| *used > 0) {
-        slots.insert(key.clone(), SlotUse { slot: key, capacity: None, used, holders: Vec::new() });
+        let unlimited = SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
+        let slot = slots.entry(slot_key(&key)).or_insert(unlimited);
+        slot.used = slot.used.saturating_add(used);
     }
     Ok(slots)
 }

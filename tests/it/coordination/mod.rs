@@ -13,6 +13,7 @@ mod footprints;
 mod freezing;
 mod handing_in;
 mod lapses;
+mod names;
 mod notices;
 mod occupancy;
 mod overlaps;

@@ -150,6 +150,20 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         };
         let paths = footprint(Some("https://host.example/acme/app.git"), "path");
         *schema = json!({"enum": [null, footprint(None, "slot"), paths]});
+    } else if ["FootprintItem", "\"lane\""].iter().any(|of| schema["items"].to_string().contains(of)) {
+        // What a name of a branch is, and which characters beyond U+FFFF are seen, no pattern says.
+        let items = [
+            ("path", "src"),
+            ("glob", "docs/*"),
+            ("branch", "refs/heads/main"),
+            ("lane", "l"),
+            ("slot", "gpu"),
+        ];
+        let items: Vec<Value> =
+            items.iter().map(|(kind, value)| json!({"kind": kind, "value": value})).collect();
+        schema["items"] = json!({"enum": items});
+    } else if name == "slot" {
+        *schema = json!({"type": "string", "pattern": "^[a-z][a-z0-9]{0,20}$"});
     } else if name == "timeout_secs" {
         *schema = json!({"enum": [1]});
     } else if let Some(values) = words_of_conversation(name, schema) {

@@ -1,22 +1,27 @@
 //! The rows of footprints: equal footprints of a workspace are stored once, under a small id.
 //!
-//! A row is never changed or removed, so an id stands for the same footprint for good. 0 is no footprint.
+//! A row is never changed or removed, so an id stands for the same footprint for good. 0 is no footprint. So
+//! items that are older than a rule about them stay as they are; it is how they are compared that follows the
+//! rule.
 
+use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::{FromRow, FromValue, Row, Value, new_row};
-use crate::{Result, limits};
 
-use super::value::{Footprint, Item, Mode};
+use super::value::{Footprint, Item, Mode, StoredItem};
+use crate::limits::FOOTPRINT_ITEMS_MAX;
 use crate::text::Items;
 
 /// The items of a stored footprint.
-pub(crate) struct StoredItems(pub Items<Item, { limits::FOOTPRINT_ITEMS_MAX }>);
+pub(crate) struct StoredItems(pub Items<Item, FOOTPRINT_ITEMS_MAX>);
 
 impl FromValue for StoredItems {
     fn from_value(value: Value) -> Result<Self> {
-        serde_json::from_str(&String::from_value(value)?).map(Self).map_err(Error::internal)
+        let stored: Items<StoredItem, FOOTPRINT_ITEMS_MAX> =
+            serde_json::from_str(&String::from_value(value)?).map_err(Error::internal)?;
+        stored.try_map(Item::try_from).map(Self).map_err(Error::internal)
     }
 }
 

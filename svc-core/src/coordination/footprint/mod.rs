@@ -3,12 +3,14 @@
 //! This folder says what a footprint is, when two of them overlap, and how they are stored. What stands in
 //! the way of a thread is found in `obstacles`; nothing here reads claims.
 
+mod names;
 mod repo;
 mod value;
 mod overlap;
 mod interned;
 
 pub(crate) use interned::{StoredItems, digest_of, in_row, intern, load};
-pub(crate) use overlap::{Extent, Space, extents};
+pub(crate) use names::slot_key;
+pub(crate) use overlap::{Extent, Space, all_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};
-pub(crate) use value::{Footprint, Item, Mode, slot_key};
+pub(crate) use value::{Footprint, Item, Mode, SlotName};

@@ -4,8 +4,9 @@
 //! path is its text with `/` at the end, a glob its text before the first wildcard, and two of them overlap
 //! if one begins with the other. Nothing here reads the database.
 
+use super::names::{Kind, caseless, compared, slot_key};
 use super::repo::RepoKey;
-use super::value::{Footprint, Item, Kind, Mode, slot_key};
+use super::value::{Footprint, Item, Mode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
@@ -52,14 +53,36 @@ pub(crate) struct Extent {
 
 impl Extent {
     fn of(item: &Item, repo: &RepoKey, mode: Mode) -> Self {
-        let value = item.value.clone();
-        let (space, prefix) = match item.kind {
-            Kind::Lane => (Space::Lane, value),
-            Kind::Crate => (Space::Crate, value),
-            Kind::Branch => (Space::Branch, value),
-            Kind::Path => (Space::Path, below(&value)),
-            Kind::Glob => (Space::Path, before_wildcard(&value)),
-            Kind::Slot => (Space::Slot, slot_key(&value)),
+        let value = compared(item.kind, &item.value);
+        let prefix = match item.kind {
+            Kind::Lane | Kind::Crate | Kind::Branch => value.into_owned(),
+            Kind::Path => below(&value),
+            Kind::Glob => before_wildcard(&value),
+            Kind::Slot => slot_key(&value),
+        };
+        Self::new(item.kind, prefix, repo, mode)
+    }
+
+    /// The extent that a claim from before names had one form may have been recorded with; none if that is
+    /// the same.
+    fn former(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
+        let prefix = match item.kind {
+            Kind::Lane | Kind::Crate | Kind::Branch => item.value.clone(),
+            Kind::Path => below(&item.value),
+            Kind::Glob => before_wildcard(&item.value),
+            Kind::Slot => caseless(&item.value),
+        };
+        let former = Self::new(item.kind, prefix, repo, mode);
+        Some(former).filter(|former| *former != Self::of(item, repo, mode))
+    }
+
+    fn new(kind: Kind, prefix: String, repo: &RepoKey, mode: Mode) -> Self {
+        let space = match kind {
+            Kind::Lane => Space::Lane,
+            Kind::Crate => Space::Crate,
+            Kind::Branch => Space::Branch,
+            Kind::Path | Kind::Glob => Space::Path,
+            Kind::Slot => Space::Slot,
         };
         Self {
             repo_key: if space == Space::Slot { RepoKey::default() } else { repo.clone() },
@@ -106,6 +129,15 @@ impl Extent {
 pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
+}
+
+/// Returns the extents of a footprint, and after them those with which its claim may have been recorded before
+/// names had one form.
+pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
+    let repo = footprint.repo_key();
+    let mut all = extents(footprint);
+    all.extend(footprint.items.iter().filter_map(|item| Extent::former(item, &repo, footprint.mode)));
+    all
 }
 
 /// The prefix of a path and of all below it.
@@ -164,6 +196,15 @@ mod tests {
             (("lane", "docs"), ("lane", "docs/a"), false),
             (("lane", "docs"), ("branch", "docs"), false),
             (("slot", "GPU"), ("slot", "gpu"), true),
+            (("path", "docs/\u{fc}ber.md"), ("path", "docs/u\u{308}ber.md"), true),
+            (("path", "docs/\u{fc}ber"), ("glob", "docs/u\u{308}*"), true),
+            (("lane", "\u{e4}"), ("lane", "a\u{308}"), true),
+            (("crate", "\u{e4}"), ("crate", "a\u{308}"), true),
+            (("slot", "\u{c4}"), ("slot", "a\u{308}"), true),
+            (("branch", "main"), ("branch", "refs/heads/main"), true),
+            (("branch", "Main"), ("branch", "main"), false),
+            (("branch", "main"), ("branch", "refs/tags/main"), false),
+            (("path", "refs/heads/main"), ("path", "main"), false),
         ];
         for ((a_kind, a), (b_kind, b), wanted) in table {
             let (one, other) = (extent(a_kind, a), extent(b_kind, b));
@@ -172,6 +213,24 @@ mod tests {
         let elsewhere = |kind, value| extents(&footprint("shared", "a/c", &[(kind, value)])).remove(0);
         assert!(!extent("path", "src").overlaps(&elsewhere("path", "src")));
         assert!(extent("slot", "gpu").overlaps(&elsewhere("slot", "gpu")), "slots belong to the workspace");
+    }
+
+    #[test]
+    fn an_item_in_a_form_that_is_not_taken_any_longer_is_compared_like_others() {
+        let stored = |kind: Kind, value: &str| Item { kind, value: value.to_owned() };
+        let repo = RepoKey::default();
+        for (kind, old, new) in [
+            (Kind::Path, "docs/u\u{308}ber", "docs/\u{fc}ber"),
+            (Kind::Branch, "refs/heads/main", "main"),
+            (Kind::Slot, "U\u{308}", "\u{fc}"),
+        ] {
+            let (old, new) = (stored(kind, old), stored(kind, new));
+            let extent = |item| Extent::of(item, &repo, Mode::Exclusive);
+            assert_eq!(extent(&old), extent(&new), "{kind:?}");
+            let former = Extent::former(&old, &repo, Mode::Exclusive).unwrap();
+            assert!(former.prefix.starts_with(&old.value.to_lowercase()), "{former:?}");
+            assert_eq!(Extent::former(&new, &repo, Mode::Exclusive), None, "{kind:?}");
+        }
     }
 
     #[test]

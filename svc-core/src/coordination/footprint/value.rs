@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::names::{self, Kind, UNSEEN, slot_key};
 use super::repo::{Repo, RepoKey};
 use crate::error::{Error, Result};
 use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
@@ -32,18 +33,6 @@ impl Mode {
             Self::Shared => "shared",
         }
     }
-}
-
-/// What an item names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    Lane,
-    Crate,
-    Branch,
-    Path,
-    Glob,
-    Slot,
 }
 
 /// One thing that a thread will touch.
@@ -73,34 +62,68 @@ impl TryFrom<SentItem> for Item {
     type Error = String;
 
     fn try_from(SentItem { kind, value }: SentItem) -> Result<Self, String> {
-        let value = match kind {
-            Kind::Path | Kind::Glob => normalised(&value)?,
-            Kind::Lane | Kind::Crate | Kind::Branch | Kind::Slot => value.to_string(),
-        };
+        let value = names::read(kind, &value)?;
         Ok(Self { kind, value })
     }
 }
 
-/// Returns a path from the root of its repository, without empty segments and without `.`.
-///
-/// The root itself is `.`.
-fn normalised(path: &str) -> Result<String, String> {
-    if path.contains('\\') {
-        return Err("a path has / between its parts, not \\".to_owned());
+/// An item as it is stored, perhaps in a form that is not taken from callers any longer.
+#[derive(Deserialize)]
+pub(super) struct StoredItem(SentItem);
+
+impl TryFrom<StoredItem> for Item {
+    type Error = String;
+
+    fn try_from(StoredItem(SentItem { kind, value }): StoredItem) -> Result<Self, String> {
+        Ok(Self { kind, value: names::stored(kind, &value)? })
     }
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    if parts.contains(&"..") {
-        return Err("a path begins at the root of the repository and has no part ..".to_owned());
-    }
-    Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
 }
 
-/// The paths that [`normalised`] accepts, as an ECMA-262 regular expression.
+/// The name of a slot, as an item has it.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Text<1, FOOTPRINT_ITEM_MAX>")]
+pub(crate) struct SlotName(String);
+
+impl TryFrom<Text<1, FOOTPRINT_ITEM_MAX>> for SlotName {
+    type Error = String;
+
+    fn try_from(sent: Text<1, FOOTPRINT_ITEM_MAX>) -> Result<Self, String> {
+        names::read(Kind::Slot, &sent).map(Self)
+    }
+}
+
+impl std::ops::Deref for SlotName {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl JsonSchema for SlotName {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "SlotName".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        name_schema()
+    }
+}
+
+/// Returns the schema of a name in one line, without blanks at its ends and without what is not seen.
+fn name_schema() -> Schema {
+    json_schema!({
+        "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
+        "pattern": format!(r"^[^\s{UNSEEN}](?:[^{UNSEEN}]*[^\s{UNSEEN}])?$"),
+    })
+}
+
+/// The paths that an item may have, as an ECMA-262 regular expression.
 ///
-/// A part is anything but `..`, and no line can be broken by it.
+/// A part is anything but `..`, without what is not seen.
 fn path_pattern() -> String {
-    const BREAKS: &str = r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069";
-    let (any, no_dot) = (format!(r"[^/\\{BREAKS}]"), format!(r"[^/.\\{BREAKS}]"));
+    let (any, no_dot) = (format!(r"[^/\\{UNSEEN}]"), format!(r"[^/.\\{UNSEEN}]"));
     let part = format!(r"(?:{no_dot}{any}*|\.(?:{no_dot}{any}*)?|\.\.{any}+)");
     format!("^/*(?:{part}(?:/+{part})*/*)?$")
 }
@@ -109,11 +132,15 @@ impl JsonSchema for Item {
     fn schema_name() -> Cow<'static, str> {
         "FootprintItem".into()
     }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let value =
-            described(Text::<1, FOOTPRINT_ITEM_MAX>::json_schema(generator), "Overlaps an equal value.");
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let value = described(
+            name_schema(),
+            "Overlaps an equal value, in which case counts. A branch is a name that git check-ref-format \
+             accepts; refs/heads/ before it is left out.",
+        );
         json_schema!({
-            "description": "One thing that a thread will touch.",
+            "description": "One thing that a thread will touch. It is stored in Unicode's form NFC; blanks \
+                            at its ends and characters that are not seen are rejected.",
             "anyOf": [
                 {
                     "type": "object",
@@ -195,12 +222,6 @@ impl Footprint {
     }
 }
 
-/// Returns the form of a slot's name by which slots are compared, whatever the case of its letters.
-pub(crate) fn slot_key(slot: &str) -> String {
-    // Some letters have two lower-case forms, such as the Greek sigma.
-    slot.to_uppercase().to_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -236,7 +257,7 @@ mod tests {
                 assert_eq!(item(kind, sent).unwrap().value, wanted, "{sent}");
             }
         }
-        assert_eq!(item("branch", "feature//x/").unwrap().value, "feature//x/", "only paths are changed");
+        assert_eq!(item("lane", "feature//x/").unwrap().value, "feature//x/", "only paths lose parts");
     }
 
     #[test]
@@ -299,8 +320,15 @@ mod tests {
                     || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
             };
             let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
-            let length = sent.chars().count();
-            let wanted = !leaves && !sent.contains(breaks) && (1..=FOOTPRINT_ITEM_MAX).contains(&length);
+            let hides = sent.contains(names::is_invisible);
+            // Segments are what a caller could have meant by them, in their order.
+            let nfc = names::nfc(&sent);
+            let meant: Vec<&str> = nfc.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+            let stored = if meant.is_empty() { ".".to_owned() } else { meant.join("/") };
+            let has_ends = sent.trim() == sent && stored.trim() == stored;
+            let lengths = [sent.chars().count(), stored.chars().count()];
+            let fits = lengths.iter().all(|length| (1..=FOOTPRINT_ITEM_MAX).contains(length));
+            let wanted = !leaves && !hides && !sent.contains(breaks) && has_ends && fits;
             for kind in ["path", "glob"] {
                 let found = item(kind, &sent);
                 prop_assert_eq!(found.is_ok(), wanted, "{:?}: {:?}", &sent, &found);
@@ -309,9 +337,7 @@ mod tests {
                 let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != "..";
                 prop_assert!(value == "." || parts.iter().all(is_plain), "{value:?}");
                 prop_assert_eq!(&item(kind, &value).unwrap().value, &value, "read again");
-                // Segments are what a caller could have meant by them, in their order.
-                let meant: Vec<&str> = sent.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-                prop_assert_eq!(if value == "." { Vec::new() } else { parts }, meant);
+                prop_assert_eq!(value, &*stored);
             }
         }
     }

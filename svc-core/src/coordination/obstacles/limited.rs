@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Blocked, Conflict, ConflictReason, Obstacle};
 use crate::Result;
-use crate::coordination::footprint::{Footprint, RepoKey};
+use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
 use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
@@ -49,10 +49,12 @@ const ONLY: [u8; 32] = [0; 32];
 pub(super) fn limited(cx: &Read<'_>) -> Result<Limited> {
     let workspace = cx.caller().workspace_id;
     cx.cached_or_load(&ONLY, || {
-        let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?;
+        let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();
+        // A key may be older than the form in which slots are compared.
+        let capacities = capacities.map(|(key, capacity)| (slot_key(&key), capacity));
         let paused = cx.query::<(RepoKey,)>(PAUSED, &[&workspace])?;
         Ok(Limited {
-            capacities: Arc::new(capacities.into_iter().collect()),
+            capacities: Arc::new(capacities.collect()),
             paused: Arc::new(paused.into_iter().map(|(repo,)| repo).collect()),
         })
     })

@@ -2,7 +2,7 @@
 
 use super::Obstacle;
 use crate::Result;
-use crate::coordination::footprint::{Footprint, extents};
+use crate::coordination::footprint::{Footprint, all_extents, extents};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
@@ -47,7 +47,7 @@ const END: &str = "delete from live_items where thread_id = $1";
 /// Returns what a claim of a thread with this footprint is as obstacles.
 fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
-        extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
+        all_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
     touched.sort();
     touched.dedup();
     touched

@@ -16,7 +16,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, all_extents};
 use crate::coordination::left_out;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
@@ -71,7 +71,7 @@ impl Obstacle {
 
 /// Returns what a footprint touches as obstacles, and the one that its repository is while it is paused.
 pub(in crate::coordination) fn of_footprint(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
-    let touched = extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
+    let touched = all_extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
     let paused = Obstacle::pause(workspace, &footprint.repo_key());
     touched.chain([paused]).map(Obstacle::uuid).collect()
 }
