@@ -1,4 +1,4 @@
-//! Mailboxes: an address that mail is sent to, alone or with a name.
+//! Mailboxes: an address that mail is sent to, alone or with a name, and the address that a member may set.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -58,11 +58,20 @@ impl<'de> Deserialize<'de> for MailAddress {
     }
 }
 
+/// What an address has up to the last part of its domain, as an ECMA-262 regular expression.
+macro_rules! pattern {
+    ($rest:literal) => {
+        concat!("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@", $rest)
+    };
+}
+
 /// What [`MailAddress::parse`] takes, as an ECMA-262 regular expression.
-const PATTERN: &str = concat!(
-    "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*",
-    "@[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
-);
+const PATTERN: &str =
+    pattern!("[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$");
+
+/// What [`DeliveryAddress::parse`] takes.
+const DELIVERY_PATTERN: &str =
+    pattern!("([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
 
 impl JsonSchema for MailAddress {
     fn inline_schema() -> bool {
@@ -76,6 +85,51 @@ impl JsonSchema for MailAddress {
             "type": "string", "maxLength": MAIL_ADDRESS_MAX,
             "pattern": PATTERN,
         })
+    }
+}
+
+/// An address that a member may set to be mailed at: its domain has a dot, and a last part that begins with a
+/// letter, as top-level domains do.
+///
+/// So no host of the operator's network is mailed by its short name, and none by its IP address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DeliveryAddress(MailAddress);
+
+impl DeliveryAddress {
+    /// Parses an address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let address = MailAddress::parse(text)?;
+        let (_, last) = address.domain().rsplit_once('.')?;
+        last.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(Self(address))
+    }
+
+    /// Returns it as an address that mail is sent to.
+    pub fn address(&self) -> &MailAddress {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for DeliveryAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom(
+                "expected an address such as ada@example.com, in ASCII, whose domain has a dot and does not \
+                 end with a number",
+            )
+        })
+    }
+}
+
+impl JsonSchema for DeliveryAddress {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "DeliveryAddress".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": MAIL_ADDRESS_MAX, "pattern": DELIVERY_PATTERN})
     }
 }
 
@@ -139,6 +193,34 @@ mod tests {
             assert!(MailAddress::parse(bad).is_none(), "{bad:?}");
         }
         assert_eq!(format!("{:?}", MailAddress::parse("ada@example.com")), "Some(MailAddress)");
+    }
+
+    #[test]
+    fn a_delivery_address_has_a_domain_with_a_dot_that_is_no_ip_address() {
+        for good in ["ada@example.com", "a@b.c", "a@1.b", "a@10.0.0.1.example", "a@b.xn--p1ai", "a@b.c-1"] {
+            let parsed = DeliveryAddress::parse(good);
+            assert_eq!(parsed.as_ref().map(|parsed| parsed.address().as_str()), Some(good));
+        }
+        for bad in [
+            "a@b",
+            "a@localhost",
+            "postmaster@127.0.0.1",
+            "a@127.1",
+            "a@1.2",
+            "a@2130706433",
+            "a@0x7f.0x1",
+            "a@b.0",
+            "a@[127.0.0.1]",
+            "a@[IPv6:::1]",
+            "a@::1",
+            "a@example.com.",
+            "a@.com",
+            "a@com.",
+            "a@b..c",
+            "ad\u{e4}@b.c",
+        ] {
+            assert!(DeliveryAddress::parse(bad).is_none(), "{bad:?}");
+        }
     }
 
     #[test]

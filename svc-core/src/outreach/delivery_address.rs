@@ -18,7 +18,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId};
-use crate::mailbox::MailAddress;
+use crate::mailbox::{DeliveryAddress, MailAddress};
 use crate::op::{
     Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
 };
@@ -275,8 +275,8 @@ struct SetDeliveryAddress {
     /// Whose address: yours.
     #[serde(rename = "member_id")]
     _member_id: Option<MemberId>,
-    /// The address.
-    address: MailAddress,
+    /// The address, in ASCII. Its domain has a dot and does not end with a number.
+    address: DeliveryAddress,
     /// `immediate`: a while after you were told of something that you have not read, one mail for each
     /// thread. `digest`: all together at the times of your preferences. `off`: nothing.
     mode: DeliveryMode,
@@ -287,9 +287,10 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
     let member = cx.caller().member_id()?;
     let mut stored = stored(cx, member)?.unwrap_or(Stored::unset(input.mode));
     stored.mode = input.mode;
+    let address = input.address.address();
     let serves = stored.confirmed_at.is_some() && !stored.suspended;
-    let waits_for_code = stored.pending.as_ref() == Some(&input.address) && stored.code_due.is_some();
-    if serves && stored.address.as_ref() == Some(&input.address) {
+    let waits_for_code = stored.pending.as_ref() == Some(address) && stored.code_due.is_some();
+    if serves && stored.address.as_ref() == Some(address) {
         (stored.pending, stored.code_due) = (None, None);
     } else if !waits_for_code {
         count_code(cx, member)?;
@@ -297,7 +298,7 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
         if serves {
             (stored.former, stored.former_due) = (stored.address.clone(), Some(now));
         }
-        (stored.pending, stored.code_due) = (Some(input.address.clone()), Some(now));
+        (stored.pending, stored.code_due) = (Some(address.clone()), Some(now));
         (stored.code_hash, stored.code_until, stored.tries) = (None, None, 0);
         stored.notice_failures = 0;
     }

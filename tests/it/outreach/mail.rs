@@ -411,3 +411,28 @@ fn a_service_that_sends_no_mail_says_so() {
         assert_eq!(world.database.number("select count(*) from inbox where mail_due is not null"), 0);
     }
 }
+
+#[test]
+fn an_address_without_a_domain_of_the_internet_is_refused() {
+    on_both_engines(|world| {
+        let (_, bob) = world.new_agent("bob");
+        let set = |address: &str| {
+            world.call(&bob, "set_delivery_address", json!({"address": address, "mode": "immediate"}))
+        };
+        for address in [
+            "a@b",
+            "bob@localhost",
+            "postmaster@127.0.0.1",
+            "bob@[127.0.0.1]",
+            "bob@[IPv6:::1]",
+            "bob@2130706433",
+            "bob@example.0",
+            "bob@example.com.",
+        ] {
+            let refusal = set(address).refused(400, "malformed-request");
+            assert_eq!(refusal["errors"][0]["field"], "address", "{address}: {refusal}");
+        }
+        assert_eq!(world.database.number("select count(*) from delivery_codes"), 0);
+        assert_eq!(set("bob@mail.example.com").output()["pending"], "bob@mail.example.com");
+    });
+}
