@@ -146,6 +146,7 @@ pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
     match payload.trim_ascii_start().first() {
         Some(b'{') => message(payload).map(Payload::One),
         Some(b'[') => batch(payload).map(Payload::Batch),
+        None => Err(InvalidMessage { is_unreadable: true, message: "the message is empty", id: None }),
         _ => {
             serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| InvalidMessage::of(&error))?;
             Err(InvalidMessage::new("a message must be a JSON object", None))

@@ -1,7 +1,8 @@
 //! Lean answers: what an answer is without what says nothing.
 //!
 //! A lean answer leaves out members that are null, false or empty, those that only a full one has or that
-//! repeat another of the same object, and ids that follow from what the request has named. It is made of the
+//! repeat another of the same object, and ids that follow from what the request has named. The pin of a claim
+//! stays, because its holder proves with it which event made the claim. A lean answer is made of the
 //! encoded full answer, by the schema of the output and of each event's kind, so that no output has a second
 //! type. What callers have stored as JSON of their own is returned as it is.
 
@@ -20,6 +21,9 @@ use crate::schema;
 /// Members that only a full answer has: they repeat what others say, or serve who verifies a log.
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
+
+/// Members that a lean answer has as they are, although what they consist of is in [`ONLY_FULL`].
+const WHOLE: &[&str] = &["pin"];
 
 /// Members that are left out if they are equal to another of the same object.
 const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
@@ -53,7 +57,11 @@ impl Lean {
         let merged = schema::one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let lean = |(name, member): (&String, &Value)| {
-                let lean = if name == PAYLOAD { Self::Payload } else { Self::of(member) };
+                let lean = match name.as_str() {
+                    PAYLOAD => Self::Payload,
+                    whole if WHOLE.contains(&whole) => Self::Verbatim,
+                    _ => Self::of(member),
+                };
                 (name.clone(), lean)
             };
             return Self::Object(members.iter().map(lean).collect());
@@ -295,6 +303,7 @@ mod tests {
         tags: Vec<String>,
         result: Value,
         holder: Option<Holder>,
+        pin: Option<Pin>,
         payload: Map<String, Value>,
     }
 
@@ -304,12 +313,20 @@ mod tests {
         member_id: Option<String>,
     }
 
+    #[derive(JsonSchema)]
+    #[expect(dead_code)]
+    struct Pin {
+        uri: String,
+        content_hash: String,
+    }
+
     #[test]
     fn what_says_nothing_says_nothing_and_what_callers_stored_is_not() {
         let own = json!({"done": false, "next": null, "left": []});
         let row = json!({
             "id": "a", "channel_id": "c", "workspace_id": "w", "owner": null, "closed": false, "tags": [],
-            "result": own, "holder": {"member_id": null},
+            "result": own, "holder": {"member_id": null}, "uri": "svc:thread/a", "content_hash": "sha256:0",
+            "pin": {"uri": "svc:event/1", "content_hash": "sha256:1"},
             "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false},
         });
         let full = json!({"items": [row], "next_cursor": null}).to_string();
@@ -318,7 +335,9 @@ mod tests {
         let asked = Asked { named: named.as_object().unwrap(), payload_of: &|_| None };
         let answer = lean.answer(full.as_bytes(), &asked).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
-        let wanted = json!({"items": [{"id": "a", "result": own, "payload": {"private": false}}]});
+        let pin = json!({"uri": "svc:event/1", "content_hash": "sha256:1"});
+        let item = json!({"id": "a", "result": own, "pin": pin, "payload": {"private": false}});
+        let wanted = json!({"items": [item]});
         assert_eq!(answer, wanted);
         let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &asked).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
