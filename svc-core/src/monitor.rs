@@ -52,10 +52,10 @@ impl<T> Monitor<T> {
         if left.is_zero() {
             return guard;
         }
-        match self.clock {
-            Clock::Mock(_) => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
-            _ => self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
+        if self.clock.is_mock() {
+            return self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
+        self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -101,13 +101,14 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_the_system_clock() {
-        let monitor = Monitor::new(&Clock::System, ());
-        let until = Clock::System.deadline(Duration::from_millis(5));
+        let clock = Clock::system();
+        let monitor = Monitor::new(&clock, ());
+        let until = clock.deadline(Duration::from_millis(5));
         let mut guard = monitor.lock();
-        while !Clock::System.remaining(until).is_zero() {
+        while !clock.remaining(until).is_zero() {
             guard = monitor.wait(guard, Some(until));
         }
         drop(guard);
-        assert!(Clock::System.monotonic() >= until);
+        assert!(clock.monotonic() >= until);
     }
 }

@@ -133,7 +133,7 @@ impl Site {
 
     /// Opens the service in this process.
     pub fn open(&self) -> Service {
-        self.open_at(Clock::System)
+        self.open_at(Clock::system())
     }
 
     /// Opens the service in this process, with another time.

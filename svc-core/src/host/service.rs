@@ -87,7 +87,7 @@ impl Options {
             read_budget: Some(Duration::from_millis(crate::limits::READ_BUDGET_MS.unsigned_abs())),
             reap_tick: Some(Duration::from_secs(crate::limits::REAP_TICK_SECS.unsigned_abs())),
             delivery_reconcile: Duration::from_millis(crate::limits::DELIVERY_RECONCILE_MS.unsigned_abs()),
-            clock: Clock::System,
+            clock: Clock::system(),
             entropy: Entropy::System,
             session_key: None,
             features: Vec::new(),

@@ -17,7 +17,7 @@ use crate::time::{Clock, Monotonic, Time};
 /// Starts the thread, where servers can share the database and there are limits.
 pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<JoinHandle<()>>> {
     let Some(window) = dispatch.limits.shared_window() else { return Ok(None) };
-    let mut link = Link { opener: opener.clone(), clock: dispatch.clock.clone(), window, open: None };
+    let mut link = Link { opener: opener.clone(), clock: dispatch.clock.clone(), window, conn: None };
     link.connect()?;
     dispatch.limits.serve(true);
     let dispatch = Arc::clone(dispatch);
@@ -48,20 +48,15 @@ struct Link {
     opener: Opener,
     clock: Clock,
     window: Duration,
-    open: Option<Open>,
-}
-
-struct Open {
-    conn: Conn,
-    /// How far the database's clock is ahead, in microseconds.
-    skew: i64,
+    conn: Option<Conn>,
 }
 
 impl Link {
     fn connect(&mut self) -> Result<()> {
         let conn = self.opener.brief()?;
-        let skew = self.clock.skew_to(rate_windows::database_time(&conn)?);
-        self.open = Some(Open { conn, skew });
+        let asked = self.clock.monotonic();
+        self.clock.hear(rate_windows::database_time(&conn)?, asked);
+        self.conn = Some(conn);
         Ok(())
     }
 
@@ -69,14 +64,13 @@ impl Link {
     fn retry_after(&mut self, outcome: Result<()>) -> Option<Monotonic> {
         let error = outcome.err()?;
         tracing::warn!(%error, cause = ?error.cause(), "rate limits are not shared with other servers");
-        self.open = None;
+        self.conn = None;
         Some(self.clock.deadline(RATE_LIMIT_SHARING_RETRY))
     }
 
     fn open(&self) -> Result<(&Conn, Time)> {
-        let Open { conn, skew } =
-            self.open.as_ref().ok_or_else(|| Error::internal("there is no connection"))?;
-        Ok((conn, self.clock.now().shifted(*skew)))
+        let conn = self.conn.as_ref().ok_or_else(|| Error::internal("there is no connection"))?;
+        Ok((conn, self.clock.now()))
     }
 
     fn tell(&self, usage: &[Usage]) -> Result<Vec<Duration>> {
@@ -88,12 +82,9 @@ impl Link {
         rate_windows::add(conn, now, self.window, &used)
     }
 
-    /// Removes what is whole, and reads the database's clock again: clocks drift.
-    fn tidy(&mut self) -> Result<()> {
+    /// Removes what is whole.
+    fn tidy(&self) -> Result<()> {
         let (conn, now) = self.open()?;
-        rate_windows::remove_whole(conn, now)?;
-        let skew = self.clock.skew_to(rate_windows::database_time(conn)?);
-        self.open.iter_mut().for_each(|open| open.skew = skew);
-        Ok(())
+        rate_windows::remove_whole(conn, now).map(drop)
     }
 }

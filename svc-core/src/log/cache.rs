@@ -185,8 +185,6 @@ impl Cache {
 #[derive(Default)]
 pub(crate) struct ReaderCache {
     pub entries: Cache,
-    /// How far the database's clock is ahead of ours, on Postgres, as last read.
-    pub skew_micros: i64,
     lsns: HashMap<WorkspaceId, i64>,
     findings: HashMap<(WorkspaceId, TypeId), Box<dyn Any + Send>>,
 }

@@ -412,7 +412,7 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
         vec![Tally::default()],
         Readers { threads: 1, inline: 1, limit: None },
-        &Clock::System,
+        &Clock::system(),
         &Opens { writer: subject.open.clone(), reader: subject.open.clone(), scanner: subject.open.clone() },
     )
     .unwrap();

@@ -28,7 +28,7 @@ impl Opener {
         match database {
             Database::Sqlite(path) => {
                 reject_network_file_system(path)?;
-                Ok(Self::Sqlite(path.clone(), Clock::System))
+                Ok(Self::Sqlite(path.clone(), Clock::system()))
             }
             Database::Postgres(url) => Ok(Self::Postgres(Box::new(parse_url(url)?))),
         }

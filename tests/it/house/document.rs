@@ -286,7 +286,7 @@ impl Target {
     fn new(engine: Engine, mode: &'static str) -> Self {
         let oidc = OidcConfig { provider: OidcProvider::Mock, redirect_uri: None };
         let http = HttpSettings { oidc: Some(oidc), ..HttpSettings::default() };
-        let setup = Setup { clock: Clock::System, http, auto_provision: true, ..Setup::default() };
+        let setup = Setup { clock: Clock::system(), http, auto_provision: true, ..Setup::default() };
         let target = Self { world: World::with(engine, setup), folder: tempfile::tempdir().unwrap(), mode };
         let mut document = target.world.rest().send(None, "GET", "/openapi.json", &[], None).output();
         made_concrete(&mut document, &Ids::of(&target.world));

@@ -34,7 +34,7 @@ fn a_crowd_misses_nothing_but_what_it_is_told_was_pruned() {
     let (crowd, each, rounds) = crowd.map_or((FEW, 3, 20), |crowd: usize| (crowd, (crowd / 15).max(1), 200));
     for engine in engines() {
         let site = Site::found(engine);
-        let past = Clock::System.now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
+        let past = Clock::system().now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
         let clock = Clock::mock(past);
         let service = site.open_at(clock.clone());
         let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);

@@ -103,7 +103,7 @@ impl Follower<'_> {
 fn a_follower_gets_every_event_once_in_order_whatever_it_does() {
     for engine in engines() {
         for round in 0..rounds() {
-            let world = World::with(engine, Setup { clock: Clock::System, ..Setup::default() });
+            let world = World::with(engine, Setup { clock: Clock::system(), ..Setup::default() });
             let other = world.another_service(7);
             let (services, begins) = ([&world.service, &other], world.lsn());
             let results = in_parallel(WRITERS + FOLLOWERS, |number| {

@@ -15,7 +15,7 @@ const AGE: Duration = Duration::from_secs(10 * 86_400);
 fn zero_days_keep_for_ever_and_without_a_tick_nothing_is_pruned() {
     for engine in engines() {
         let site = Site::found(engine);
-        let past = Clock::System.now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
+        let past = Clock::system().now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
         let service = site.open_at(Clock::mock(past));
         let admin = &site.founders.admin;
         let made = done(&service, admin, "create_workspace", json!({"name": "Old", "admin_handle": "ada"}));

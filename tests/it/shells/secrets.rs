@@ -174,7 +174,7 @@ fn by_provider(told: &mut Told<'_>, provider: &Provider) {
         let browser = cookie_of(&sent, "svc_oidc");
         let browser = told.secret("cookie of a sign-in", &browser);
         let asked = pairs(sent_to.split_once('?').unwrap().1);
-        let mut back = provider.sign_in(Clock::System.now(), sent_to, &person);
+        let mut back = provider.sign_in(Clock::system().now(), sent_to, &person);
         if !is_right {
             back[0].1 = told.wrong("code of the provider");
         }

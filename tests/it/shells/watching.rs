@@ -71,7 +71,7 @@ impl Events {
 /// Runs a test with a second server on the same database, which notices by the time what the first does.
 fn with_another_server(test: impl Fn(&World, &Service)) {
     for engine in engines() {
-        let world = World::with(engine, Setup { clock: Clock::System, ..Setup::default() });
+        let world = World::with(engine, Setup { clock: Clock::system(), ..Setup::default() });
         test(&world, &world.another_service(7));
     }
 }

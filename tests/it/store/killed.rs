@@ -251,7 +251,7 @@ fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
     for engine in engines() {
         let site = Site::found(engine);
         for _ in 0..rounds() {
-            let past = Clock::System.now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
+            let past = Clock::system().now().shifted(-i64::try_from(AGE.as_micros()).unwrap());
             let service = site.open_at(Clock::mock(past));
             let workspace = fill_with(&service, &site, "words of a workspace that keeps little");
             let keep = json!({"workspace_id": workspace.id, "events_days": 1, "messages_days": 1});

@@ -89,7 +89,7 @@ fn servers_on_postgres_follow_the_clock_of_the_database() {
         if !svc_tests::database::engines().contains(&Engine::Postgres) {
             return;
         }
-        let clock = Clock::Wrong(ahead);
+        let clock = Clock::wrong(ahead);
         let world = World::with(Engine::Postgres, Setup { clock: clock.clone(), ..Setup::default() });
         let right = clock.now().shifted(-ahead);
         let until = right.plus(Duration::from_secs(3600));

@@ -118,7 +118,7 @@ impl Head {
 }
 
 fn now() -> Time {
-    svc_core::time::Clock::System.now()
+    svc_core::time::Clock::system().now()
 }
 
 fn audit_metadata(stage: &Stage) -> String {

@@ -32,7 +32,7 @@ impl Event for Old {
 
 /// Opens a stage whose log has `count` old events. Its service prunes what a policy makes due at once.
 pub fn stage(database: &TestDatabase, count: i64) -> Stage {
-    let past = Clock::System.now().shifted(-i64::try_from(AGE.as_micros()).expect("a span"));
+    let past = Clock::system().now().shifted(-i64::try_from(AGE.as_micros()).expect("a span"));
     let stage = Stage::build_at(database, Clock::mock(past));
     let workspace = stage.workspace_id;
     let head = &database

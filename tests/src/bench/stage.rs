@@ -33,7 +33,7 @@ pub fn body(number: usize) -> String {
 impl Stage {
     /// Sets a service up on `database`.
     pub fn build(database: &TestDatabase) -> Self {
-        Self::build_at(database, Clock::System)
+        Self::build_at(database, Clock::system())
     }
 
     /// Sets a service up on `database` that has another time.

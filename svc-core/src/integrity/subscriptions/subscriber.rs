@@ -23,7 +23,7 @@ use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
 use crate::log::verify::ChainCursor;
 use crate::op::{Admission, Connection, Dispatch, Operation, Read};
-use crate::time::{Monotonic, Time};
+use crate::time::Monotonic;
 
 /// How long a credential is good without another look while its workspace's epoch stands.
 const PASS_MAX: Duration = Duration::from_secs(10);
@@ -293,7 +293,7 @@ impl Subscriber {
     ) -> Result<Step> {
         self.range.head = self.range.head.max(head.lsn);
         let all = events.len();
-        let young = self.leave_young(&mut events, head);
+        let young = self.leave_young(&mut events);
         self.leave_beyond(&mut events, bounds.bytes);
         let Some(last) = events.last() else {
             if all > 0 {
@@ -316,14 +316,13 @@ impl Subscriber {
     }
 
     /// Leaves out what is too young for a durable subscription, and returns when the first of it is not.
-    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>, head: TailHead) -> Option<Monotonic> {
+    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
-        let now = self.dispatch.clock.monotonic();
-        let service_now = head.time_at(now);
-        let young = events.iter().position(|event| event.at.plus(stability) > service_now)?;
-        let first = events.get(young).map(|event| event.at.plus(stability).since(service_now))?;
+        let now = self.dispatch.clock.now();
+        let young = events.iter().position(|event| event.at.plus(stability) > now)?;
+        let first = events.get(young).map(|event| event.at.plus(stability).since(now))?;
         events.truncate(young);
-        Some(now.plus(first))
+        Some(self.dispatch.clock.deadline(first))
     }
 
     /// How old an event must be; none if that does not matter.
@@ -441,7 +440,7 @@ impl Subscriber {
 
     /// Looks the caller up again if that is due.
     async fn keep_pass(&mut self) -> Result<()> {
-        self.pass.caller.check_live(self.now())?;
+        self.pass.caller.check_live(self.dispatch.clock.now())?;
         let now = self.dispatch.clock.monotonic();
         if now < self.pass.checked.plus(PASS_MAX) {
             return Ok(());
@@ -468,11 +467,6 @@ impl Subscriber {
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.dispatch.read_for(&self.operation, self.admission.clone(), is_long, run).await
-    }
-
-    /// Returns the service's time, as it was known when the head was read last.
-    fn now(&self) -> Time {
-        self.shared.tail.head().time_at(self.dispatch.clock.monotonic())
     }
 
     fn has_passed(&self, moment: Monotonic) -> bool {

@@ -15,7 +15,6 @@ use crate::id::WorkspaceId;
 use crate::limits::HELD_WAIT;
 use crate::store::executor::Held;
 use crate::store::{Conn, Param, Row};
-use crate::time::{Clock, Monotonic, Time};
 
 macro_rules! lock_heads {
     ($wait:literal) => {
@@ -52,30 +51,6 @@ pub(super) const ASSUMED_AFTER: u32 = 8;
 /// For how long the time of the database is not asked for.
 const ASSUMED_FOR: Duration = Duration::from_secs(1);
 
-/// By how many microseconds the clock may have been set meanwhile.
-const SET_MAX: u64 = 5_000;
-
-/// When the time of the database was last read, by our clocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadAt {
-    wall: Time,
-    monotonic: Monotonic,
-}
-
-impl ReadAt {
-    fn now(clock: &Clock) -> Self {
-        Self { wall: clock.now(), monotonic: clock.monotonic() }
-    }
-
-    /// Whether what was read then can still be relied on: it is not long ago, and our clock was not set.
-    fn is_recent(self, clock: &Clock) -> bool {
-        let now = Self::now(clock);
-        let passed = now.monotonic.since(self.monotonic);
-        let expected = self.wall.plus(passed);
-        passed < ASSUMED_FOR && now.wall.micros().abs_diff(expected.micros()) <= SET_MAX
-    }
-}
-
 const EXISTING_HEADS: &str = "select workspace_id from heads where workspace_id = any($1)";
 
 const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
@@ -111,7 +86,7 @@ impl Batch {
     /// Has those of `wanted` locked by the first statement that is sent, if they can be assumed to be as they
     /// were left. Returns false if they cannot.
     pub(super) fn assume_heads(&mut self, conn: &Conn, wanted: &BTreeSet<WorkspaceId>) -> Result<bool> {
-        if wanted.is_empty() || !self.time_read_at.is_some_and(|read_at| read_at.is_recent(&self.clock)) {
+        if wanted.is_empty() || !self.knows_time() {
             return Ok(false);
         }
         let left = |id: &WorkspaceId| Some((*id, *self.committed.get(id)?));
@@ -126,18 +101,23 @@ impl Batch {
         Ok(true)
     }
 
+    /// Returns whether the time of the database was read lately.
+    fn knows_time(&self) -> bool {
+        self.time_read_at.is_some_and(|read_at| self.clock.monotonic().since(read_at) < ASSUMED_FOR)
+    }
+
     fn without_head(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
         wanted.iter().filter(|id| !self.heads.contains_key(id)).copied().collect()
     }
 
     fn take_heads(&mut self, conn: &Conn, sql: &'static str, wanted: &BTreeSet<WorkspaceId>) -> Result<()> {
         let ids: Vec<uuid::Uuid> = wanted.iter().map(|id| id.uuid()).collect();
+        let asked = self.clock.monotonic();
         for row in &mut conn.query(sql, &[&ids])? {
             let workspace: WorkspaceId = row.take()?;
             let mut head = Head::take(row)?;
-            let database_now: Time = row.take()?;
-            self.skew_micros = self.clock.skew_to(database_now);
-            self.time_read_at = Some(ReadAt::now(&self.clock));
+            self.clock.hear(row.take()?, asked);
+            self.time_read_at = Some(asked);
             self.cache.check(workspace, head.epochs);
             match self.committed.remove(&workspace).filter(|committed| committed.is_same(&head)) {
                 Some(committed) => head.unmoved = committed.unmoved.saturating_add(1),
@@ -158,25 +138,4 @@ fn assumed_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param
         Param::Int(head.epochs.access),
         Param::Int(head.epochs.rules),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_of_the_database_is_asked_for_again_after_a_while_and_once_the_clock_was_set() {
-        let start = Time::from_micros(1_795_000_000_000_000);
-        let after = |change: fn(&Clock, Time)| {
-            let clock = Clock::mock(start);
-            let read_at = ReadAt::now(&clock);
-            change(&clock, start);
-            read_at.is_recent(&clock)
-        };
-        assert!(after(|_, _| ()));
-        assert!(after(|clock, _| clock.advance(ASSUMED_FOR / 2)));
-        assert!(!after(|clock, _| clock.advance(ASSUMED_FOR)));
-        assert!(!after(|clock, start| clock.set(start.plus(Duration::from_secs(60)))));
-        assert!(!after(|clock, start| clock.set(Time::from_micros(start.micros() - 60_000_000))));
-    }
 }

@@ -22,10 +22,9 @@ use crate::log::chain::Link;
 use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, Held};
 use crate::store::{Conn, Engine, Param, ToParam};
-use crate::time::{Clock, Time};
+use crate::time::{Clock, Monotonic, Time};
 use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
 pub(crate) use head::{Head, ImportedHead};
-use locks::ReadAt;
 pub use memo::BatchMemo;
 pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
@@ -42,10 +41,8 @@ pub(crate) struct Mark {
 pub(crate) struct Batch {
     pub cache: Cache,
     clock: Clock,
-    /// How far the database's clock is ahead of ours, on Postgres.
-    skew_micros: i64,
-    /// When that was found out.
-    time_read_at: Option<ReadAt>,
+    /// When the time of the database was last read, on Postgres.
+    time_read_at: Option<Monotonic>,
     heads: HashMap<WorkspaceId, Head>,
     /// The heads of workspaces with memos as they were after the last commit, on Postgres, where others may
     /// have moved them since.
@@ -76,7 +73,6 @@ impl Batch {
         Self {
             cache: Cache::default(),
             clock,
-            skew_micros: 0,
             time_read_at: None,
             heads: HashMap::new(),
             committed: HashMap::new(),
@@ -96,7 +92,7 @@ impl Batch {
 
     /// Returns the current time, which leases, expiry and due times are based on.
     pub fn now(&self) -> Time {
-        self.clock.now().shifted(self.skew_micros)
+        self.clock.now()
     }
 
     /// Returns the end of `workspace`'s log, including what the batch has appended so far.
@@ -325,9 +321,8 @@ impl BatchState for Batch {
     }
 
     fn committed(&mut self) {
-        let now = self.now();
         for (workspace, head) in self.heads.iter().filter(|(_, head)| head.touched) {
-            self.bus.observe(*workspace, head.lsn, head.epochs.access, now);
+            self.bus.observe(*workspace, head.lsn, head.epochs.access);
         }
         for (workspace, lsn) in self.committed_lsns() {
             self.bus.announce(workspace.into(), lsn);

@@ -19,10 +19,10 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::limits::{BUS_RETRY, BUS_WORK_MAX, SQLITE_POLL};
 use crate::log::event::Subject;
-use crate::log::feed::{Feed, FeedEvent, Tail, service_time};
+use crate::log::feed::{Feed, FeedEvent, Tail};
 use crate::monitor::Monitor;
 use crate::store::{Conn, Engine, Row};
-use crate::time::{Clock, Monotonic, Time};
+use crate::time::{Clock, Monotonic};
 pub use filter::EventFilter;
 use watch::{Listener, NewItem, Watch};
 pub(crate) use watch::{NewEvent, Wake};
@@ -103,11 +103,11 @@ impl Bus {
     }
 
     /// Records the head of a workspace's log that this process has committed.
-    pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64, now: Time) {
+    pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
         if self.listening.load(Ordering::SeqCst) > 0
             && let Some(tail) = self.feed.tail(workspace)
         {
-            tail.observe(lsn, epoch, self.state.clock(), now);
+            tail.observe(lsn, epoch, self.state.clock());
         }
     }
 
@@ -243,8 +243,8 @@ impl Bus {
             tails.for_each(|tail| tail.is_current(self.state.clock()));
             return Ok(());
         }
-        for Head { workspace, lsn, epoch, now } in heads(conn, self.state.clock(), watched)? {
-            self.observe(workspace, lsn, epoch, now);
+        for Head { workspace, lsn, epoch } in heads(conn, self.state.clock(), watched)? {
+            self.observe(workspace, lsn, epoch);
             self.announce(workspace, lsn);
         }
         Ok(())
@@ -302,8 +302,6 @@ pub(crate) struct Head {
     pub lsn: i64,
     /// The epoch of what decides who may do and see what.
     pub epoch: i64,
-    /// When that was read, by the clock of the service.
-    pub now: Time,
 }
 
 /// Reads the heads of these workspaces, but for those that have no log.
@@ -313,9 +311,13 @@ pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> R
         Engine::Postgres => HEADS_POSTGRES,
     };
     let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
+    let asked = clock.monotonic();
     let head = |row: &mut Row| {
-        let (workspace, lsn, epoch) = (row.take()?, row.take()?, row.take()?);
-        Ok(Head { workspace, lsn, epoch, now: service_time(clock, row.take()?) })
+        let head = Head { workspace: row.take()?, lsn: row.take()?, epoch: row.take()? };
+        if let Some(theirs) = row.take()? {
+            clock.hear(theirs, asked);
+        }
+        Ok(head)
     };
     conn.query(sql, &[&ids])?.iter_mut().map(head).collect()
 }

@@ -15,7 +15,7 @@ use crate::sync::lock;
 use crate::time::Clock;
 pub(crate) use event::FeedEvent;
 pub use event::{FrameBytes, FrameForm};
-pub(crate) use tail::{Tail, TailHead, TailView, service_time};
+pub(crate) use tail::{Tail, TailHead, TailView};
 
 /// The tails of this process.
 #[derive(Default)]

@@ -41,16 +41,6 @@ pub(crate) struct TailHead {
     pub epoch: i64,
     /// When it was read, by this process.
     pub read_at: Monotonic,
-    /// The service's time then: that of the database, if servers share it.
-    pub now: Time,
-}
-
-impl TailHead {
-    /// Returns the service's time at `moment`.
-    pub fn time_at(&self, moment: Monotonic) -> Time {
-        let later = i64::try_from(moment.since(self.read_at).as_micros()).unwrap_or(i64::MAX);
-        self.now.shifted(later)
-    }
 }
 
 /// What a tail has for a subscriber at a position.
@@ -66,7 +56,7 @@ pub(crate) enum TailView {
 impl Tail {
     /// Opens a tail whose first event is the one after `lsn`.
     pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total: Arc<AtomicUsize>) -> Self {
-        let head = TailHead { lsn, epoch: -1, read_at: clock.monotonic(), now: clock.now() };
+        let head = TailHead { lsn, epoch: -1, read_at: clock.monotonic() };
         let cursor = ChainCursor::after(workspace, lsn, None);
         let state = State { ring: VecDeque::new(), bytes: 0, cursor, head, broken: None };
         Self { workspace, state: Mutex::new(state), total }
@@ -117,17 +107,16 @@ impl Tail {
     }
 
     /// Records a head that was read, or committed by this process.
-    pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock, now: Time) {
+    pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock) {
         let mut state = lock(&self.state);
         if lsn >= state.head.lsn && epoch >= state.head.epoch {
-            state.head = TailHead { lsn, epoch, read_at: clock.monotonic(), now };
+            state.head = TailHead { lsn, epoch, read_at: clock.monotonic() };
         }
     }
 
     /// Records that nobody has written to the log since the head was read.
     pub fn is_current(&self, clock: &Clock) {
-        let head = &mut lock(&self.state).head;
-        (head.read_at, head.now) = (clock.monotonic(), clock.now());
+        lock(&self.state).head.read_at = clock.monotonic();
     }
 
     /// Returns whether the log was found broken.
@@ -139,7 +128,7 @@ impl Tail {
     ///
     /// The head is read first: everything up to it is committed, so what is not found is missing.
     pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
-        let Some((lsn, epoch, floor, now)) = read_head(conn, self.workspace, clock)? else {
+        let Some((lsn, epoch, floor)) = read_head(conn, self.workspace, clock)? else {
             return Ok(false);
         };
         let (mut cursor, broken) = {
@@ -148,7 +137,7 @@ impl Tail {
             (state.cursor.clone(), state.broken)
         };
         if broken.is_some() || lsn <= cursor.lsn() {
-            self.observe(lsn, epoch, clock, now);
+            self.observe(lsn, epoch, clock);
             return Ok(false);
         }
         let not_after = Time::from_micros(i64::MAX);
@@ -162,7 +151,7 @@ impl Tail {
             return Ok(true);
         }
         let has_more = read.is_ok() && cursor.lsn() < lsn;
-        self.observe(lsn, epoch, clock, now);
+        self.observe(lsn, epoch, clock);
         self.keep(events, cursor, read.err());
         Ok(has_more)
     }
@@ -180,7 +169,7 @@ impl Tail {
     /// Returns whether the log was pruned beyond a position, after which nothing was found.
     fn is_overtaken(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
         let head = read_head(conn, self.workspace, clock)?;
-        Ok(head.is_some_and(|(_, _, floor, _)| lsn < floor.saturating_sub(1)))
+        Ok(head.is_some_and(|(_, _, floor)| lsn < floor.saturating_sub(1)))
     }
 
     fn drop_oldest(&self, state: &mut State) {
@@ -215,22 +204,20 @@ impl Drop for Tail {
     }
 }
 
-/// Returns the position, the epoch, the floor and the time of a workspace's log.
-fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, i64, Time)>> {
+/// Returns the position, the epoch and the floor of a workspace's log.
+fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, i64)>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEAD_SQLITE,
         Engine::Postgres => HEAD_POSTGRES,
     };
+    let asked = clock.monotonic();
     let mut rows = conn.query(sql, &[&workspace])?;
     let Some(row) = rows.first_mut() else { return Ok(None) };
     let (lsn, epoch, floor) = (row.take()?, row.take()?, row.take()?);
-    Ok(Some((lsn, epoch, floor, service_time(clock, row.take()?))))
-}
-
-/// Returns the service's time: that of the database, if servers share it and it has said it.
-pub(crate) fn service_time(clock: &Clock, theirs: Option<i64>) -> Time {
-    let skew = theirs.map_or(0, |theirs| clock.skew_to(Time::from_micros(theirs)));
-    clock.now().shifted(skew)
+    if let Some(theirs) = row.take()? {
+        clock.hear(theirs, asked);
+    }
+    Ok(Some((lsn, epoch, floor)))
 }
 
 const HEAD_SQLITE: &str = "select lsn, epoch, floor, null from heads where workspace_id = $1";

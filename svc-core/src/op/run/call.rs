@@ -215,11 +215,9 @@ impl Call {
     pub fn entered_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<Entered> {
         let clock = &self.dispatch.clock;
         let lsn = check_cache(reader, clock, caller.workspace_id)?;
-        let cache = reader.cache.borrow();
-        let (now, epochs) =
-            (clock.now().shifted(cache.skew_micros), cache.entries.epochs(caller.workspace_id));
+        let epochs = reader.cache.borrow().entries.epochs(caller.workspace_id);
         let lsn = caller.is_member().then_some(lsn);
-        Ok(Entered { caller, lsn, epoch: epochs.access, now })
+        Ok(Entered { caller, lsn, epoch: epochs.access, now: clock.now() })
     }
 
     /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
@@ -387,9 +385,10 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
             }
         }
         Engine::Postgres => {
+            let asked = clock.monotonic();
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
             let row = rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?;
-            reader.cache.borrow_mut().skew_micros = clock.skew_to(row.take()?);
+            clock.hear(row.take()?, asked);
             (row.take()?, Epochs::take(row)?)
         }
     };

@@ -376,7 +376,7 @@ mod tests {
         "create table row (n bigint); create table tally (total bigint); insert into tally values (0)";
 
     fn on_file(path: &std::path::Path) -> Executor<Tally> {
-        on_file_by(path, &Clock::System)
+        on_file_by(path, &Clock::system())
     }
 
     fn on_file_by(path: &std::path::Path, clock: &Clock) -> Executor<Tally> {

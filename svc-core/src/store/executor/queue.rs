@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_batch_waits_for_as_many_tasks_as_it_is_told_to() {
-        let clock = Clock::System;
+        let clock = Clock::system();
         let queue: Queue<dyn Task> = Queue::new(clock.clone());
         let first = || Queued::new(Box::new(Idle) as Box<dyn Task>, &clock);
         let patience = |tasks| Patience { tasks, span: QUEUED_MAX };

@@ -421,7 +421,7 @@ mod tests {
                 let interrupt = Interrupt::default();
                 let mut threads = Vec::new();
                 let pool =
-                    ReadPool::start(settings, &Clock::System, &open, &interrupt, &mut threads).unwrap();
+                    ReadPool::start(settings, &Clock::system(), &open, &interrupt, &mut threads).unwrap();
                 let (sender, ended) = mpsc::channel();
                 let _folder = folder.take();
                 Self { pool, interrupt, threads, sender, ended, endless, _folder }

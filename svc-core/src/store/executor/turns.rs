@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn task(source: Source, bytes: usize) -> Queued<Numbered> {
-        Queued::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::System)
+        Queued::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::system())
     }
 
     fn all(turns: &mut Turns<Numbered>) -> Vec<Source> {

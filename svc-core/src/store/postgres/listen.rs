@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_silent_server_leaves_the_bus_interrupted() {
         let (_peer, server) = silent_server();
-        let bus = Arc::new(Bus::new(&Clock::System, BUS_RETRY));
+        let bus = Arc::new(Bus::new(&Clock::system(), BUS_RETRY));
         let thread = listen(&server, Arc::clone(&bus)).unwrap();
         assert!(bus.is_interrupted());
         bus.close();

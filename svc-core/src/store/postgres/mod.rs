@@ -120,7 +120,7 @@ impl PgConn {
             pending: RefCell::default(),
             wrote: Cell::new(false),
             is_new: Cell::new(false),
-            budget: Budget::new(&Clock::System),
+            budget: Budget::new(&Clock::system()),
             reads: None,
         };
         conn.client()?;

@@ -123,7 +123,7 @@ impl SqliteConn {
         }
         let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
         let limit = is_limited
-            .then(|| StatementLimit::on(&mut conn, Clock::System, Interrupt::default()))
+            .then(|| StatementLimit::on(&mut conn, Clock::system(), Interrupt::default()))
             .transpose()?;
         Ok(Self {
             limit,

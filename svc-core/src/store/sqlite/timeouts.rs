@@ -36,7 +36,7 @@ impl StatementLimit {
     /// Sets the limit of a connection; `clock` says how long a single statement takes.
     pub fn on(conn: &mut Connection, clock: Clock, interrupt: Interrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        let limit = Self { clock, until, budget: Budget::new(&Clock::System), interrupt };
+        let limit = Self { clock, until, budget: Budget::new(&Clock::system()), interrupt };
         let (until, now) = (Arc::clone(&limit.until), limit.clock.clone());
         let (budget, interrupt) = (limit.budget.clone(), limit.interrupt.clone());
         let is_over = move || {

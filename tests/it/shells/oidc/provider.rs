@@ -335,7 +335,7 @@ fn a_provider_is_reached_by_tls_that_the_machine_trusts() {
         if !trusted {
             continue;
         }
-        let back = provider.sign_in(Clock::System.now(), &location(&sent), &person());
+        let back = provider.sign_in(Clock::system().now(), &location(&sent), &person());
         let query: Vec<String> = back.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let cookie = cookie_of(&sent, "svc_oidc").unwrap();
         let target = format!("{BACK}?{}", query.join("&"));

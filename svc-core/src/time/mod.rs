@@ -4,16 +4,19 @@
 //! RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for one
 //! is left to `monitor`.
 
+mod steady;
+mod clock;
+
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
-use crate::sync::lock;
+pub use clock::Clock;
+pub(crate) use clock::Sleeper;
 
 /// A point in time, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,148 +143,13 @@ impl Monotonic {
         u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
     }
 
+    fn signed_micros(self) -> i64 {
+        i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX)
+    }
+
     /// Returns the time elapsed since `earlier`; zero if that is not in the past.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
-    }
-}
-
-/// The source of time for the service. A mock clock moves only when told to, for tests and simulations.
-#[derive(Clone, Debug, Default)]
-pub enum Clock {
-    /// The machine's clock; on Postgres the database's, so that servers agree.
-    #[default]
-    System,
-    /// A system clock that is off by this many microseconds, to test servers whose clocks disagree.
-    Wrong(i64),
-    /// A clock that stands still until [`Clock::advance`].
-    Mock(Arc<MockTime>),
-}
-
-/// The state of a mock clock: what it shows, and who is sleeping on it.
-#[derive(Default)]
-pub struct MockTime {
-    shown: Mutex<Shown>,
-    sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
-}
-
-#[derive(Clone, Copy)]
-struct Shown {
-    wall: Time,
-    monotonic: Monotonic,
-}
-
-impl Default for Shown {
-    fn default() -> Self {
-        Self { wall: Time(0), monotonic: Monotonic::default() }
-    }
-}
-
-impl std::fmt::Debug for MockTime {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "MockTime({})", lock(&self.shown).wall)
-    }
-}
-
-/// A waiter that must read a mock clock again when it has moved.
-pub(crate) trait Sleeper: Send + Sync {
-    /// Called when the clock has moved.
-    fn clock_moved(&self);
-}
-
-/// The process's first reading of the machine's monotonic clock, and the origin of [`Monotonic`].
-static START: OnceLock<Instant> = OnceLock::new();
-
-impl Clock {
-    /// Creates a clock that shows `start` until it is advanced.
-    pub fn mock(start: Time) -> Self {
-        let shown = Shown { wall: start, ..Shown::default() };
-        Self::Mock(Arc::new(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
-    }
-
-    /// Returns the current time. It jumps when the machine's clock is set.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the service reads the machine's clock"
-    )]
-    pub fn now(&self) -> Time {
-        match self {
-            Self::System => Time(jiff::Timestamp::now().as_microsecond()),
-            Self::Wrong(micros) => Self::System.now().shifted(*micros),
-            Self::Mock(mock) => lock(&mock.shown).wall,
-        }
-    }
-
-    /// Returns how many microseconds a database whose clock shows `theirs` is ahead of this clock.
-    ///
-    /// Always 0 for a mock clock.
-    pub fn skew_to(&self, theirs: Time) -> i64 {
-        match self {
-            Self::System | Self::Wrong(_) => theirs.0.saturating_sub(self.now().0),
-            Self::Mock(_) => 0,
-        }
-    }
-
-    /// Returns the current time of the monotonic clock.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the service reads the machine's monotonic clock"
-    )]
-    pub fn monotonic(&self) -> Monotonic {
-        match self {
-            Self::System | Self::Wrong(_) => {
-                let now = Instant::now();
-                Monotonic(now.saturating_duration_since(*START.get_or_init(|| now)))
-            }
-            Self::Mock(mock) => lock(&mock.shown).monotonic,
-        }
-    }
-
-    /// Returns the deadline `span` from now.
-    pub fn deadline(&self, span: Duration) -> Monotonic {
-        self.monotonic().plus(span)
-    }
-
-    /// Returns the time left until `deadline`; zero once it has passed.
-    pub fn remaining(&self, deadline: Monotonic) -> Duration {
-        deadline.since(self.monotonic())
-    }
-
-    /// Moves a mock clock forward and wakes its sleepers; does nothing to the system's clock.
-    pub fn advance(&self, span: Duration) {
-        if let Self::Mock(mock) = self {
-            mock.show(|shown| Shown { wall: shown.wall.plus(span), monotonic: shown.monotonic.plus(span) });
-        }
-    }
-
-    /// Sets a mock clock to `to`, forward or back, without moving any deadline.
-    ///
-    /// It mimics setting a machine's clock. Does nothing to the system's clock.
-    pub fn set(&self, to: Time) {
-        if let Self::Mock(mock) = self {
-            mock.show(|shown| Shown { wall: to, ..shown });
-        }
-    }
-
-    /// Registers `sleeper` to be woken whenever a mock clock moves, for as long as it lives.
-    pub(crate) fn wake(&self, sleeper: Weak<dyn Sleeper>) {
-        if let Self::Mock(mock) = self {
-            lock(&mock.sleepers).push(sleeper);
-        }
-    }
-}
-
-impl MockTime {
-    fn show(&self, next: impl FnOnce(Shown) -> Shown) {
-        let mut shown = lock(&self.shown);
-        *shown = next(*shown);
-        drop(shown);
-        let mut sleepers = lock(&self.sleepers);
-        sleepers.retain(|sleeper| sleeper.strong_count() > 0);
-        let woken: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
-        // No lock of the clock is held while sleepers are woken, because they read the clock.
-        drop(sleepers);
-        woken.iter().for_each(|sleeper| sleeper.clock_moved());
     }
 }
 
@@ -310,26 +178,5 @@ mod tests {
         for bad in ["9999-12-32T00:00:00Z", "9999-12-31", "9999-12-31T23:59:59", "10000-01-01T00:00:00Z"] {
             assert!(read(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn setting_a_clock_moves_no_deadline() {
-        let clock = Clock::mock(Time::from_micros(1_000_000));
-        let deadline = clock.deadline(Duration::from_secs(5));
-        clock.set(Time::from_micros(86_400_000_000));
-        assert_eq!(clock.now(), Time::from_micros(86_400_000_000));
-        assert_eq!(clock.remaining(deadline), Duration::from_secs(5));
-        clock.set(Time::from_micros(1));
-        clock.advance(Duration::from_secs(6));
-        assert_eq!(clock.now(), Time::from_micros(6_000_001));
-        assert_eq!(clock.remaining(deadline), Duration::ZERO);
-    }
-
-    #[test]
-    fn the_system_clock_goes_forward_and_cannot_be_advanced() {
-        let before = Clock::System.monotonic();
-        Clock::System.advance(Duration::from_secs(1_000_000));
-        assert!(Clock::System.monotonic() >= before);
-        assert!(Clock::System.remaining(before.plus(Duration::from_secs(1_000_000))) > Duration::ZERO);
     }
 }

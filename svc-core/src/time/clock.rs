@@ -1,0 +1,447 @@
+//! The service's clock: the machine's, or on Postgres the database's, so that servers agree.
+//!
+//! Between two readings time passes as the monotonic clock says. A clock that is set by more than a little is
+//! followed only once that has lasted (see [`Steady`]); until then it is logged and shown. What is ahead when
+//! a process starts counts from the start: there is nothing to compare it with but what was stored.
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use super::steady::{Finding, Reading, Steady};
+use super::{Monotonic, Time};
+use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
+use crate::sync::lock;
+
+/// The source of time for the service. Clones show the same time.
+///
+/// A mock clock moves only when told to, for tests and simulations.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    source: Source,
+    followed: Mutex<Followed>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The machine's clock, which is off by this many microseconds, to test servers whose clocks disagree.
+    Machine(i64),
+    /// A clock that stands still until [`Clock::advance`].
+    Mock(MockTime),
+}
+
+/// What counts of the clocks that may be set.
+#[derive(Debug, Default)]
+struct Followed {
+    machine: Option<Steady>,
+    /// Known once it was read, where there is one.
+    database: Option<Steady>,
+    /// The latest time that was handed out or, at the start, was stored.
+    latest: Option<Time>,
+}
+
+/// The state of a mock clock: what it shows, and who is sleeping on it.
+struct MockTime {
+    shown: Mutex<Shown>,
+    sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Shown {
+    wall: Time,
+    /// What the clock of any database shows.
+    database: Time,
+    monotonic: Monotonic,
+}
+
+impl std::fmt::Debug for MockTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MockTime({})", lock(&self.shown).wall)
+    }
+}
+
+/// A waiter that must read a mock clock again when it has moved.
+pub(crate) trait Sleeper: Send + Sync {
+    /// Called when the clock has moved.
+    fn clock_moved(&self);
+}
+
+/// The process's first reading of the machine's monotonic clock, and the origin of [`Monotonic`].
+static START: OnceLock<Instant> = OnceLock::new();
+
+impl Clock {
+    /// Creates a clock that follows the machine's or, once that was heard, the database's.
+    pub fn system() -> Self {
+        Self::wrong(0)
+    }
+
+    /// Creates one for which the machine's clock is off by this many microseconds.
+    pub fn wrong(micros: i64) -> Self {
+        Self::of(Source::Machine(micros))
+    }
+
+    /// Creates a clock that shows `start` until it is advanced.
+    pub fn mock(start: Time) -> Self {
+        let shown = Shown { wall: start, database: start, monotonic: Monotonic::default() };
+        Self::of(Source::Mock(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
+    }
+
+    fn of(source: Source) -> Self {
+        Self(Arc::new(Inner { source, followed: Mutex::default() }))
+    }
+
+    /// Returns the current time.
+    pub fn now(&self) -> Time {
+        let mut followed = lock(&self.0.followed);
+        let (monotonic, wall) = (self.monotonic(), self.0.source.wall());
+        let ahead = wall.micros().saturating_sub(monotonic.signed_micros());
+        let reading = Reading { at_least: ahead, at_most: ahead };
+        let finding = follow(&mut followed.machine, reading, monotonic);
+        let counts = followed.database.or(followed.machine).map_or(ahead, |counts| counts.ahead());
+        let now = Time::from_micros(ahead_of(monotonic, counts));
+        followed.latest = followed.latest.max(Some(now));
+        drop(followed);
+        report(MACHINE, finding);
+        now
+    }
+
+    /// Takes into account that the database's clock showed `theirs`, which it was asked for at `asked`.
+    ///
+    /// The current time is that of the database from then on.
+    pub fn hear(&self, theirs: Time, asked: Monotonic) {
+        let mut followed = lock(&self.0.followed);
+        let now = self.monotonic();
+        let shown = match &self.0.source {
+            Source::Machine(_) => theirs,
+            Source::Mock(mock) => lock(&mock.shown).database,
+        };
+        let ahead_at = |moment: Monotonic| shown.micros().saturating_sub(moment.signed_micros());
+        let reading = Reading { at_least: ahead_at(now), at_most: ahead_at(asked) };
+        if followed.database.is_none() {
+            // Until now it was the machine's.
+            followed.latest = None;
+        }
+        let finding = follow(&mut followed.database, reading, now);
+        drop(followed);
+        report(DATABASE, finding);
+    }
+
+    /// Takes into account that a time was stored before this process started, and logs it if that has not
+    /// come yet.
+    pub fn remember(&self, stored: Time) {
+        let now = self.now();
+        let mut followed = lock(&self.0.followed);
+        followed.latest = followed.latest.max(Some(stored));
+        drop(followed);
+        if is_ahead(stored, now) {
+            tracing::warn!(%stored, %now, "the newest stored time lies in the future: a clock is or was wrong");
+        }
+    }
+
+    /// Says what is remarkable about the clocks at the moment, if anything is.
+    pub fn remark(&self) -> Option<String> {
+        let now = self.now();
+        let followed = lock(&self.0.followed);
+        let step = |name, steady: Option<Steady>| {
+            let by = steady?.step()?;
+            Some(format!("{name} was set {}, which does not count yet", span(by)))
+        };
+        let latest = followed.latest.filter(|latest| is_ahead(*latest, now));
+        let remarks = [
+            step(MACHINE, followed.machine),
+            step(DATABASE, followed.database),
+            latest.map(|latest| {
+                format!("times up to {latest} were given, which lie in the future: it is {now}")
+            }),
+        ];
+        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
+    }
+
+    /// Returns the current time of the monotonic clock.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the service reads the machine's monotonic clock"
+    )]
+    pub fn monotonic(&self) -> Monotonic {
+        match &self.0.source {
+            Source::Machine(_) => {
+                let now = Instant::now();
+                Monotonic(now.saturating_duration_since(*START.get_or_init(|| now)))
+            }
+            Source::Mock(mock) => lock(&mock.shown).monotonic,
+        }
+    }
+
+    /// Returns the deadline `span` from now.
+    pub fn deadline(&self, span: Duration) -> Monotonic {
+        self.monotonic().plus(span)
+    }
+
+    /// Returns the time left until `deadline`; zero once it has passed.
+    pub fn remaining(&self, deadline: Monotonic) -> Duration {
+        deadline.since(self.monotonic())
+    }
+
+    /// Returns whether time passes only by [`Clock::advance`].
+    pub(crate) fn is_mock(&self) -> bool {
+        matches!(self.0.source, Source::Mock(_))
+    }
+
+    /// Moves a mock clock forward and wakes its sleepers; does nothing to the system's clock.
+    pub fn advance(&self, span: Duration) {
+        self.move_mock(|shown| Shown {
+            wall: shown.wall.plus(span),
+            database: shown.database.plus(span),
+            monotonic: shown.monotonic.plus(span),
+        });
+    }
+
+    /// Sets a mock clock to `to`, forward or back, without moving any deadline, and as if that had lasted.
+    ///
+    /// Does nothing to the system's clock.
+    pub fn set(&self, to: Time) {
+        if !self.is_mock() {
+            return;
+        }
+        let mut followed = lock(&self.0.followed);
+        (followed.machine, followed.database) = (None, None);
+        self.show(|shown| Shown { wall: to, database: to, ..shown });
+        drop(followed);
+        self.wake_sleepers();
+    }
+
+    /// Sets the machine beneath a mock clock `micros` ahead, or back if they are negative.
+    ///
+    /// Does nothing to the system's clock.
+    pub fn step(&self, micros: i64) {
+        self.move_mock(|shown| Shown { wall: shown.wall.shifted(micros), ..shown });
+    }
+
+    /// Sets the database beneath a mock clock `micros` ahead, or back if they are negative.
+    ///
+    /// Does nothing to the system's clock.
+    pub fn step_database(&self, micros: i64) {
+        self.move_mock(|shown| Shown { database: shown.database.shifted(micros), ..shown });
+    }
+
+    /// Registers `sleeper` to be woken whenever a mock clock moves, for as long as it lives.
+    pub(crate) fn wake(&self, sleeper: Weak<dyn Sleeper>) {
+        if let Source::Mock(mock) = &self.0.source {
+            lock(&mock.sleepers).push(sleeper);
+        }
+    }
+
+    fn move_mock(&self, next: impl FnOnce(Shown) -> Shown) {
+        self.show(next);
+        self.wake_sleepers();
+    }
+
+    fn show(&self, next: impl FnOnce(Shown) -> Shown) {
+        if let Source::Mock(mock) = &self.0.source {
+            let mut shown = lock(&mock.shown);
+            *shown = next(*shown);
+        }
+    }
+
+    fn wake_sleepers(&self) {
+        let Source::Mock(mock) = &self.0.source else { return };
+        let mut sleepers = lock(&mock.sleepers);
+        sleepers.retain(|sleeper| sleeper.strong_count() > 0);
+        let woken: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
+        // No lock of the clock is held while sleepers are woken, because they read the clock.
+        drop(sleepers);
+        woken.iter().for_each(|sleeper| sleeper.clock_moved());
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl Source {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the service reads the machine's clock"
+    )]
+    fn wall(&self) -> Time {
+        match self {
+            Self::Machine(micros) => Time(jiff::Timestamp::now().as_microsecond()).shifted(*micros),
+            Self::Mock(mock) => lock(&mock.shown).wall,
+        }
+    }
+}
+
+const MACHINE: &str = "the machine's clock";
+const DATABASE: &str = "the database's clock";
+
+fn follow(steady: &mut Option<Steady>, reading: Reading, now: Monotonic) -> Option<Finding> {
+    match steady {
+        Some(steady) => steady.follow(reading, now),
+        None => {
+            *steady = Some(Steady::new(reading, now));
+            None
+        }
+    }
+}
+
+fn report(clock: &'static str, finding: Option<Finding>) {
+    match finding {
+        None => {}
+        Some(Finding::Begun(by)) => {
+            let secs = CLOCK_STEP_COUNTS_AFTER.as_secs();
+            tracing::warn!("{clock} was set {}: that counts if it lasts {secs} s", span(by));
+        }
+        Some(Finding::Undone) => tracing::warn!("{clock} is right again: nothing has followed from it"),
+        Some(Finding::Counted(by)) => tracing::warn!("{clock} was set {}: that counts from now on", span(by)),
+    }
+}
+
+fn span(micros: i64) -> String {
+    let secs = micros.unsigned_abs() / 1_000_000;
+    format!("{secs} s {}", if micros < 0 { "back" } else { "ahead" })
+}
+
+fn is_ahead(time: Time, now: Time) -> bool {
+    time.since(now) > CLOCK_STEP_MIN
+}
+
+fn ahead_of(monotonic: Monotonic, micros: i64) -> i64 {
+    monotonic.signed_micros().saturating_add(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000_000;
+
+    fn mock() -> (Clock, Time) {
+        let start = Time::from_micros(1_795_000_000_000_000);
+        let clock = Clock::mock(start);
+        assert_eq!(clock.now(), start);
+        (clock, start)
+    }
+
+    fn after(start: Time, secs: u64) -> Time {
+        start.plus(Duration::from_secs(secs))
+    }
+
+    #[test]
+    fn setting_a_clock_moves_no_deadline() {
+        let clock = Clock::mock(Time::from_micros(1_000_000));
+        let deadline = clock.deadline(Duration::from_secs(5));
+        clock.set(Time::from_micros(86_400_000_000));
+        assert_eq!(clock.now(), Time::from_micros(86_400_000_000));
+        assert_eq!(clock.remaining(deadline), Duration::from_secs(5));
+        clock.set(Time::from_micros(1));
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(clock.now(), Time::from_micros(6_000_001));
+        assert_eq!(clock.remaining(deadline), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_system_clock_goes_forward_and_cannot_be_advanced() {
+        let clock = Clock::system();
+        let (before, now) = (clock.monotonic(), clock.now());
+        clock.advance(Duration::from_secs(1_000_000));
+        clock.set(Time::from_micros(1));
+        clock.step(DAY);
+        clock.step_database(DAY);
+        assert!(clock.monotonic() >= before);
+        assert!(clock.remaining(before.plus(Duration::from_secs(1_000_000))) > Duration::ZERO);
+        assert!(clock.now().micros().abs_diff(now.micros()) < DAY.unsigned_abs());
+    }
+
+    #[test]
+    fn time_follows_a_machine_that_was_set_after_a_minute() {
+        for step in [DAY, -DAY] {
+            let (clock, start) = mock();
+            clock.step(step);
+            assert_eq!(clock.now(), start);
+            assert!(clock.remark().unwrap().starts_with("the machine's clock was set 86400 s "));
+            clock.advance(Duration::from_secs(59));
+            assert_eq!(clock.now(), after(start, 59));
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(clock.now(), after(start, 60).shifted(step));
+            let back = (step < 0).then(|| {
+                format!(
+                    "times up to {} were given, which lie in the future: it is {}",
+                    after(start, 59),
+                    clock.now()
+                )
+            });
+            assert_eq!(clock.remark(), back, "later times were handed out before");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_wrong_for_a_moment_leaves_nothing() {
+        let (clock, start) = mock();
+        clock.step(DAY);
+        assert_eq!(clock.now(), start);
+        clock.advance(Duration::from_secs(6));
+        clock.step(-DAY);
+        assert_eq!((clock.now(), clock.remark()), (after(start, 6), None));
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!((clock.now(), clock.remark()), (after(start, 3606), None));
+        clock.step(9_000_000);
+        assert_eq!((clock.now(), clock.remark()), (after(start, 3615), None), "this is a small one");
+    }
+
+    #[test]
+    fn where_there_is_a_database_time_is_its() {
+        let (clock, start) = mock();
+        let hear = || clock.hear(Time::from_micros(1), clock.monotonic());
+        clock.step_database(3_000_000);
+        assert_eq!(clock.now(), start, "it is not known yet");
+        hear();
+        assert_eq!(clock.now(), after(start, 3));
+        clock.step(DAY);
+        assert!(clock.remark().unwrap().starts_with("the machine's clock was set 86400 s ahead"));
+        clock.advance(Duration::from_secs(60));
+        hear();
+        assert_eq!(
+            (clock.now(), clock.remark()),
+            (after(start, 63), None),
+            "the machine's counts for nothing"
+        );
+        clock.step_database(-DAY);
+        hear();
+        assert_eq!(clock.now(), after(start, 63));
+        assert!(clock.remark().unwrap().starts_with("the database's clock was set 86400 s back"));
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(clock.now(), after(start, 123), "it was not heard again");
+        hear();
+        assert_eq!(clock.now(), after(start, 123).shifted(-DAY));
+    }
+
+    #[test]
+    fn a_real_database_is_heard_by_when_it_was_asked() {
+        let clock = Clock::wrong(DAY);
+        let right = clock.now().shifted(-DAY);
+        clock.hear(right, clock.monotonic());
+        let late = clock.now().since(right);
+        assert!(right <= clock.now() && late < Duration::from_secs(3600), "{late:?}");
+        // A reply that was long on the way is no step.
+        let asked = Monotonic::default();
+        clock.hear(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
+        assert!(clock.now() >= right);
+        assert_eq!(clock.remark(), None);
+    }
+
+    #[test]
+    fn a_stored_time_is_remarked_on_until_it_has_come() {
+        let (clock, start) = mock();
+        clock.remember(after(start, 10));
+        assert_eq!(clock.remark(), None);
+        clock.remember(after(start, 11));
+        assert!(clock.remark().unwrap().starts_with("times up to "));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(clock.remark(), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! How far ahead of the monotonic clock another one is that may be set, such as the machine's or a database's.
+//!
+//! Small differences count at once. A step counts only once it has lasted, so that a clock which is wrong for
+//! a moment ends nothing.
+
+use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
+
+use super::Monotonic;
+
+/// Where the other clock was found to be: how many microseconds it is ahead, at least and at most.
+///
+/// It is read between two readings of the monotonic clock, and may be anywhere between them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub at_least: i64,
+    pub at_most: i64,
+}
+
+impl Reading {
+    /// Returns what comes closest to `ahead`.
+    fn closest_to(self, ahead: i64) -> i64 {
+        ahead.max(self.at_least).min(self.at_most)
+    }
+}
+
+/// What counts of a clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steady {
+    /// How many microseconds it is ahead, as far as that counts.
+    ahead: i64,
+    /// The same some time ago: what steps are measured from, so that many small ones are a large one.
+    before: i64,
+    before_at: Monotonic,
+    step: Option<Step>,
+}
+
+/// A step that does not count yet.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// How far ahead the clock is since.
+    ahead: i64,
+    since: Monotonic,
+}
+
+/// What a reading has shown of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// The clock was set, by this many microseconds.
+    Begun(i64),
+    /// It has gone back to where it was.
+    Undone,
+    /// It has stayed, and counts from now on.
+    Counted(i64),
+}
+
+impl Steady {
+    /// Follows a clock that counts as it is first found.
+    pub fn new(first: Reading, now: Monotonic) -> Self {
+        let ahead = first.at_least.midpoint(first.at_most);
+        Self { ahead, before: ahead, before_at: now, step: None }
+    }
+
+    /// Returns how many microseconds the clock is ahead, as far as that counts.
+    pub fn ahead(&self) -> i64 {
+        self.ahead
+    }
+
+    /// Returns by how many microseconds the clock was set, if that does not count yet.
+    pub fn step(&self) -> Option<i64> {
+        self.step.map(|step| step.ahead.saturating_sub(self.ahead))
+    }
+
+    /// Takes a reading at `now` into account.
+    pub fn follow(&mut self, reading: Reading, now: Monotonic) -> Option<Finding> {
+        let found = reading.closest_to(self.ahead);
+        if is_small(found, self.before) {
+            self.ahead = found;
+            if now.since(self.before_at) >= CLOCK_STEP_COUNTS_AFTER {
+                (self.before, self.before_at) = (found, now);
+            }
+            return self.step.take().map(|_| Finding::Undone);
+        }
+        match self.step {
+            Some(step) if is_small(reading.closest_to(step.ahead), step.ahead) => {
+                if now.since(step.since) < CLOCK_STEP_COUNTS_AFTER {
+                    return None;
+                }
+                let by = found.saturating_sub(self.ahead);
+                *self = Self { ahead: found, before: found, before_at: now, step: None };
+                Some(Finding::Counted(by))
+            }
+            _ => {
+                self.step = Some(Step { ahead: found, since: now });
+                Some(Finding::Begun(found.saturating_sub(self.ahead)))
+            }
+        }
+    }
+}
+
+fn is_small(ahead: i64, before: i64) -> bool {
+    u128::from(ahead.abs_diff(before)) <= CLOCK_STEP_MIN.as_micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const DAY: i64 = 86_400 * SECOND;
+
+    /// A clock that is followed, and the time.
+    struct Followed(Steady, Monotonic);
+
+    impl Followed {
+        fn new() -> Self {
+            let start = Monotonic::default();
+            Self(Steady::new(Reading { at_least: 5, at_most: 5 }, start), start)
+        }
+
+        /// Takes into account that after `secs` more it is `ahead` of how it was at first.
+        fn after(&mut self, secs: u64, ahead: i64) -> Option<Finding> {
+            self.after_between(secs, ahead, ahead)
+        }
+
+        fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<Finding> {
+            self.1 = self.1.plus(Duration::from_secs(secs));
+            self.0.follow(Reading { at_least: 5 + at_least, at_most: 5 + at_most }, self.1)
+        }
+
+        fn ahead(&self) -> i64 {
+            self.0.ahead() - 5
+        }
+    }
+
+    #[test]
+    fn what_is_small_counts_at_once() {
+        let mut clock = Followed::new();
+        for ahead in [3, -3, 10 * SECOND, -10 * SECOND, 0] {
+            assert_eq!((clock.after(1, ahead), clock.ahead()), (None, ahead));
+        }
+    }
+
+    #[test]
+    fn a_step_counts_once_it_has_lasted() {
+        for step in [10 * SECOND + 1, DAY, -10 * SECOND - 1, -DAY] {
+            let mut clock = Followed::new();
+            assert_eq!(clock.after(7, step), Some(Finding::Begun(step)));
+            assert_eq!((clock.ahead(), clock.0.step()), (0, Some(step)));
+            assert_eq!((clock.after(59, step + 1), clock.ahead()), (None, 0), "it may drift meanwhile");
+            assert_eq!(clock.after(1, step), Some(Finding::Counted(step)));
+            assert_eq!((clock.ahead(), clock.0.step()), (step, None));
+            assert_eq!((clock.after(1, step), clock.ahead()), (None, step));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_in_time_was_never_set() {
+        let mut clock = Followed::new();
+        assert_eq!(clock.after(1, DAY), Some(Finding::Begun(DAY)));
+        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(Finding::Undone), 1));
+        assert_eq!((clock.after(1, DAY), clock.ahead()), (Some(Finding::Begun(DAY - 1)), 1), "begun anew");
+        assert_eq!((clock.after(59, DAY), clock.ahead()), (None, 1));
+    }
+
+    #[test]
+    fn another_step_begins_anew() {
+        let mut clock = Followed::new();
+        assert_eq!(clock.after(1, DAY), Some(Finding::Begun(DAY)));
+        assert_eq!(clock.after(59, 2 * DAY), Some(Finding::Begun(2 * DAY)));
+        assert_eq!((clock.after(59, 2 * DAY), clock.ahead()), (None, 0));
+        assert_eq!((clock.after(1, 2 * DAY), clock.ahead()), (Some(Finding::Counted(2 * DAY)), 2 * DAY));
+    }
+
+    #[test]
+    fn many_small_steps_are_a_large_one() {
+        let mut clock = Followed::new();
+        assert_eq!((clock.after(1, 9 * SECOND), clock.ahead()), (None, 9 * SECOND));
+        assert_eq!(clock.after(1, 18 * SECOND), Some(Finding::Begun(9 * SECOND)));
+        assert_eq!(clock.after(1, 27 * SECOND), None, "it moves on with the clock");
+        assert_eq!(clock.ahead(), 9 * SECOND);
+        let mut slow = Followed::new();
+        for second in 1..100 {
+            assert_eq!(slow.after(60, second * 9 * SECOND), None, "this is slow enough");
+        }
+        assert_eq!(slow.ahead(), 99 * 9 * SECOND);
+    }
+
+    #[test]
+    fn a_slow_reading_tells_little() {
+        let mut clock = Followed::new();
+        assert_eq!((clock.after_between(1, -30 * SECOND, 1), clock.ahead()), (None, 0));
+        assert_eq!((clock.after_between(1, -30 * SECOND, -SECOND), clock.ahead()), (None, -SECOND));
+        assert_eq!((clock.after_between(1, SECOND, DAY), clock.ahead()), (None, SECOND));
+        let step = clock.after_between(1, 20 * SECOND, DAY);
+        assert_eq!((step, clock.ahead()), (Some(Finding::Begun(19 * SECOND)), SECOND));
+    }
+}
