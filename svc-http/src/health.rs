@@ -20,11 +20,11 @@ pub(crate) fn liveness() -> Response {
 
 /// Returns the readiness response: whether the process can do its work.
 ///
-/// It has an entry for each part: `ok`, or what is wrong with it.
+/// It has an entry for each part: `ok`, what is wrong with it, or what is remarkable although it works.
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
-    let parts = timeout(TIMEOUT, service.health()).await.unwrap_or_else(|_| {
-        vec![PartHealth { name: "database", fault: Some("it does not respond".to_owned()) }]
-    });
+    let parts = timeout(TIMEOUT, service.health())
+        .await
+        .unwrap_or_else(|_| vec![PartHealth::new("database", Some("it does not respond".to_owned()))]);
     let ready = parts.iter().all(|part| part.fault.is_none());
     let status = match phase {
         Phase::Serving if ready => "ok",
@@ -32,7 +32,7 @@ pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
         Phase::Draining | Phase::Closing => "draining",
     };
     let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let checks = parts.into_iter().map(|part| (part.name, part.fault.unwrap_or_else(|| "ok".to_owned())));
+    let checks = parts.into_iter().map(|part| (part.name, part.said()));
     let checks: BTreeMap<&str, String> = checks.collect();
     encode::json(code, json!({"status": status, "checks": checks}).to_string().into())
 }

@@ -9,8 +9,8 @@ use crate::log::keys;
 use crate::log::seal::Sealer;
 use crate::op::Read;
 use crate::store::migrate::{self, Schema};
-use crate::store::{Conn, OpenMode, Opener};
-use crate::time::Time;
+use crate::store::{Conn, Engine, OpenMode, Opener, Row, rate_windows};
+use crate::time::{Clock, Time};
 
 /// The migration that introduced the check values of keys.
 const KEY_CHECKS: i64 = 3;
@@ -25,6 +25,20 @@ pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: 
     // A schema in SQLite's file, not only in its write-ahead log, can be read without touching either.
     conn.checkpoint()
 }
+
+/// Begins with the time that the database shows, on Postgres, and compares the newest stored time with it.
+pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
+    let conn = opener.reader()?;
+    if conn.engine() == Engine::Postgres {
+        let asked = clock.monotonic();
+        clock.hear(rate_windows::database_time(&conn)?, asked);
+    }
+    let newest = conn.query(NEWEST_TIME, &[])?.first_mut().map(Row::take).transpose()?;
+    newest.flatten().into_iter().for_each(|newest| clock.remember(newest));
+    Ok(())
+}
+
+const NEWEST_TIME: &str = "select max(at) from heads";
 
 /// Rejects a database that has been set up, without changing it.
 pub(crate) fn check_is_new(opener: &Opener) -> Result<()> {

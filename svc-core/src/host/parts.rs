@@ -82,6 +82,8 @@ impl Process {
             let process = Arc::clone(self);
             Some(Box::new(move || process.dispatch().map_or(Depth::new(0, Some(0)), |on| depth(&on))))
         };
+        let process = Arc::clone(self);
+        let clock = Health::Remarkable(Box::new(move || process.dispatch().and_then(|on| on.clock.remark())));
         let checked = |name, health| Part { name, health, status: None };
         let counted = |name, status| Part { name, health: Health::Unchecked, status };
         Feature::new()
@@ -90,6 +92,7 @@ impl Process {
                 check(|_, on| Some(on.executor.check_writers().err()?.detail().to_owned())),
             ))
             .part(checked("bus", check(Self::bus_fault)))
+            .part(checked("clock", clock))
             .part(counted("queued_writes", depth(|on| Depth::new(on.executor.queued_writes(), None))))
             .part(counted("queued_reads", depth(|on| Depth::new(on.executor.queued_reads(), None))))
             .part(counted("parked_waits", depth(|on| Depth::new(on.rounds.counts().parked, Some(WAITS_MAX)))))

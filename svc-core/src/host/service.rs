@@ -179,6 +179,7 @@ impl Service {
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
         opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
+        opening::compare_times(&opener, &options.clock)?;
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
         let process = Arc::new(Process::default());
         features.push(process.parts());

@@ -42,7 +42,7 @@ struct OperatorStatus {
     phase: ServerPhase,
     /// Its version.
     version: String,
-    /// Each part of it as in readiness: `ok`, or what is wrong with it.
+    /// Each part of it as in readiness: `ok`, or what there is to say of it.
     checks: BTreeMap<&'static str, String>,
     /// How many there are at once of what it limits, such as `websocket_connections`.
     queue_depths: BTreeMap<&'static str, Depth>,
@@ -64,7 +64,7 @@ fn get_operator_status(cx: &Read<'_>, _: &GetOperatorStatus) -> Result<OperatorS
     let mut health = health_in_database(cx)?;
     health.extend(health_of_process(cx.parts()));
     let is_degraded = health.iter().any(|part| part.fault.is_some());
-    let checks = health.into_iter().map(|part| (part.name, part.fault.unwrap_or_else(|| "ok".to_owned())));
+    let checks = health.into_iter().map(|part| (part.name, part.said()));
     let depths = cx.parts().filter_map(|part| Some((part.name, part.status.as_ref()?())));
     Ok(OperatorStatus {
         phase: if cx.gauges().is_draining() {

@@ -21,7 +21,6 @@ use crate::log::tree::Frontier;
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
 use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write};
 use crate::sync::lock;
-use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     let pass = Mutex::default();
@@ -87,8 +86,7 @@ impl LogTree {
     ///
     /// The inner error is a break of the chain.
     pub fn grow(&mut self, cx: &Read<'_>, up_to: i64) -> Result<Result<(), Break>> {
-        let not_after = Time::from_micros(i64::MAX);
-        let bounds = ReadBounds { up_to, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, not_after };
+        let bounds = ReadBounds { up_to, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
         let mut grown = self.clone();
         let frontier = &mut grown.frontier;
         let read = grown.cursor.read(cx, bounds, |_, event| {

@@ -74,12 +74,8 @@ impl Tap {
             return Ok(TapPage::Rebuild(oldest));
         }
         let mut cursor = ChainCursor::after(workspace, from.lsn, from.hash);
-        let bounds = ReadBounds {
-            up_to: range.head,
-            rows: FEED_READ_ROWS,
-            bytes: FEED_READ_BYTES,
-            not_after: Time::from_micros(i64::MAX),
-        };
+        let bounds =
+            ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
         let mut events = Vec::new();
         let read = cursor.read(cx, bounds, |lsn, row| {
             if filter.matches(row.kind, &row.subject) {

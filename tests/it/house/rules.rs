@@ -54,7 +54,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("id.rs", "store", "its values say themselves how they are stored"),
     ("page.rs", "store", "its rows are read no further than a page goes"),
     ("text.rs", "store", "its values say themselves how they are stored"),
-    ("time.rs", "store", "its values say themselves how they are stored"),
+    ("time/mod.rs", "store", "its values say themselves how they are stored"),
     ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),
     ("store/postgres/listen.rs", "log::bus", "Postgres notifications end at the bus"),
 ];

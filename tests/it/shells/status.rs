@@ -32,7 +32,8 @@ fn the_status_shows_how_full_the_server_is() {
             (&idle["phase"], &idle["version"]),
             (&json!("serving"), &json!(env!("CARGO_PKG_VERSION")))
         );
-        let checks = json!({"bus": "ok", "database": "ok", "disk": "ok", "keys": "ok", "schema": "ok"});
+        let checks =
+            json!({"bus": "ok", "clock": "ok", "database": "ok", "disk": "ok", "keys": "ok", "schema": "ok"});
         assert_eq!(idle["checks"], checks);
         assert_eq!(depth(&idle, "websocket_connections"), (Some(0), Some(7)));
         assert_eq!(depth(&idle, "parked_waits"), (Some(0), u64::try_from(WAITS_MAX).ok()));

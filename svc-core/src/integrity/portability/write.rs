@@ -177,12 +177,8 @@ impl Exporter {
         spool: &mut Spool,
         before: &RowsWritten,
     ) -> Result<Result<RowsWritten>> {
-        let bounds = ReadBounds {
-            up_to: before.header.head.lsn,
-            rows: PAGE_ROWS,
-            bytes: PAGE_BYTES,
-            not_after: Time::from_micros(i64::MAX),
-        };
+        let bounds =
+            ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         let mut cursor = before.cursor.clone();
         // The workspace's own row stands before the events.
         let (workspace, open) = (before.header.workspace_id, before.events.clone());

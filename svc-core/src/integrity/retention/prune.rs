@@ -17,7 +17,6 @@ use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
-use crate::time::Time;
 
 use super::due::DueEvents;
 
@@ -49,8 +48,7 @@ impl Walk {
     /// Nothing is kept of a read that fails, so it may be run again.
     pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
         let up_to = self.due.floor.saturating_sub(1);
-        let not_after = Time::from_micros(i64::MAX);
-        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, not_after };
+        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
         let mut on = self.clone();
         let Self { cursor, frontier, counts, due, .. } = &mut on;
         let mut ends_at = None;

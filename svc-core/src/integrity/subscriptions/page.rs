@@ -4,6 +4,7 @@
 //! for or may not see is left out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::rounds::is_seen_by;
 use crate::conversation::messages::frames_with_words;
@@ -14,7 +15,7 @@ use crate::identity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
-use crate::log::verify::{Break, ChainCursor, ReadBounds};
+use crate::log::verify::{Break, ChainCursor, ReadBounds, Young};
 use crate::op::{Caller, Read};
 
 /// What a page is read for.
@@ -27,8 +28,8 @@ pub(super) struct PageOf {
     pub form: FrameForm,
     pub events: usize,
     pub bytes: usize,
-    /// How old an event must be, in microseconds.
-    pub stable_micros: i64,
+    /// How old an event must be; none if that does not matter.
+    pub stability: Option<Duration>,
 }
 
 /// What a page comes to.
@@ -67,8 +68,8 @@ fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
         Some(cursor) => cursor.clone(),
         None => ChainCursor::after(workspace, of.after, range.hash_at(cx, of.after)?),
     };
-    let not_after = cx.now().shifted(of.stable_micros.saturating_neg());
-    let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, not_after };
+    let young = of.stability.map(|stability| Young::than(stability, cx.now()));
+    let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
     let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
     let read = cursor.read(cx, bounds, |lsn, row| {
         if of.filter.matches(row.kind, &row.subject) {

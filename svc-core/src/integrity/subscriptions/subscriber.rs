@@ -21,7 +21,7 @@ use crate::identity::floor::LogRange;
 use crate::integrity::events::broken_log;
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
-use crate::log::verify::ChainCursor;
+use crate::log::verify::{ChainCursor, Young};
 use crate::op::{Admission, Connection, Dispatch, Operation, Read};
 use crate::time::Monotonic;
 
@@ -319,7 +319,8 @@ impl Subscriber {
     fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.now();
-        let young = events.iter().position(|event| event.at.plus(stability) > now)?;
+        let young = Young::than(stability, now);
+        let young = events.iter().position(|event| young.contains(event.at))?;
         let first = events.get(young).map(|event| event.at.plus(stability).since(now))?;
         events.truncate(young);
         Some(self.dispatch.clock.deadline(first))
@@ -382,8 +383,6 @@ impl Subscriber {
 
     /// Reads a page of the log itself.
     async fn read_log(&mut self, bounds: BatchBounds) -> Result<Step> {
-        let stable_micros =
-            self.stability().map_or(0, |stability| i64::try_from(stability.as_micros()).unwrap_or(i64::MAX));
         let of = PageOf {
             cursor: self.cursor.take().filter(|cursor| cursor.lsn() == self.after),
             after: self.after,
@@ -391,7 +390,7 @@ impl Subscriber {
             form: self.form,
             events: bounds.events,
             bytes: bounds.bytes,
-            stable_micros,
+            stability: self.stability(),
         };
         let LogPage { caller, epoch, range, outcome } = self.read(true, move |cx| read_page(cx, &of)).await?;
         self.pass = Pass { caller, epoch, checked: self.dispatch.clock.monotonic() };

@@ -14,7 +14,7 @@ use crate::limits::{FEED_BYTES_MAX, FEED_READ_BYTES, FEED_READ_ROWS, FEED_RING_B
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
 use crate::store::{Conn, Engine};
 use crate::sync::lock;
-use crate::time::{Clock, Monotonic, Time};
+use crate::time::{Clock, Monotonic};
 
 /// The tail of a workspace.
 pub(crate) struct Tail {
@@ -140,8 +140,7 @@ impl Tail {
             self.observe(lsn, epoch, clock);
             return Ok(false);
         }
-        let not_after = Time::from_micros(i64::MAX);
-        let bounds = ReadBounds { up_to: lsn, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, not_after };
+        let bounds = ReadBounds { up_to: lsn, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
         let mut events = Vec::new();
         let read = cursor.read(conn, bounds, |lsn, row| {
             events.push(Arc::new(FeedEvent::of(lsn, row)));
@@ -233,6 +232,7 @@ mod tests {
     use crate::log::probe::log_of_probes;
     use crate::store::migrate::migrate;
     use crate::store::sqlite_for_tests;
+    use crate::time::Time;
 
     const EVENTS: i64 = 20;
 

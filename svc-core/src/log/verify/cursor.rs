@@ -4,6 +4,7 @@
 //! verified when it was read, or is taken on trust by who begins there.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use super::rows::{EventRow, Fields, Source, visit_events};
 use super::verifier::Verifier;
@@ -11,6 +12,7 @@ use super::{Break, Defect};
 use crate::Result;
 use crate::hash::sha256;
 use crate::id::WorkspaceId;
+use crate::limits::CLOCK_STEP_MIN;
 use crate::time::Time;
 
 /// A position in a log up to which a reader has verified it.
@@ -29,8 +31,29 @@ pub(crate) struct ReadBounds {
     pub rows: i64,
     /// Bytes of payloads, beyond which no further row is read.
     pub bytes: usize,
-    /// Events that happened later are not read, nor what follows them.
-    pub not_after: Time,
+    /// Events of these times are not read, nor what follows them.
+    pub young: Option<Young>,
+}
+
+/// When events happened that are too young.
+///
+/// Of a time that lies in the future it is not known how long ago it was written: a clock was wrong then, and
+/// since the times of a log never go back, so may be all later ones. They do not count as young.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Young {
+    after: Time,
+    up_to: Time,
+}
+
+impl Young {
+    /// Returns those that are not older than `least` now.
+    pub fn than(least: Duration, now: Time) -> Self {
+        Self { after: now.before(least), up_to: now.plus(CLOCK_STEP_MIN) }
+    }
+
+    pub fn contains(self, at: Time) -> bool {
+        at > self.after && at <= self.up_to
+    }
 }
 
 impl ChainCursor {
@@ -96,7 +119,10 @@ impl ChainCursor {
             let (after, asked) = (at.lsn(), rows);
             visit_events(source, (workspace, after, bounds.up_to), (rows, bytes), &mut |row| {
                 let event = EventRow::of(row);
-                stopped = event.fields.as_ref().is_some_and(|fields| fields.at > bounds.not_after);
+                stopped = event
+                    .fields
+                    .as_ref()
+                    .is_some_and(|fields| bounds.young.is_some_and(|young| young.contains(fields.at)));
                 if stopped {
                     return ControlFlow::Break(());
                 }
@@ -187,7 +213,7 @@ mod tests {
         }
         let read = |rows_sent: usize, rows: i64, bytes: usize| {
             let mut cursor = ChainCursor::after(workspace, 0, None);
-            let bounds = ReadBounds { up_to: EVENTS, rows, bytes, not_after: Time::from_micros(i64::MAX) };
+            let bounds = ReadBounds { up_to: EVENTS, rows, bytes, young: None };
             let mut seen = Vec::new();
             let ended = cursor.read(&Stingy(&conn, rows_sent), bounds, |lsn, _| {
                 seen.push(lsn);

@@ -35,7 +35,7 @@ use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
 pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
-pub(crate) use cursor::{ChainCursor, ReadBounds, has_its_hash};
+pub(crate) use cursor::{ChainCursor, ReadBounds, Young, has_its_hash};
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};
 pub(crate) use rows::{Fields, Source};

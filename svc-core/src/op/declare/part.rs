@@ -39,6 +39,8 @@ pub enum Health {
     InDatabase(fn(&Read<'_>) -> Result<Option<String>>),
     /// From this process alone, however the database is.
     InProcess(ProcessCheck),
+    /// It works always, but there may be something to say of it, from this process alone.
+    Remarkable(ProcessCheck),
 }
 
 /// How much there is of something, and how much there may be.

@@ -13,6 +13,20 @@ pub struct PartHealth {
     pub name: &'static str,
     /// What is wrong with it, if anything is.
     pub fault: Option<String>,
+    /// What an operator should know of it although it works.
+    pub remark: Option<String>,
+}
+
+impl PartHealth {
+    /// Returns the health of a part with this fault, if it has one.
+    pub fn new(name: &'static str, fault: Option<String>) -> Self {
+        Self { name, fault, remark: None }
+    }
+
+    /// Says how the part is: `ok`, or what there is to say of it.
+    pub fn said(self) -> String {
+        self.fault.or(self.remark).unwrap_or_else(|| "ok".to_owned())
+    }
 }
 
 /// The name of the part that says whether the database responds.
@@ -21,7 +35,8 @@ pub(crate) const DATABASE: &str = "database";
 /// Returns the health of those among `parts` whose health can be checked without the database.
 pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<PartHealth> {
     let checked = parts.filter_map(|part| match &part.health {
-        Health::InProcess(check) => Some(PartHealth { name: part.name, fault: check() }),
+        Health::InProcess(check) => Some(PartHealth::new(part.name, check())),
+        Health::Remarkable(check) => Some(PartHealth { remark: check(), ..PartHealth::new(part.name, None) }),
         Health::InDatabase(_) | Health::Unchecked => None,
     });
     checked.collect()
@@ -30,8 +45,8 @@ pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Ve
 /// Returns the health of those whose health the database tells.
 pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<PartHealth>> {
     let checked = cx.parts().filter_map(|part| match &part.health {
-        Health::InDatabase(check) => Some(check(cx).map(|fault| PartHealth { name: part.name, fault })),
-        Health::InProcess(_) | Health::Unchecked => None,
+        Health::InDatabase(check) => Some(check(cx).map(|fault| PartHealth::new(part.name, fault))),
+        Health::InProcess(_) | Health::Remarkable(_) | Health::Unchecked => None,
     });
     checked.collect()
 }
@@ -46,7 +61,7 @@ pub(crate) fn health_without_database<'a>(
         DATABASE => error.detail(),
         _ => "not known, since the database does not respond",
     };
-    asking.map(|part| PartHealth { name: part.name, fault: Some(fault(part.name).to_owned()) }).collect()
+    asking.map(|part| PartHealth::new(part.name, Some(fault(part.name).to_owned()))).collect()
 }
 
 #[cfg(test)]
