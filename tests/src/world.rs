@@ -218,6 +218,11 @@ impl World {
         open_service(&self.database, Setup { seed, clock, rates, ..Setup::default() })
     }
 
+    /// Another service on the same database, with a clock of its own.
+    pub fn another_service_by(&self, seed: u64, clock: Clock) -> Service {
+        open_service(&self.database, Setup { seed, clock, rates: self.rates, ..Setup::default() })
+    }
+
     /// Another service on the same database, at another address and with limits of its own.
     pub fn another_service_at(&self, address: Database, rates: RateSettings) -> Service {
         open_service_at(address, Setup { seed: 2, clock: self.clock.clone(), rates, ..Setup::default() })

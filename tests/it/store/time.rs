@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::Engine;
+use svc_core::op::Credential;
 use svc_core::time::{Clock, Time};
-use svc_tests::{Setup, World, on_both_engines, text};
+use svc_core::{Engine, Service};
+use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -101,4 +102,165 @@ fn servers_on_postgres_follow_the_clock_of_the_database() {
         let lapses: Time = serde_json::from_value(claim["lease_expires_at"].clone()).unwrap();
         assert!(lapses.since(right) < Duration::from_secs(900), "{lapses} by a clock {ahead} us ahead");
     }
+}
+
+/// Sets the clock that counts: the machine's, or on Postgres the database's.
+fn step(world: &World, micros: i64) {
+    match world.engine() {
+        Engine::Sqlite => world.clock.step(micros),
+        Engine::Postgres => world.clock.step_database(micros),
+    }
+}
+
+/// What readiness says of the clock, which keeps no server from being ready.
+fn clock_in_health(world: &World) -> String {
+    let ready = world.rest().send(None, "GET", "/health", &[], None);
+    assert_eq!((ready.status, &ready.body["status"]), (200, &json!("ok")), "{:#}", ready.body);
+    let status =
+        world.rest().call(Some(&world.people.admin), world.operation("get_operator_status"), &json!({}));
+    let status = status.output();
+    assert_eq!(
+        (&status["phase"], &status["checks"]["clock"]),
+        (&json!("serving"), &ready.body["checks"]["clock"])
+    );
+    text(&ready.body["checks"]["clock"])
+}
+
+/// A world in which something ends within a day: a claim, a token and a session, and a message is pruned.
+struct Ending {
+    lease: Value,
+    token: String,
+    session: Credential,
+    message: String,
+}
+
+impl Ending {
+    fn begun(world: &World) -> Self {
+        let channel = world.new_channel("queue");
+        let thread = world.new_thread(&channel, "a task");
+        let claim = world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 600}));
+        let until = world.clock.now().plus(Duration::from_secs(3600));
+        let token = text(&world.admin("mint_token", token_until(world, until))["secret"]);
+        let session = world.new_session(None);
+        let said = world.agent("post_message", json!({"thread_id": thread, "body": "kept for a day"}));
+        let message = text(&said["id"]);
+        let kept = json!({"workspace_id": world.id("workspace"), "messages_days": 1});
+        world.admin("set_retention_policy", kept);
+        let lease = json!({"thread_id": thread, "claim_lease_id": claim["claim_lease_id"]});
+        Self { lease, token, session: Credential::Session(session), message }
+    }
+
+    /// Whether each still works: the claim, the token, the session, and the message.
+    fn live(&self, world: &World) -> [bool; 4] {
+        world.service.housekeep().unwrap();
+        let claim = world.call(&world.people.agent, "renew_claim", self.lease.clone());
+        [
+            claim.is_success(),
+            world.call(&self.token, "whoami", json!({})).is_success(),
+            world.call_by(self.session.clone(), "whoami", &json!({})).is_success(),
+            world.call(&world.people.agent, "get_message", json!({"message_id": self.message})).is_success(),
+        ]
+    }
+}
+
+const MOMENT: Duration = Duration::from_secs(6);
+const TWO_DAYS: i64 = 2 * 86_400_000_000;
+
+#[test]
+fn a_clock_that_is_ahead_for_six_seconds_ends_nothing() {
+    on_both_engines(|world| {
+        let ending = Ending::begun(world);
+        assert_eq!((ending.live(world), clock_in_health(world)), ([true; 4], "ok".to_owned()));
+        step(world, TWO_DAYS);
+        assert_eq!(ending.live(world), [true; 4]);
+        let said = clock_in_health(world);
+        assert!(said.contains("was set 172800 s ahead, which does not count yet"), "{said}");
+        world.clock.advance(MOMENT);
+        assert_eq!(ending.live(world), [true; 4]);
+        step(world, -TWO_DAYS);
+        assert_eq!((ending.live(world), clock_in_health(world)), ([true; 4], "ok".to_owned()));
+        world.clock.advance(Duration::from_secs(120));
+        assert_eq!((ending.live(world), clock_in_health(world)), ([true; 4], "ok".to_owned()));
+    });
+}
+
+#[test]
+fn a_clock_that_was_set_ahead_counts_after_a_minute() {
+    on_both_engines(|world| {
+        let ending = Ending::begun(world);
+        step(world, TWO_DAYS);
+        assert_eq!(ending.live(world), [true; 4]);
+        world.clock.advance(Duration::from_secs(59));
+        assert_eq!(ending.live(world), [true; 4]);
+        world.clock.advance(Duration::from_secs(1));
+        assert_eq!((ending.live(world), clock_in_health(world)), ([false; 4], "ok".to_owned()));
+    });
+}
+
+#[test]
+fn a_clock_that_was_set_back_counts_after_a_minute() {
+    on_both_engines(|world| {
+        let start = world.clock.now();
+        let claimed_until = |world: &World| -> Time {
+            let thread = world.new_thread(&world.new_channel("queue"), "a task");
+            let claim = world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 300}));
+            serde_json::from_value(claim["assignment_expires_at"].clone()).unwrap()
+        };
+        step(world, -TWO_DAYS);
+        assert_eq!(claimed_until(world), start.plus(Duration::from_secs(300)));
+        let said = clock_in_health(world);
+        assert!(said.contains("was set 172800 s back, which does not count yet"), "{said}");
+        world.clock.advance(Duration::from_secs(60));
+        world.service.housekeep().unwrap();
+        assert_eq!(claimed_until(world), start.plus(Duration::from_secs(360)).shifted(-TWO_DAYS));
+        let said = clock_in_health(world);
+        assert!(said.contains("which lie in the future"), "{said}");
+        assert!(event_times(world).is_sorted());
+    });
+}
+
+/// What a service's readiness says of its clock, all parts of which work.
+fn clock_of(service: &Service) -> Option<String> {
+    let parts = runtime().block_on(service.health());
+    assert!(parts.iter().all(|part| part.fault.is_none()), "{parts:?}");
+    parts.into_iter().find(|part| part.name == "clock").unwrap().remark
+}
+
+#[test]
+fn a_start_before_the_newest_stored_time_is_shown_until_that_has_come() {
+    on_both_engines(|world| {
+        let now = world.clock.now();
+        assert_eq!(clock_of(&world.another_service_by(2, Clock::mock(now))), None);
+        let early = Clock::mock(now.before(DAY));
+        let service = world.another_service_by(3, early.clone());
+        let said = clock_of(&service).unwrap();
+        assert!(said.contains("which lie in the future"), "{said}");
+        early.advance(DAY);
+        assert_eq!(clock_of(&service), None);
+    });
+}
+
+#[test]
+fn a_server_on_postgres_whose_own_machine_is_wrong_ends_nothing_for_others() {
+    if !svc_tests::database::engines().contains(&Engine::Postgres) {
+        return;
+    }
+    let world = &World::open(Engine::Postgres);
+    let ending = Ending::begun(world);
+    let clock = Clock::mock(world.clock.now());
+    let other = world.another_service_by(2, clock.clone());
+    clock.step(TWO_DAYS);
+    for _ in 0..2 {
+        other.housekeep().unwrap();
+        assert_eq!(ending.live(world), [true; 4]);
+        assert!(clock_of(&other).is_none_or(|said| said.contains("the machine's clock was set")));
+        [&clock, &world.clock].iter().for_each(|clock| clock.advance(Duration::from_secs(60)));
+    }
+    // The database's counts for both.
+    clock.step_database(TWO_DAYS);
+    other.housekeep().unwrap();
+    assert_eq!(ending.live(world), [true; 4]);
+    [&clock, &world.clock].iter().for_each(|clock| clock.advance(Duration::from_secs(60)));
+    other.housekeep().unwrap();
+    assert_eq!(ending.live(world), [false; 4]);
 }
