@@ -42,7 +42,7 @@ struct OperatorStatus {
     phase: ServerPhase,
     /// Its version.
     version: String,
-    /// Each part of it as in readiness: `ok`, or what there is to say of it.
+    /// Each part of it as in readiness: `ok`, or what is wrong with it.
     checks: BTreeMap<&'static str, String>,
     /// How many there are at once of what it limits, such as `websocket_connections`.
     queue_depths: BTreeMap<&'static str, Depth>,

@@ -54,9 +54,9 @@ pub(super) enum Finding {
 }
 
 impl Steady {
-    /// Follows a clock that counts as it is first found.
+    /// Follows a clock, which counts as it is first found: where it was, had the reply taken no time.
     pub fn new(first: Reading, now: Monotonic) -> Self {
-        let ahead = first.at_least.midpoint(first.at_most);
+        let ahead = first.at_least;
         Self { ahead, before: ahead, before_at: now, step: None }
     }
 
