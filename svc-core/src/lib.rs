@@ -45,7 +45,7 @@
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
 //! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`config`], [`spool`],
 //! | | [`data_dir`] |
-//! | | `schema`, `sync`, `monitor`, `timers`, `rate`, `bisect` |
+//! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
@@ -195,6 +195,7 @@ pub mod data_dir;
 mod monitor;
 mod timers;
 mod rate;
+pub mod share;
 mod bisect;
 mod store;
 mod log;
@@ -222,6 +223,7 @@ pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
 pub use outreach::mail::{Letter, MAIL};
 pub use rate::{Client, Holder, RateSettings, Standing};
+pub use share::{Ceiling, Place};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,
 };
