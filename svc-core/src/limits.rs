@@ -329,8 +329,6 @@ pub const WAIT_MAX_SECS: i64 = 330;
 pub const WAIT_DEFAULT_SECS: i64 = 30;
 /// Most waits parked at once in one process.
 pub const WAITS_MAX: usize = 20_000;
-/// Of these, the most of one workspace: three quarters.
-pub const WAITS_OF_WORKSPACE_MAX: usize = WAITS_MAX / 4 * 3;
 /// Of these, the most of one client: a tenth.
 pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 

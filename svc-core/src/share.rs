@@ -145,14 +145,14 @@ impl Ceiling {
     ///
     /// Fails with 503 `overloaded` if that much is not left to the holder.
     pub fn take(&self, holder: Holder, size: usize) -> Result<Place> {
+        self.try_take(holder, size).map_err(|scope| self.0.exhausted(scope))
+    }
+
+    /// Takes a place of `size`, or returns whose places are used up.
+    pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<Place, Scope> {
         let mut state = lock(&self.0.state);
-        match self.0.rules.fits(&state, holder, size) {
-            Ok(()) => Ok(Place::record(&self.0, &mut state, holder, size)),
-            Err(scope) => {
-                drop(state);
-                Err(self.0.exhausted(scope))
-            }
-        }
+        self.0.rules.fits(&state, holder, size)?;
+        Ok(Place::record(&self.0, &mut state, holder, size))
     }
 
     /// Takes a place of `size` even if that much is not left.
@@ -668,7 +668,7 @@ mod tests {
     fn a_workspace_with_half_gets_no_further_place_while_another_waits() {
         let seats = ceiling(8);
         let mut first: Vec<_> = (0..6).map(|client| seats.take(holder(1, client), 1).unwrap()).collect();
-        let second: Vec<_> = (0..2).map(|client| seats.take(holder(2, client), 1).unwrap()).collect();
+        let mut second: Vec<_> = (0..2).map(|client| seats.take(holder(2, client), 1).unwrap()).collect();
         let mut own = Box::pin(seats.wait(holder(1, 9), 1));
         let mut other = Box::pin(seats.wait(holder(2, 9), 2));
         assert!(own.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
@@ -679,6 +679,8 @@ mod tests {
         let other = other.now_or_never().unwrap().unwrap();
         assert!(own.as_mut().now_or_never().is_none(), "nothing is left");
         drop(other);
+        assert!(own.as_mut().now_or_never().is_none(), "the last quarter is left to others");
+        drop(second.pop());
         assert!(own.as_mut().now_or_never().is_some());
         drop((first, second, own));
         assert!(is_empty(&seats));

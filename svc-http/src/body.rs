@@ -1,8 +1,9 @@
 //! Request bodies: framing, encoding, size and minimum rate.
 //!
 //! A body is kept only for a request that was admitted; that of others is dropped as it is read, and not for
-//! long. Until a body is complete it takes no slot among the requests in flight, so each client may have only
-//! a limited number of slow ones.
+//! long. The bytes that are kept are counted from the first one until the request is answered. Until a body is
+//! complete it takes no place among the requests in flight, so each client may have only a limited number of
+//! slow ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,18 +13,19 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Request, Version};
+use svc_core::share::Quotas;
 use svc_core::spool::{Spool, Spooled};
-use svc_core::{Client, Code, Error, Result};
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout, timeout_at};
-
-use crate::shares::{Share, Shares};
 
 /// Limit on the bytes of a body where no credential is required.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
-/// Limit on the bodies of one client that are unfinished after [`UNCOUNTED`].
+/// Limit on the bytes of bodies in memory.
+const BYTES_MAX: usize = 256 << 20;
+/// Limit on the bodies of one client that are unfinished after [`SLOW_AFTER`].
 const UNFINISHED_MAX: usize = 32;
-/// Time in which a body may arrive without being counted as unfinished.
-const UNCOUNTED: Duration = Duration::from_secs(1);
+/// Time after which a body that has not arrived counts as unfinished.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Time after which a body must keep up with [`MIN_RATE`].
 const RATE_GRACE: Duration = Duration::from_secs(5);
 /// Lowest accepted rate of a body, in bytes per second.
@@ -44,26 +46,38 @@ pub(crate) const JSON: &[&str] = &["application/json"];
 
 /// The bodies that are being read.
 pub(crate) struct Bodies {
-    unfinished: Shares<Client>,
-    files: Shares<Client>,
+    bytes: Ceiling,
+    unfinished: Ceiling,
+    files: Ceiling,
+}
+
+/// Creates a ceiling of which one client may hold `each`.
+fn of_client(what: &'static str, all: usize, each: usize) -> Ceiling {
+    Ceiling::new(what, all, Quotas { client: Some(each), ..Quotas::default() })
 }
 
 impl Bodies {
     pub fn new() -> Self {
         Self {
-            unfinished: Shares::new(usize::MAX, UNFINISHED_MAX),
-            files: Shares::new(FILES_MAX, FILES_OF_ONE),
+            bytes: Ceiling::new("bytes of request bodies", BYTES_MAX, Quotas::default()),
+            unfinished: of_client("unfinished request bodies", usize::MAX, UNFINISHED_MAX),
+            files: of_client("file transfers", FILES_MAX, FILES_OF_ONE),
         }
     }
 
     /// Waits until a file of `client` may be received, which counts until this is dropped.
     ///
     /// Fails with 503 `overloaded` if others take too long.
-    pub async fn receive(&self, client: Client) -> Result<Share<Client>> {
-        timeout(FILES_WAIT, self.files.wait(client, 1)).await.map_err(|_| {
+    pub async fn receive(&self, holder: Holder) -> Result<Place> {
+        timeout(FILES_WAIT, self.files.wait(holder, 1)).await.map_err(|_| {
             let detail = "the server receives only so many files at a time, from all and from one client";
             Error::new(Code::Overloaded, detail).with("retry_after_secs", FILES_WAIT.as_secs())
-        })
+        })?
+    }
+
+    /// Returns how many bytes of bodies are in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.taken()
     }
 
     /// Returns how many bodies count as unfinished.
@@ -73,10 +87,10 @@ impl Bodies {
 
     /// Reads the body of a request by `client`, of at most `max` bytes and one of these media types.
     ///
-    /// Returns no bytes if there is no body.
+    /// Returns no bytes if there is no body. The bytes count until they are dropped.
     pub async fn read<B>(
         &self,
-        client: Client,
+        holder: Holder,
         headers: &HeaderMap,
         mut body: B,
         max: usize,
@@ -90,7 +104,7 @@ impl Bodies {
             return Ok(Bytes::new());
         }
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let read = if announced > max { None } else { self.collect(client, &mut body, max).await? };
+        let read = if announced > max { None } else { self.collect(holder, &mut body, max).await? };
         match read {
             Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => Ok(bytes),
             Some(_) => Err(not_of_these_types(media)),
@@ -106,7 +120,7 @@ impl Bodies {
     /// It may take as long as it takes, as long as it keeps up with [`MIN_RATE`].
     pub async fn spool<B>(
         &self,
-        client: Client,
+        holder: Holder,
         headers: &HeaderMap,
         mut body: B,
         (folder, max): (&Path, u64),
@@ -126,7 +140,7 @@ impl Bodies {
             drain(headers, body, LARGE_DRAIN_MAX).await;
             return Err(too_large());
         }
-        let _unfinished = self.unfinished.take(client, 1).ok_or_else(too_many_unfinished)?;
+        let _unfinished = self.unfinished.take(holder, 1)?;
         let folder = folder.to_owned();
         let mut spool = on_disk(move || Spool::create(&folder)).await?;
         let (began, mut received, mut waiting) = (Instant::now(), 0_u64, BytesMut::new());
@@ -163,28 +177,39 @@ impl Bodies {
     }
 
     /// Reads the whole body, or returns none if it is larger than `max`.
-    async fn collect<B>(&self, client: Client, body: &mut B, max: usize) -> Result<Option<Bytes>>
+    async fn collect<B>(&self, holder: Holder, body: &mut B, max: usize) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         let began = Instant::now();
-        let (mut unfinished, mut collected) = (None, Collected::default());
+        let (mut unfinished, mut counted, mut collected) = (None, None::<Place>, Collected::default());
         loop {
             let now = Instant::now();
-            if unfinished.is_none() && now >= began + UNCOUNTED {
-                unfinished = Some(self.unfinished.take(client, 1).ok_or_else(too_many_unfinished)?);
+            if unfinished.is_none() && now >= began + SLOW_AFTER {
+                unfinished = Some(self.unfinished.take(holder, 1)?);
             }
             if now >= began + allowed_time(collected.len()) {
                 return Err(Error::malformed("the body did not arrive in time"));
             }
-            let next = if unfinished.is_none() { UNCOUNTED } else { allowed_time(collected.len()) };
+            let next = if unfinished.is_none() { SLOW_AFTER } else { allowed_time(collected.len()) };
             let Ok(frame) = timeout_at(began + next, body.frame()).await else { continue };
-            let Some(frame) = frame else { return Ok(Some(collected.into_bytes())) };
+            let Some(frame) = frame else {
+                let bytes = collected.into_bytes();
+                return Ok(Some(match counted {
+                    Some(place) => held(bytes, place),
+                    None => bytes,
+                }));
+            };
             let frame = frame
                 .map_err(|_| Error::malformed("the connection was lost while the body was being read"))?;
             let Ok(data) = frame.into_data() else { continue };
             if data.len() > max - collected.len() {
                 return Ok(None);
+            }
+            let place = self.bytes.take(holder, data.len())?;
+            match &mut counted {
+                Some(counted) => counted.merge(place),
+                None => counted = Some(place),
             }
             collected.add(data);
         }
@@ -206,8 +231,20 @@ fn not_of_these_types(media: &[&str]) -> Error {
     )
 }
 
-fn too_many_unfinished() -> Error {
-    Error::new(Code::Overloaded, format!("{UNFINISHED_MAX} of your requests are still sending their bodies"))
+/// Returns bytes that hold what they count for until they are dropped.
+pub(crate) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
+    Bytes::from_owner(Held { bytes, _counts: counts })
+}
+
+struct Held<T> {
+    bytes: Bytes,
+    _counts: T,
+}
+
+impl<T> AsRef<[u8]> for Held<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Returns how long a body may take, given the bytes received so far.
@@ -342,8 +379,8 @@ mod tests {
         body: B,
         max: usize,
     ) -> Result<Bytes, Code> {
-        let client = Client::at([127, 0, 0, 1].into());
-        Bodies::new().read(client, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
+        let holder = Holder::at([127, 0, 0, 1].into());
+        Bodies::new().read(holder, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
     }
 
     fn full(text: &'static str) -> Full<Bytes> {

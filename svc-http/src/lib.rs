@@ -17,7 +17,6 @@
 mod strangers;
 mod limits;
 mod pace;
-mod shares;
 mod own_wakes;
 mod stream;
 mod response_body;

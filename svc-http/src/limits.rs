@@ -1,14 +1,12 @@
 //! Concurrency limits and I/O timeouts of one server. Rate limits belong to the core.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::Duration;
 
 use svc_core::config::{Config, MailConfig, OidcConfig, PublicUrl, PushConfig};
 use svc_core::egress::Egress;
 use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Longest time that a client may take to send a request's head.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -17,8 +15,17 @@ pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time that connections may take to finish once the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest time that what was cut off after that may take to end.
+pub(crate) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Limit on the requests that wait for the identity provider at the same time.
-pub(crate) const PROVIDER_CALLS_MAX: usize = 64;
+///
+/// One address may have half of them.
+pub(crate) const PROVIDER_CALLS_MAX: usize = 128;
+/// Limit on the WebSockets whose handshake had no credential and whose first frame has not arrived.
+///
+/// One address may have half of them.
+pub(crate) const HANDSHAKES_MAX: usize = 512;
 
 /// The settings of the HTTP server.
 #[derive(Clone, Debug)]
@@ -130,42 +137,6 @@ const RESERVED_DESCRIPTORS: usize = 128;
 /// The quota of one address is the limit on connections divided by this.
 const PEER_DIVISOR: usize = 10;
 
-/// A limit on how many of something there may be at once.
-pub(crate) struct ConcurrencyLimit {
-    max: usize,
-    left: Arc<Semaphore>,
-}
-
-/// A permit under the limit; dropping it releases it.
-pub(crate) type Permit = OwnedSemaphorePermit;
-
-impl ConcurrencyLimit {
-    pub fn new(max: Option<u32>) -> Self {
-        let max = max.and_then(|max| usize::try_from(max).ok()).unwrap_or(Semaphore::MAX_PERMITS);
-        Self { max, left: Arc::new(Semaphore::new(max)) }
-    }
-
-    /// Returns how many permits are taken.
-    pub fn taken(&self) -> usize {
-        self.max.saturating_sub(self.left.available_permits())
-    }
-
-    /// Takes a permit if one is left.
-    pub fn take(&self) -> Option<Permit> {
-        Arc::clone(&self.left).try_acquire_owned().ok()
-    }
-
-    /// Returns whether a permit is left.
-    pub fn is_left(&self) -> bool {
-        self.left.available_permits() > 0
-    }
-
-    /// Takes a permit, waiting until one is left.
-    pub async fn wait(&self) -> Option<Permit> {
-        Arc::clone(&self.left).acquire_owned().await.ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,17 +165,5 @@ mod tests {
             ..HttpSettings::default()
         };
         assert_eq!(settings.own_hosts(), ["board", "svc.example:8443", "svc.example"]);
-    }
-
-    #[test]
-    fn a_dropped_permit_is_released() {
-        let limit = ConcurrencyLimit::new(Some(1));
-        let permit = limit.take();
-        assert!(permit.is_some() && limit.take().is_none() && limit.take().is_none());
-        drop(permit);
-        assert!(limit.take().is_some());
-        let open = ConcurrencyLimit::new(None);
-        let permits: Vec<_> = (0..5000).map(|_| open.take()).collect();
-        assert!(permits.iter().all(Option::is_some));
     }
 }

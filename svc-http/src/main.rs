@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use mimalloc::MiMalloc;
@@ -20,6 +21,7 @@ use svc_http::{HttpSettings, listen, raise_descriptors, serve};
 use svc_mcp_stdio::{outlive_size_limit, refuse, start_logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 // mimalloc, because memory allocated on one thread is often freed on another here: a request is read, run and
 // answered on different threads. It serves Rust alone: C code, SQLite's too, uses the allocator of the C
@@ -100,7 +102,7 @@ async fn listen_and_serve(
     service: Service,
     made: Option<Established>,
 ) -> Result<()> {
-    let shutdown_requested = signals()?;
+    let shutdown_requested = signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
     let cannot = |error: io::Error| Error::configuration(format!("cannot listen on {wanted}: {error}"));
     let listener = listen(wanted).map_err(cannot)?;
@@ -134,11 +136,15 @@ fn leave_address(data: &Path, address: SocketAddr) -> Option<Listening> {
     left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 
+/// Longest time after the drain until the process has ended, whatever still runs.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(14);
+
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
 ///
-/// The first signal requests a graceful shutdown. A second one ends the process at once, even while it is
-/// blocked on a database that does not respond; that is why the signals have a thread of their own.
-fn signals() -> Result<oneshot::Receiver<()>> {
+/// The first signal requests a graceful shutdown. A second one ends the process at once, and so does the end
+/// of `most`, even while it is blocked on a database that does not respond; that is why the signals have a
+/// thread of their own.
+fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let entered = runtime.enter();
@@ -152,7 +158,9 @@ fn signals() -> Result<oneshot::Receiver<()>> {
             tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
             // Without a receiver the server has already stopped by itself.
             let _ = request_shutdown.send(());
-            either(&mut interrupt, &mut terminate).await;
+            if timeout(most, either(&mut interrupt, &mut terminate)).await.is_err() {
+                tracing::warn!("the process did not end in time; what still runs is cut off");
+            }
         });
         std::process::exit(0);
     };

@@ -11,12 +11,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
-use svc_core::Client;
+use svc_core::Place;
 use svc_core::spool::Spooled;
 use tokio::task::JoinHandle;
 
 use crate::pace::{Pace, Pending};
-use crate::shares::Share;
 
 /// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
@@ -39,9 +38,9 @@ pub(crate) struct ResponseBody {
     file: Option<FileRest>,
     /// What comes as it happens.
     events: Option<Events>,
-    share: Option<Share<Client>>,
+    share: Option<Place>,
     pending: Option<Pending>,
-    slot: Option<Share<Client>>,
+    slot: Option<Place>,
     /// Whether the first chunk was taken.
     begun: bool,
 }
@@ -94,12 +93,12 @@ impl ResponseBody {
     }
 
     /// Attaches the share that the bytes count towards until they are sent.
-    pub fn counted(&mut self, share: Share<Client>) {
+    pub fn counted(&mut self, share: Place) {
         self.share = Some(share);
     }
 
     /// Holds a slot until the last chunk is taken.
-    pub fn keep(&mut self, slot: Share<Client>) {
+    pub fn keep(&mut self, slot: Place) {
         self.slot = Some(slot);
     }
 
@@ -185,9 +184,9 @@ impl Body for ResponseBody {
 /// Bytes on their way to the peer; dropped once they are written.
 struct Chunk {
     bytes: Bytes,
-    _share: Option<Share<Client>>,
+    _share: Option<Place>,
     _pending: Option<Pending>,
-    _slot: Option<Share<Client>>,
+    _slot: Option<Place>,
 }
 
 impl AsRef<[u8]> for Chunk {
@@ -200,19 +199,21 @@ impl AsRef<[u8]> for Chunk {
 mod tests {
     use http_body_util::BodyExt as _;
 
+    use svc_core::share::Quotas;
+    use svc_core::{Ceiling, Holder};
+
     use super::*;
-    use crate::shares::Shares;
 
     #[tokio::test]
     async fn sent_bytes_no_longer_count() {
-        let client = Client::at([127, 0, 0, 1].into());
+        let holder = Holder::at([127, 0, 0, 1].into());
         let (size, all) = (2 * CHUNK + 7, 4 * CHUNK);
-        let shares = Shares::new(all, all);
+        let shares = Ceiling::new("bytes", all, Quotas::default());
         let pace = Pace::new();
         let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
         body.watched(&pace);
         body.followed_by(Bytes::from(vec![7; size - CHUNK]));
-        body.counted(shares.take(client, size).unwrap());
+        body.counted(shares.take(holder, size).unwrap());
         assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let second = body.frame().await.unwrap().unwrap().into_data().unwrap();

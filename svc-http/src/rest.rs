@@ -12,7 +12,7 @@ use svc_core::capability::Needs;
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::op::{self, Admission, Effect, Operation};
 use svc_core::spool::Upload;
-use svc_core::{Client, Code, Result};
+use svc_core::{Code, Holder, Result};
 
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
@@ -42,11 +42,11 @@ pub(crate) async fn handle(
         }
     };
     unverified.end(admission.standings());
-    let client = admission.client().unwrap_or_else(|| Client::at(state.peer(link, request.headers())));
+    let holder = admission.holder().unwrap_or_else(|| Holder::at(state.peer(link, request.headers())));
     let form = Form::of(operation, request.headers());
     let links = operation.docs().refuses.contains(&Code::NeedsPerson);
     let own = links.then(|| state.own_address(request.uri(), request.headers()));
-    let input = match input(state, operation, text, client, request).await {
+    let input = match input(state, operation, text, holder, request).await {
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
@@ -55,9 +55,9 @@ pub(crate) async fn handle(
         // The first attempt was counted and audited, so a retry is not.
         let is_again = again.swap(true, Ordering::Relaxed);
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
-        run(state, operation, admission, &input, client, form)
+        run(state, operation, admission, &input, holder, form)
     };
-    match state.unread.answer(client, !operation.effect().changes_nothing(), run).await {
+    match state.unread.answer(holder, !operation.effect().changes_nothing(), run).await {
         Err(refusal) if !again.load(Ordering::Relaxed) => {
             Err(state.service.refuse(Some(operation), admission, refusal).await)
         }
@@ -74,15 +74,15 @@ async fn input(
     state: &ServerState,
     operation: &Arc<Operation>,
     text: Result<Text>,
-    client: Client,
+    holder: Holder,
     request: Request<Incoming>,
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
     if operation.http().takes_file {
         // Somebody who sends slowly keeps nobody from reading a file.
-        let received = state.bodies.receive(client).await?;
+        let received = state.bodies.receive(holder).await?;
         let spooled =
-            state.bodies.spool(client, &head.headers, body, state.service.upload_settings()).await?;
+            state.bodies.spool(holder, &head.headers, body, state.service.upload_settings()).await?;
         let slot = state.service.begin_upload().await?;
         drop(received);
         let mut text = text?;
@@ -93,7 +93,7 @@ async fn input(
     let max = state.settings.body_max_bytes;
     let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
     let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
-    let body = state.bodies.read(client, &head.headers, body, max, body::JSON).await?;
+    let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
     let mut text = text?;
     decode::query(head.uri.query(), &mut text)?;
     Ok(op::Input { text, body, file: None })
@@ -104,10 +104,10 @@ async fn run(
     operation: &Arc<Operation>,
     admission: Admission,
     input: &op::Input,
-    client: Client,
+    holder: Holder,
     form: Form,
 ) -> Result<Response> {
-    let slot = match state.in_flight.take(client).await {
+    let slot = match state.in_flight.take(holder).await {
         Ok(slot) => slot,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };

@@ -25,7 +25,7 @@ use socket2::SockRef;
 use svc_core::op::{Depth, Fixed, Frame, Shell};
 use svc_core::ops::scheme_card;
 use svc_core::text::echo;
-use svc_core::{Client, Code, Error, Result, Service};
+use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,17 +33,15 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::encode::{self, Response};
-use crate::in_flight::overloaded;
-use crate::limits::{CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
+use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
 use crate::mcp::Shown;
 use crate::openapi::Document;
 use crate::own_wakes::OwnWakes;
 use crate::pace::Pace;
-use crate::phase::Phase;
+use crate::phase::{Phase, closing};
 use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
-use crate::shares::Shares;
 use crate::state::{Link, ServerState, Unverified};
 use crate::stream::Stream;
 use crate::workers::Sender;
@@ -55,9 +53,9 @@ struct Server {
     routes: Routes,
     mcp: Arc<mcp::Endpoint>,
     document: Document,
-    connections: Shares<Client>,
+    connections: Ceiling,
     /// HTTP/2 requests whose credential has not been verified, counted until their responses are sent.
-    unverified: Shares<Client>,
+    unverified: Ceiling,
 }
 
 /// Why a stream is reset without a response.
@@ -104,13 +102,13 @@ pub async fn serve_layer(
         tokio::select! {
             () = &mut end => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, remote)) => match server.connections.take(Client::at(remote.ip()), 1) {
-                    Some(slot) => {
+                Ok((stream, remote)) => match server.connections.take(Holder::at(remote.ip()), 1) {
+                    Ok(slot) => {
                         let link = Link { remote: remote.ip(), pace: Pace::new(), slot: Arc::new(slot) };
                         let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
                         connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
                     }
-                    None => reject_connection(stream),
+                    Err(refusal) => reject_connection(stream, &refusal),
                 },
                 Err(error) => {
                     // Most likely the file descriptors have run out; some become free as connections end.
@@ -132,15 +130,23 @@ pub async fn serve_layer(
     if timeout(CLOSE_TIMEOUT, finished).await.is_err() {
         tracing::warn!("some connections did not finish in time and were cut off");
     }
-    connections.shutdown().await;
-    working.shutdown().await;
+    // A task that is blocked on the database does not end; the process does not wait for it.
+    let aborted = async {
+        connections.shutdown().await;
+        working.shutdown().await;
+    };
+    if timeout(ABORT_TIMEOUT, aborted).await.is_err() {
+        tracing::warn!("some requests could not be cut off");
+    }
     // All zero, unless something leaks beyond the end of its connection.
     tracing::debug!(
         connections = server.connections.taken(),
         in_flight = server.state.in_flight.taken(),
         sockets = server.state.sockets.taken(),
+        handshakes = server.state.handshakes.taken(),
         bodies = server.state.bodies.unfinished(),
-        bytes = server.state.unread.taken(),
+        body_bytes = server.state.bodies.bytes(),
+        unread_bytes = server.state.unread.taken(),
         "closed"
     );
     Ok(())
@@ -192,9 +198,8 @@ fn builder() -> auto::Builder<TokioExecutor> {
 /// Rejects a connection above the limit.
 ///
 /// Nothing is read and nothing is waited for, so the peer may not see the reason.
-fn reject_connection(stream: TcpStream) {
-    let refusal = overloaded().problem();
-    let body = serde_json::to_string(&refusal).unwrap_or_default();
+fn reject_connection(stream: TcpStream, refusal: &Error) {
+    let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
          retry-after: 1\r\nconnection: close\r\n\r\n{body}",
@@ -219,6 +224,7 @@ async fn connection(
         tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
     }
     let (pace, link) = (link.pace.clone(), Arc::new(link));
+    let mut phase = server.state.phase.subscribe();
     let request_seen = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&request_seen);
     let service = service_fn(move |request| {
@@ -234,8 +240,14 @@ async fn connection(
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
     });
-    // Hyper's own timeout starts only once it knows the protocol, and a client can keep it from knowing.
-    let Ok(begun) = timeout(HEAD_TIMEOUT, begun).await else { return };
+    // Hyper's own timeout starts only once it knows the protocol, and a client can keep it from knowing. When
+    // the server closes, hyper would wait for the rest of the first head.
+    let begun = tokio::select! {
+        begun = timeout(HEAD_TIMEOUT, begun) => begun,
+        () = closing(&mut phase) => return,
+    };
+    let Ok(begun) = begun else { return };
+    drop(phase);
     let ended = match begun {
         Some(ended) => ended,
         None => tokio::select! {
@@ -302,8 +314,12 @@ impl Server {
             routes: Routes::build(service.table())?,
             mcp: Arc::new(mcp::Endpoint::new(&service, layer)),
             document: Document::default(),
-            connections: Shares::new(all, each),
-            unverified: Shares::new(usize::MAX, UNVERIFIED_MAX),
+            connections: Ceiling::by_client("connections", all, each),
+            unverified: Ceiling::by_client(
+                "requests without a verified credential",
+                usize::MAX,
+                UNVERIFIED_MAX,
+            ),
             state: Arc::new(ServerState::new(service, settings, own)?),
         })
     }
@@ -343,10 +359,10 @@ impl Server {
         if request.version() != Version::HTTP_2 {
             return Ok(Unverified::default());
         }
-        let peer = Client::at(self.state.peer(link, request.headers()));
-        let slot = self.unverified.take(peer, 1);
+        let peer = Holder::at(self.state.peer(link, request.headers()));
+        let slot = self.unverified.try_take(peer, 1);
         slot.map(|slot| Unverified::new(Some(slot)))
-            .ok_or("too many requests from that address are in progress")
+            .map_err(|_| "too many requests from that address are in progress")
     }
 
     async fn respond(

@@ -8,20 +8,20 @@ use hyper::header::COOKIE;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::config::PublicUrl;
 use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
-use svc_core::{Client, Code, Error, Result, Service, Standing};
+use svc_core::share::Quotas;
+use svc_core::{Ceiling, Code, Error, Place, Result, Service, Standing};
 use tokio::sync::watch;
 
 use crate::body::Bodies;
 use crate::decode;
 use crate::encode::{self, Response};
 use crate::hosts::Hosts;
-use crate::in_flight::{RequestSlots, overloaded};
-use crate::limits::{ConcurrencyLimit, HttpSettings, Permit};
+use crate::in_flight::InFlight;
+use crate::limits::{HANDSHAKES_MAX, HttpSettings};
 use crate::oidc::Provider;
 use crate::origin::{Use, cookie_counts};
 use crate::pace::Pace;
 use crate::phase::{Phase, closing};
-use crate::shares::Share;
 use crate::ui::Board;
 use crate::unread::UnreadAnswers;
 
@@ -33,8 +33,11 @@ pub(crate) struct ServerState {
     pub bodies: Bodies,
     pub unread: UnreadAnswers,
     pub hosts: Hosts,
-    pub in_flight: RequestSlots,
-    pub sockets: ConcurrencyLimit,
+    pub in_flight: InFlight,
+    /// WebSockets and other streams of events whose credential was admitted.
+    pub sockets: Ceiling,
+    /// WebSockets whose first frame is to bring a credential.
+    pub handshakes: Ceiling,
     /// The identity provider that people sign in at, if there is one.
     pub oidc: Option<Provider>,
     /// The pages for people.
@@ -46,19 +49,19 @@ pub(crate) struct Link {
     pub remote: IpAddr,
     pub pace: Pace,
     /// Its slot among all connections, kept through an upgrade.
-    pub slot: Arc<Share<Client>>,
+    pub slot: Arc<Place>,
 }
 
 /// A request whose credential has not been verified yet, and then what is left of its limits.
 #[derive(Default)]
 pub(crate) struct Unverified {
     /// Its slot among the others of its address.
-    slot: Option<Share<Client>>,
+    slot: Option<Place>,
     standings: Vec<Standing>,
 }
 
 impl Unverified {
-    pub fn new(slot: Option<Share<Client>>) -> Self {
+    pub fn new(slot: Option<Place>) -> Self {
         Self { slot, standings: Vec::new() }
     }
 
@@ -93,8 +96,17 @@ impl ServerState {
             bodies: Bodies::new(),
             unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.own_hosts()),
-            in_flight: RequestSlots::new(settings.concurrent_requests.map(Into::into)),
-            sockets: ConcurrencyLimit::new(Some(settings.ws_connections)),
+            in_flight: InFlight::new(settings.concurrent_requests.map(Into::into)),
+            sockets: Ceiling::new(
+                "WebSockets and streams of events",
+                usize::try_from(settings.ws_connections).unwrap_or(usize::MAX),
+                Quotas::default(),
+            ),
+            handshakes: Ceiling::by_client(
+                "WebSockets without a credential",
+                HANDSHAKES_MAX,
+                HANDSHAKES_MAX / 2,
+            ),
             board: Board::new(service.table())?,
             oidc: settings.oidc.as_ref().map(Provider::new).transpose()?,
             service,
@@ -204,11 +216,6 @@ impl ServerState {
                 format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))
             }
         }
-    }
-
-    /// Takes a slot among the WebSocket connections.
-    pub fn socket(&self) -> Result<Permit> {
-        self.sockets.take().ok_or_else(overloaded)
     }
 
     /// Returns the outcome of `work`, or fails with `closing` if the server closes first.

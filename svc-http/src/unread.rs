@@ -1,16 +1,15 @@
 //! Limits on unread responses.
 //!
-//! The bytes of responses that were produced but not read yet are counted, for the server and for each
-//! client. While a client, or all clients together, have too many unread bytes, no further responses are
-//! produced for them.
+//! The bytes of responses that were produced but not read yet are counted, for the server, each workspace and
+//! each client. While one of them has too many unread bytes, no further responses are produced for it.
 
 use std::time::Duration;
 
-use svc_core::{Client, Code, Error, Result};
+use svc_core::share::Quotas;
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout_at};
 
 use crate::encode::Response;
-use crate::shares::{Share, Shares};
 
 /// Limit on the unread bytes of all clients together.
 const TOTAL_MAX: usize = 64 << 20;
@@ -26,11 +25,15 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The count of unread response bytes. Clones share it.
 #[derive(Clone)]
-pub(crate) struct UnreadAnswers(Shares<Client>);
+pub(crate) struct UnreadAnswers(Ceiling);
 
 impl UnreadAnswers {
     pub fn new() -> Self {
-        Self(Shares::new(TOTAL_MAX, CLIENT_MAX))
+        Self(Ceiling::new(
+            "unread bytes of responses",
+            TOTAL_MAX,
+            Quotas { client: Some(CLIENT_MAX), ..Quotas::default() },
+        ))
     }
 
     /// Returns the number of unread bytes.
@@ -41,11 +44,11 @@ impl UnreadAnswers {
     /// Produces a response, whose body counts until it is read.
     pub async fn answer<F: Future<Output = Result<Response>>>(
         &self,
-        client: Client,
+        holder: Holder,
         changes: bool,
         make: impl Fn() -> F,
     ) -> Result<Response> {
-        let (mut response, share) = self.hold(client, changes, |made| made.body().len(), make).await?;
+        let (mut response, share) = self.hold(holder, changes, |made| made.body().len(), make).await?;
         response.body_mut().counted(share);
         Ok(response)
     }
@@ -56,21 +59,21 @@ impl UnreadAnswers {
     /// for reads: the response of a change is always kept.
     pub async fn hold<T, F: Future<Output = Result<T>>>(
         &self,
-        client: Client,
+        holder: Holder,
         changes: bool,
         size: fn(&T) -> usize,
         make: impl Fn() -> F,
-    ) -> Result<(T, Share<Client>)> {
+    ) -> Result<(T, Place)> {
         let (deadline, mut kept) = (Instant::now() + TIMEOUT, None);
-        self.wait(client, deadline).await?;
+        self.wait(holder, deadline).await?;
         loop {
             let made = make().await?;
             let size = size(&made);
-            if let Some(share) = self.take(client, changes, size, kept.take()) {
+            if let Some(share) = self.take(holder, changes, size, kept.take()) {
                 return Ok((made, share));
             }
             drop(made);
-            kept = Some(self.wait_for(client, size, deadline).await?);
+            kept = Some(self.wait_for(holder, size, deadline).await?);
         }
     }
 
@@ -78,27 +81,21 @@ impl UnreadAnswers {
     ///
     /// Nothing is done for it before that, so even the responses that need no room (small ones, and those of
     /// changes) exceed the quota by no more than the requests in progress.
-    pub async fn wait(&self, client: Client, deadline: Instant) -> Result<()> {
-        timeout_at(deadline, self.0.below_quota(client)).await.map_err(|_| full())
+    pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
+        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| full())
     }
 
     /// Waits until there is room for `size` bytes, and takes it.
-    pub async fn wait_for(&self, client: Client, size: usize, deadline: Instant) -> Result<Share<Client>> {
-        timeout_at(deadline, self.0.wait(client, size)).await.map_err(|_| full())
+    pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<Place> {
+        timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
     }
 
     /// Takes room for `size` bytes, from the share `kept` or else from the supply.
-    pub fn take(
-        &self,
-        client: Client,
-        changes: bool,
-        size: usize,
-        kept: Option<Share<Client>>,
-    ) -> Option<Share<Client>> {
+    pub fn take(&self, holder: Holder, changes: bool, size: usize, kept: Option<Place>) -> Option<Place> {
         match kept.filter(|kept| kept.size() >= size) {
             Some(mut kept) => Some(kept.split(size)),
-            None if changes || size <= SMALL_MAX => Some(self.0.take_anyway(client, size)),
-            None => self.0.take(client, size),
+            None if changes || size <= SMALL_MAX => Some(self.0.take_anyway(holder, size)),
+            None => self.0.try_take(holder, size).ok(),
         }
     }
 }
@@ -123,42 +120,42 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_above_its_quota_is_paused_and_others_are_not() {
-        let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
+        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
             Ok(encode::json(StatusCode::OK, vec![7; size].into()))
         };
-        let left = room.answer(client, true, || make(100 << 20)).await.unwrap();
+        let left = room.answer(holder, true, || make(100 << 20)).await.unwrap();
         for changes in [false, true] {
-            assert!(room.answer(client, changes, || make(1)).now_or_never().is_none());
+            assert!(room.answer(holder, changes, || make(1)).now_or_never().is_none());
         }
         assert_eq!(made.get(), 1, "nothing was done");
         let mut others = Vec::new();
         for number in 2..8 {
-            let other = Client::at([127, 0, 0, number].into());
+            let other = Holder::at([127, 0, 0, number].into());
             let read = room.answer(other, false, || make(7 << 20)).now_or_never();
             others.push(read.expect("there is room for others"));
         }
         drop(left);
-        assert!(room.answer(client, false, || make(1)).now_or_never().is_some());
+        assert!(room.answer(holder, false, || make(1)).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn a_read_without_room_is_run_again_when_there_is_some() {
-        let (room, client) = (UnreadAnswers::new(), Client::at([127, 0, 0, 1].into()));
+        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
             Ok(encode::json(StatusCode::OK, vec![7; size].into()))
         };
-        let left = room.answer(client, false, || make(7 << 20)).await.unwrap();
-        let mut waiting = Box::pin(room.answer(client, false, || make(2 << 20)));
+        let left = room.answer(holder, false, || make(7 << 20)).await.unwrap();
+        let mut waiting = Box::pin(room.answer(holder, false, || make(2 << 20)));
         assert!(waiting.as_mut().now_or_never().is_none());
         for (size, changes) in [(SMALL_MAX, false), (2 << 20, true)] {
-            assert!(room.answer(client, changes, || make(size)).now_or_never().is_some());
+            assert!(room.answer(holder, changes, || make(size)).now_or_never().is_some());
         }
-        let other = Client::at([127, 0, 0, 2].into());
+        let other = Holder::at([127, 0, 0, 2].into());
         assert!(room.answer(other, false, || make(7 << 20)).now_or_never().is_some());
         assert_eq!(made.get(), 5);
         drop(left);

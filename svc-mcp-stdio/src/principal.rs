@@ -10,7 +10,7 @@ use svc_core::capability::Capabilities;
 use svc_core::id::MemberId;
 use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{Bearer, Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI};
-use svc_core::{Client, Code, Error, Result, Service, Standing};
+use svc_core::{Code, Error, Holder, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// The path recorded in the audit trail for tool calls.
@@ -23,7 +23,7 @@ const PATH: &str = "/mcp";
 pub struct Principal {
     head: Arc<RequestHead>,
     admission: Arc<Mutex<Admitted>>,
-    client: Option<Client>,
+    holder: Option<Holder>,
     standings: Arc<[Standing]>,
     /// The time at which its waits end, whatever timeout they name.
     deadline: Option<Instant>,
@@ -65,7 +65,7 @@ impl Principal {
         Self {
             head: head.into(),
             admission: Arc::default(),
-            client: None,
+            holder: None,
             standings: Arc::default(),
             deadline: None,
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
@@ -92,9 +92,9 @@ impl Principal {
     /// Admits the same sender for one more message, which is counted.
     pub async fn again(&self, service: &Service) -> std::result::Result<Self, NotAdmitted> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
-        let (client, standings) = (admission.client(), admission.standings().into());
+        let (holder, standings) = (admission.holder(), admission.standings().into());
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
-        Ok(Self { admission, client, standings, ..self.clone() })
+        Ok(Self { admission, holder, standings, ..self.clone() })
     }
 
     /// Returns it admitted, so that all that it asks for one message counts once.
@@ -109,9 +109,9 @@ impl Principal {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Returns the client that its requests count against, if it was admitted.
-    pub fn client(&self) -> Option<Client> {
-        self.client
+    /// Returns who holds what its requests take of a ceiling, if it was admitted.
+    pub fn holder(&self) -> Option<Holder> {
+        self.holder
     }
 
     /// Returns what all its requests have in common, and those of no other credential.

@@ -33,7 +33,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
-use svc_core::{Client, Code, Error, Result};
+use svc_core::{Code, Error, Holder, Result};
 
 use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
@@ -289,29 +289,30 @@ impl Call<'_> {
 
     /// Reads the body of an admitted request.
     pub async fn read(&mut self, admission: &Admission) -> Result<Received> {
-        let client = self.client(admission)?;
-        self.read_for(client).await
+        let holder = self.holder(admission)?;
+        self.read_for(holder).await
     }
 
     /// Reads the body of a request whose credential is in it.
     pub async fn read_unadmitted(&mut self) -> Result<Received> {
-        let client = Client::at(self.state.peer(self.link, self.headers()?));
-        self.read_for(client).await
+        let holder = Holder::at(self.state.peer(self.link, self.headers()?));
+        self.read_for(holder).await
     }
 
-    async fn read_for(&mut self, client: Client) -> Result<Received> {
+    async fn read_for(&mut self, holder: Holder) -> Result<Received> {
         let max = self.state.settings.body_max_bytes;
         let max = if self.is_open() { max.min(OPEN_BODY_MAX) } else { max };
         let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
         let (head, body) = request.into_parts();
-        let body = self.state.bodies.read(client, &head.headers, body, max, self.frame.bodies()).await?;
+        let body = self.state.bodies.read(holder, &head.headers, body, max, self.frame.bodies()).await?;
         Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body })
     }
 
-    fn client(&self, admission: &Admission) -> Result<Client> {
-        match admission.client() {
-            Some(client) => Ok(client),
-            None => Ok(Client::at(self.state.peer(self.link, self.headers()?))),
+    /// Returns who holds what an admitted request takes of a ceiling.
+    pub fn holder(&self, admission: &Admission) -> Result<Holder> {
+        match admission.holder() {
+            Some(holder) => Ok(holder),
+            None => Ok(Holder::at(self.state.peer(self.link, self.headers()?))),
         }
     }
 
@@ -327,16 +328,16 @@ impl Call<'_> {
         input: &op::Input,
         answer: impl Fn(&Reply) -> Response,
     ) -> Result<Response> {
-        let client = admission.client().unwrap_or(Client::at(self.link.remote));
+        let holder = admission.holder().unwrap_or(Holder::at(self.link.remote));
         let again = AtomicBool::new(false);
         let run = || async {
             // The first attempt was counted and audited, so a retry is not.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
-            let reply = self.run_in_flight(client, admission, input).await?;
+            let reply = self.run_in_flight(holder, admission, input).await?;
             Ok(answer(&reply))
         };
-        match self.state.unread.answer(client, !self.row.effect().changes_nothing(), run).await {
+        match self.state.unread.answer(holder, !self.row.effect().changes_nothing(), run).await {
             Err(refusal) if !again.load(Ordering::Relaxed) => Err(self.refuse(admission, refusal).await),
             answered => answered,
         }
@@ -344,12 +345,12 @@ impl Call<'_> {
 
     /// Runs the row and returns its reply, for a frame that has more to do before it can respond.
     pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
-        let client = admission.client().unwrap_or(Client::at(self.link.remote));
-        self.run_in_flight(client, admission, input).await
+        let holder = admission.holder().unwrap_or(Holder::at(self.link.remote));
+        self.run_in_flight(holder, admission, input).await
     }
 
-    async fn run_in_flight(&self, client: Client, admission: Admission, input: &op::Input) -> Result<Reply> {
-        match self.state.in_flight.take(client).await {
+    async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
+        match self.state.in_flight.take(holder).await {
             Ok(_slot) => self.state.service.run(self.row, admission, input).await,
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }

@@ -90,6 +90,7 @@ fn provider(state: &ServerState) -> Result<&Provider> {
 async fn begin(mut call: Call<'_>) -> Result<Response> {
     let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
+    let holder = call.holder(&admission)?;
     let received = call.read(&admission).await;
     let read = received.and_then(|received| received.json());
     let (input, login) = match read.and_then(|input| op::decode::<Login>(&input).map(|login| (input, login)))
@@ -98,7 +99,8 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
         Err(refusal) => return Err(call.refuse(admission, refusal).await),
     };
     let provider = provider(state)?;
-    let way = state.unless_closing(provider.way(&login, state.service.now())).await??;
+    let way = provider.way(holder, &login, state.service.now());
+    let way = state.unless_closing(way).await??;
     let answer = |reply: &Reply| {
         let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
         let address = way.address(begun)?;
@@ -116,6 +118,7 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
 async fn finish(mut call: Call<'_>) -> Result<Response> {
     let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
+    let holder = call.holder(&admission)?;
     let received = call.read(&admission).await;
     let read = received.and_then(|received| {
         let browser = browser_secret(&received.head.headers);
@@ -130,7 +133,7 @@ async fn finish(mut call: Call<'_>) -> Result<Response> {
     };
     let reply = call.reply(admission, &input).await?;
     let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
-    let identified = provider(state)?.identify(&callback, &taken.secrets, state.service.now());
+    let identified = provider(state)?.identify(holder, &callback, &taken.secrets, state.service.now());
     let claims = state.unless_closing(identified).await??;
     let session = state.service.sign_in(taken.workspace_id, claims).await?;
     let mut response = redirect(&state.location(&path, &taken.return_to))?;

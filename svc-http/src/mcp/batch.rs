@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rmcp::model::RequestId;
 use svc_core::limits::WAIT_MAX_SECS;
-use svc_core::{Client, Code, Error, Result};
+use svc_core::{Code, Error, Place, Result};
 use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::outlet::Outlet;
 use svc_mcp_stdio::refusal::Refusal;
@@ -18,11 +18,10 @@ use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::post::{EARLY, accepted, cancelled, held};
+use super::post::{EARLY, accepted, cancelled};
 use super::{Endpoint, Sender, refuse};
+use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::RequestSlot;
-use crate::shares::Share;
 use crate::state::ServerState;
 use crate::unread;
 
@@ -38,18 +37,18 @@ pub(super) struct BatchPost {
     state: Arc<ServerState>,
     sender: Sender,
     outlet: Outlet,
-    slot: Option<RequestSlot>,
+    slot: Option<Place>,
     /// The responses, in the order of the messages that they answer.
     answers: Vec<Vec<u8>>,
     /// Their share of the unread bytes.
-    share: Option<Share<Client>>,
+    share: Option<Place>,
 }
 
 /// The response to a whole batch.
 struct Answered {
     /// The array of all responses, if there are any; or why the batch has failed.
     array: Result<Option<Bytes>>,
-    share: Option<Share<Client>>,
+    share: Option<Place>,
     room_lsn: Option<i64>,
 }
 
@@ -129,7 +128,7 @@ impl BatchPost {
         if number > 0 {
             self.sender.principal = self.sender.principal.again(service).await?;
         }
-        self.state.unread.wait(self.sender.client, Instant::now() + unread::TIMEOUT).await?;
+        self.state.unread.wait(self.sender.holder, Instant::now() + unread::TIMEOUT).await?;
         let invalid = match item {
             Ok(message) if message.kind == Kind::Response => {
                 return self.sender.principal.confirm(service).await.map(|()| None);
@@ -137,7 +136,7 @@ impl BatchPost {
             Ok(message) if message.method == "initialize" => {
                 InvalidMessage::new("initialize must not be in a batch", message.id)
             }
-            Ok(message) => return self.message(number, message).await,
+            Ok(message) => return self.message(message).await,
             Err(invalid) => invalid,
         };
         let error = self.sender.principal.refuse(service, Error::malformed(invalid.message)).await;
@@ -150,8 +149,8 @@ impl BatchPost {
     /// Handles one message, or rejects it before it has any effect.
     ///
     /// A request that is cancelled has no answer.
-    async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
-        let (endpoint, client) = (Arc::clone(&self.endpoint), self.sender.client);
+    async fn message(&mut self, message: Message) -> Result<Option<Vec<u8>>> {
+        let (endpoint, holder) = (Arc::clone(&self.endpoint), self.sender.holder);
         if self.answers.iter().map(Vec::len).sum::<usize>() >= BATCH_ANSWER_MAX {
             return Err(Error::new(
                 Code::Overloaded,
@@ -163,11 +162,7 @@ impl BatchPost {
         if manner.waits {
             self.slot = None;
         } else if self.slot.is_none() {
-            let slots = &self.state.in_flight;
-            self.slot = Some(match number {
-                0 => slots.take(client).await?,
-                _ => slots.take_again(client).await?,
-            });
+            self.slot = Some(self.state.in_flight.take(holder).await?);
         }
         let Sender { principal, agreed, view, .. } = &self.sender;
         let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
@@ -195,7 +190,7 @@ impl BatchPost {
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
             return Err(error);
         }
-        let share = self.state.unread.take(client, manner.changes, answer.bytes.size(), None);
+        let share = self.state.unread.take(holder, manner.changes, answer.bytes.size(), None);
         let share = share.ok_or_else(unread::full)?;
         match &mut self.share {
             Some(all) => all.merge(share),

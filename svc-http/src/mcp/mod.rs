@@ -25,7 +25,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
-use svc_core::{Client, Code, Error, Service};
+use svc_core::{Code, Error, Holder, Service};
 use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
@@ -67,7 +67,7 @@ pub(crate) enum Shown {
 /// The head of a POST, its authenticated sender and what it says of all its messages.
 struct Sender {
     principal: Principal,
-    client: Client,
+    holder: Holder,
     headers: HeaderMap,
     agreed: Agreed,
     /// The date of the revision that the message itself says it is of.
@@ -83,7 +83,7 @@ struct Sender {
 impl Sender {
     /// Returns whose session one is that it begins.
     fn owner(&self) -> Owner {
-        Owner { mark: self.principal.mark(), client: self.client }
+        Owner { mark: self.principal.mark(), holder: self.holder }
     }
 
     /// Returns where the ids of its requests are unique.
@@ -115,28 +115,28 @@ impl Endpoint {
             Ok(principal) => principal,
             Err(refusal) => {
                 unverified.tell(refusal.standings());
-                let id = id_in(state, Client::at(peer), &head.headers, body).await;
+                let id = id_in(state, Holder::at(peer), &head.headers, body).await;
                 return refuse::refused(id.as_ref(), &refusal.into(), has_token);
             }
         };
         unverified.end(principal.standings());
-        let client = principal.client().unwrap_or(Client::at(peer));
+        let holder = principal.holder().unwrap_or(Holder::at(peer));
         let max = state.settings.body_max_bytes;
-        let body = match state.bodies.read(client, &head.headers, body, max, body::JSON).await {
+        let body = match state.bodies.read(holder, &head.headers, body, max, body::JSON).await {
             Ok(body) => body,
             Err(refusal) => {
                 let error = principal.refuse(&self.service, refusal).await;
                 return refuse::refused(None, &error, has_token);
             }
         };
-        self.payload(shown, state, (principal, client), head, &body).await
+        self.payload(shown, state, (principal, holder), head, &body).await
     }
 
     async fn payload(
         self: &Arc<Self>,
         shown: Shown,
         state: &Arc<ServerState>,
-        (principal, client): (Principal, Client),
+        (principal, holder): (Principal, Holder),
         head: Parts,
         body: &Bytes,
     ) -> Response {
@@ -149,7 +149,7 @@ impl Endpoint {
             Payload::Batch(_) => (None, None),
         };
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
-        let sender = match self.sender(shown, (principal.clone(), client), head, stated) {
+        let sender = match self.sender(shown, (principal.clone(), holder), head, stated) {
             Ok(sender) => sender,
             Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
         };
@@ -190,7 +190,7 @@ impl Endpoint {
     fn sender(
         &self,
         shown: Shown,
-        (principal, client): (Principal, Client),
+        (principal, holder): (Principal, Holder),
         head: Parts,
         stated: Option<String>,
     ) -> std::result::Result<Sender, Refusal> {
@@ -217,7 +217,7 @@ impl Endpoint {
         }
         let takes_events = Accepted::of(&head.headers).names("text", "event-stream");
         let headers = head.headers;
-        Ok(Sender { principal, client, headers, agreed, stated, view, takes_events, session, begins_session })
+        Ok(Sender { principal, holder, headers, agreed, stated, view, takes_events, session, begins_session })
     }
 
     /// Returns the response to something that is not a valid message.
@@ -257,11 +257,11 @@ fn asks_for_cards(query: &decode::Text) -> bool {
 /// Returns the id of a message that is not admitted, so that its client knows what was refused.
 async fn id_in(
     state: &ServerState,
-    client: Client,
+    holder: Holder,
     headers: &HeaderMap,
     body: Incoming,
 ) -> Option<RequestId> {
-    let body = state.bodies.read(client, headers, body, OPEN_BODY_MAX, body::JSON).await.ok()?;
+    let body = state.bodies.read(holder, headers, body, OPEN_BODY_MAX, body::JSON).await.ok()?;
     match wire::read(&body) {
         Ok(Payload::One(message)) => message.id,
         Ok(Payload::Batch(_)) => None,

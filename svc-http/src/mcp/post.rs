@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use svc_core::{Client, Code, Error, Result};
+use svc_core::{Code, Error, Holder, Place, Result};
 use svc_mcp_stdio::asked::{Agreement, Asked};
 use svc_mcp_stdio::layer::{Answer, Layer};
 use svc_mcp_stdio::offer::Manner;
@@ -19,11 +19,10 @@ use tokio::time::{Instant, sleep};
 
 use super::cancels::Parked;
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::sessions::{Place, SESSION, Session, ended};
+use super::sessions::{AnswerPlace, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
+use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::RequestSlot;
-use crate::limits::Permit;
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
 use crate::unread::{self, UnreadAnswers};
@@ -74,7 +73,7 @@ impl Post<'_> {
             };
         }
         let make = || self.make(&asked, &message, manner);
-        match self.state.unread.answer(self.sender.client, manner.changes, make).await {
+        match self.state.unread.answer(self.sender.holder, manner.changes, make).await {
             Ok(response) => response,
             Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
         }
@@ -103,9 +102,9 @@ impl Post<'_> {
     async fn work(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Work> {
         let slot = match manner.waits {
             true => None,
-            false => Some(self.state.in_flight.take(self.sender.client).await?),
+            false => Some(self.state.in_flight.take(self.sender.holder).await?),
         };
-        let stream = listens(message).then(|| self.state.socket()).transpose()?;
+        let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
         Ok(Work {
@@ -127,22 +126,22 @@ impl Post<'_> {
         asked: &Arc<Asked>,
         message: &Arc<Message>,
         manner: Manner,
-        place: Result<Place>,
+        place: Result<AnswerPlace>,
     ) -> Result<()> {
         let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
-        let (unread, client) = (self.state.unread.clone(), self.sender.client);
+        let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
         // Nothing more is done for a client that leaves too much unread.
-        unread.wait(client, Instant::now() + unread::TIMEOUT).await?;
+        unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
         let work = self.work(asked, message, manner).await?;
         tokio::spawn(async move {
             let (outlet, said) = Outlet::new();
-            let Place { answers, permit } = place;
+            let AnswerPlace { answers, permit } = place;
             let answer = relaying(work.answer(outlet), said, &answers).await;
             let Some(answer) = answer else { return };
             if let Some(agreement) = answer.agreed {
                 session.agree(agreement);
             }
-            let bytes = counted(answer.bytes.joined().into(), &unread, client);
+            let bytes = counted(answer.bytes.joined().into(), &unread, holder);
             // A client that has left reads nothing.
             let _ = answers.send(held(bytes, permit)).await;
         });
@@ -169,9 +168,9 @@ impl Post<'_> {
         if !streams {
             return self.as_json(asked, answering.await).await;
         }
-        let (unread, client) = (self.state.unread.clone(), self.sender.client);
+        let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
         let answer =
-            Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, client)) });
+            Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
         let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
         Ok(self.endpoint.streaming(&asked.principal, events).await)
     }
@@ -187,7 +186,7 @@ impl Post<'_> {
             (Some(answer), Some(first)) => (answer, first),
             (answer, _) => return self.as_json(asked, answer).await,
         };
-        let event = last_event(answer, &self.state.unread, self.sender.client);
+        let event = last_event(answer, &self.state.unread, self.sender.holder);
         let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
         let events = event_stream::of(pending, Some(first), KEEP_ALIVE);
         Ok(self.endpoint.streaming(&asked.principal, events).await)
@@ -232,21 +231,16 @@ pub(super) fn accepted() -> Response {
 }
 
 /// Returns the event with an answer, whose bytes count as unread until it is sent.
-fn last_event(answer: Answer, unread: &UnreadAnswers, client: Client) -> Bytes {
-    counted(event_stream::event(None, None, &answer.bytes.joined()), unread, client)
+fn last_event(answer: Answer, unread: &UnreadAnswers, holder: Holder) -> Bytes {
+    counted(event_stream::event(None, None, &answer.bytes.joined()), unread, holder)
 }
 
 /// Returns bytes that count as unread until they are sent.
-fn counted(bytes: Bytes, unread: &UnreadAnswers, client: Client) -> Bytes {
-    match unread.take(client, true, bytes.len(), None) {
+fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
+    match unread.take(holder, true, bytes.len(), None) {
         Some(share) => held(bytes, share),
         None => bytes,
     }
-}
-
-/// Returns bytes that hold what they count for until they are sent.
-pub(super) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
-    Bytes::from_owner(Counted { bytes, _counts: counts })
 }
 
 /// Whether anything may be said to the client of a request before its answer.
@@ -262,17 +256,6 @@ fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
-struct Counted<T> {
-    bytes: Bytes,
-    _counts: T,
-}
-
-impl<T> AsRef<[u8]> for Counted<T> {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// A request with all that it needs to be answered, whoever still reads its connection.
 struct Work {
     layer: Layer,
@@ -280,9 +263,9 @@ struct Work {
     message: Arc<Message>,
     waits: bool,
     phase: watch::Receiver<Phase>,
-    slot: Option<RequestSlot>,
+    slot: Option<Place>,
     /// Its slot among the streams, if it listens.
-    _stream: Option<Permit>,
+    _stream: Option<Place>,
     parked: Option<Parked>,
     /// Its session, which is in use by it.
     session: Option<Arc<Session>>,

@@ -2,8 +2,8 @@
 //!
 //! A session remembers what its handshake has agreed on. It is of one process and one credential, gives no
 //! right, and ends when it is deleted, after half an hour without a request, if its client begins too many
-//! others, or, if its client reads its answers from a stream, with that stream. What runs for it ends, too.
-//! Each request authenticates itself.
+//! others, if there are too many and nobody has more than its holder, or, if its client reads its answers from
+//! a stream, with that stream. What runs for it ends, too. Each request authenticates itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::entropy::Entropy;
-use svc_core::{Client, Code, Error, Result};
+use svc_core::share::{Quotas, Scope};
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use svc_mcp_stdio::asked::{Agreed, Agreement};
 use svc_mcp_stdio::connection::Connection;
 use svc_mcp_stdio::revision::Revision;
@@ -38,22 +39,25 @@ const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 const ANSWERS_MAX: usize = 64;
 
 /// The sessions of this server.
-#[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+pub(super) struct Sessions {
+    all: Mutex<HashMap<String, Arc<Session>>>,
+    places: Ceiling,
+}
 
 /// Whose session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// The mark of the credential.
     pub mark: [u8; 32],
-    /// Whom its requests count against.
-    pub client: Client,
+    /// Who holds its place.
+    pub holder: Holder,
 }
 
 /// A session.
 pub(super) struct Session {
     pub id: String,
     owner: Owner,
+    _place: Place,
     state: Mutex<State>,
     /// The stream that brings its answers, if its client reads them from one.
     stream: Option<AnswerStream>,
@@ -74,7 +78,7 @@ struct AnswerStream {
 }
 
 /// A place for one answer on a session's stream, which is taken until the answer is sent.
-pub(super) struct Place {
+pub(super) struct AnswerPlace {
     /// Where the answer goes, and what is said before it.
     pub answers: mpsc::Sender<Bytes>,
     pub permit: OwnedSemaphorePermit,
@@ -138,37 +142,35 @@ impl Sessions {
     fn add(&self, owner: Owner, agreed: Agreed, stream: Option<AnswerStream>) -> Result<Arc<Session>> {
         let id = URL_SAFE_NO_PAD.encode(Entropy::default().bytes::<16>()?);
         let now = Instant::now();
-        let mut all = locked(&self.0);
+        let mut all = locked(&self.all);
         if all.len() >= SESSIONS_MAX {
             all.retain(|_, session| !session.is_idle(now));
         }
         let own = || all.values().filter(|session| session.owner.mark == owner.mark);
-        if own().count() >= OF_ONE_MAX
-            && let Some(oldest) =
-                own().filter(|session| !session.is_in_use()).min_by_key(|session| session.used())
-        {
-            let oldest = oldest.id.clone();
-            all.remove(&oldest);
+        if own().count() >= OF_ONE_MAX {
+            let evicted = idlest(own()).ok_or_else(too_many)?;
+            evict(&mut all, &evicted);
         }
-        let of = |same: fn(&Owner, &Owner) -> bool| {
-            all.values().filter(|session| same(&session.owner, &owner)).count()
+        let place = loop {
+            match self.places.try_take(owner.holder, 1) {
+                Ok(place) => break place,
+                Err(scope) => {
+                    let evicted = heaviest(&all, owner.holder, scope)
+                        .ok_or_else(|| self.places.exhausted(owner.holder, 1))?;
+                    evict(&mut all, &evicted);
+                }
+            }
         };
-        let is_full = all.len() >= SESSIONS_MAX
-            || of(|one, other| one.mark == other.mark) >= OF_ONE_MAX
-            || of(|one, other| one.client == other.client) >= OF_CLIENT_MAX;
-        if is_full {
-            return Err(Error::new(Code::Overloaded, "there are too many sessions: end those not needed"));
-        }
         let state = Mutex::new(State { agreed, used: now });
         let is_over = watch::Sender::new(false);
-        let session = Arc::new(Session { id: id.clone(), owner, state, stream, is_over });
+        let session = Arc::new(Session { id: id.clone(), owner, _place: place, state, stream, is_over });
         all.insert(id, Arc::clone(&session));
         Ok(session)
     }
 
     /// Returns a session of this credential. One of another credential is not told from none.
     pub fn of(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
-        let found = locked(&self.0).get(id).filter(|session| session.owner.mark == mark).cloned();
+        let found = locked(&self.all).get(id).filter(|session| session.owner.mark == mark).cloned();
         let session = found.ok_or_else(missing)?;
         if session.is_idle(Instant::now()) {
             self.end(&session);
@@ -180,9 +182,61 @@ impl Sessions {
 
     /// Ends a session, and what runs for it.
     pub fn end(&self, session: &Session) {
-        locked(&self.0).remove(&session.id);
+        locked(&self.all).remove(&session.id);
         session.is_over.send_replace(true);
     }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        let quotas = Quotas { client: Some(OF_CLIENT_MAX), ..Quotas::default() };
+        Self { all: Mutex::default(), places: Ceiling::new("MCP sessions", SESSIONS_MAX, quotas) }
+    }
+}
+
+/// Returns the id of the session that was used least recently and is not in use.
+fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String> {
+    let unused = sessions.filter(|session| !session.is_in_use());
+    unused.min_by_key(|session| session.used()).map(|session| session.id.clone())
+}
+
+/// Returns the idlest session of whoever has most, where a place is wanted: the client with most sessions in
+/// the workspace with most.
+///
+/// That of who has less than the newcomer is never returned.
+fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope) -> Option<String> {
+    let (mut workspaces, mut clients) = (HashMap::new(), HashMap::new());
+    for Holder { client, workspace } in all.values().map(|session| session.owner.holder) {
+        *workspaces.entry(workspace).or_insert(0_usize) += 1;
+        *clients.entry((workspace, client)).or_insert(0_usize) += 1;
+    }
+    let weight = |holder: Holder| {
+        let Holder { client, workspace } = holder;
+        let of_workspace = workspaces.get(&workspace).copied().unwrap_or(0);
+        (of_workspace, clients.get(&(workspace, client)).copied().unwrap_or(0))
+    };
+    let is_wanted = |holder: Holder| match wanted {
+        Scope::Client => holder == newcomer,
+        Scope::Workspace => holder.workspace == newcomer.workspace,
+        Scope::Server => true,
+    };
+    let own = weight(newcomer);
+    let holders = all.values().map(|session| session.owner.holder);
+    let heaviest = holders.filter(|holder| is_wanted(*holder)).max_by_key(|holder| weight(*holder));
+    let heaviest = heaviest.filter(|holder| weight(*holder) >= own)?;
+    idlest(all.values().filter(|session| session.owner.holder == heaviest))
+}
+
+fn evict(all: &mut HashMap<String, Arc<Session>>, id: &str) {
+    if let Some(session) = all.remove(id) {
+        session.is_over.send_replace(true);
+    }
+}
+
+fn too_many() -> Error {
+    let detail =
+        format!("this credential already has {OF_ONE_MAX} MCP sessions in use: end those not needed");
+    Error::new(Code::Overloaded, detail).with("scope", Scope::Client.name())
 }
 
 /// What to do without a session.
@@ -228,7 +282,7 @@ impl Session {
     }
 
     /// Takes a place on its stream, if its client reads its answers from one.
-    pub fn place(&self) -> Option<Result<Place>> {
+    pub fn place(&self) -> Option<Result<AnswerPlace>> {
         let stream = self.stream.as_ref()?;
         let permit = Arc::clone(&stream.places).try_acquire_owned().map_err(|_| {
             Error::new(
@@ -236,7 +290,7 @@ impl Session {
                 format!("{ANSWERS_MAX} requests of this session are not answered yet"),
             )
         });
-        Some(permit.map(|permit| Place { answers: stream.answers.clone(), permit }))
+        Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
 
     /// Returns what its requests know of it, if it is a connection.
@@ -286,8 +340,26 @@ mod tests {
         Agreed::on(Revision::V20241105)
     }
 
+    fn holder(workspace: u128, client: u8) -> Holder {
+        let workspace = format!("00000000-0000-0000-0000-{workspace:012}").parse().unwrap();
+        Holder { workspace, ..Holder::at([127, 0, 0, client].into()) }
+    }
+
+    /// Begins so many sessions of a client, with as many credentials as they need, the first one `first`.
+    fn begin(all: &Sessions, holder: Holder, first: u8, count: usize) -> Vec<Arc<Session>> {
+        let owner = |number: usize| {
+            let mark = [first + u8::try_from(number / OF_ONE_MAX).unwrap(); 32];
+            Owner { mark, holder }
+        };
+        (0..count).map(|number| all.begin(owner(number), agreed()).unwrap()).collect()
+    }
+
+    fn count_of(all: &Sessions, holder: Holder) -> usize {
+        locked(&all.all).values().filter(|session| session.owner.holder == holder).count()
+    }
+
     fn owner(number: u8) -> Owner {
-        Owner { mark: [number; 32], client: Client::at([127, 0, 0, number].into()) }
+        Owner { mark: [number; 32], holder: holder(number.into(), number) }
     }
 
     #[tokio::test]
@@ -309,7 +381,7 @@ mod tests {
         for _ in 0..OF_ONE_MAX {
             all.begin(owner(0), agreed()).unwrap();
         }
-        assert_eq!(locked(&all.0).len(), OF_ONE_MAX);
+        assert_eq!(locked(&all.all).len(), OF_ONE_MAX);
         assert!(all.of(&first.id, [0; 32]).is_ok(), "it is in use, so another one made room");
         let id = std::mem::take(&mut first.id.clone());
         drop(first);
@@ -320,23 +392,43 @@ mod tests {
         let held: Vec<_> = (0..OF_ONE_MAX).map(|_| all.begin(owner(1), agreed()).unwrap()).collect();
         assert_eq!(all.begin(owner(1), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
         drop(held);
-        for number in 2..=9 {
-            (0..OF_ONE_MAX).for_each(|_| drop(all.begin(owner(number), agreed()).unwrap()));
-        }
-        assert_eq!(all.begin(owner(10), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
-        all.begin(owner(9), agreed()).unwrap();
     }
 
     #[tokio::test]
-    async fn a_client_with_many_credentials_leaves_room_to_others() {
+    async fn a_full_server_evicts_the_idlest_session_of_the_heaviest_holder() {
         let all = Sessions::default();
-        let client = Client::at([127, 0, 0, 1].into());
-        let begin = |mark: u8, client| all.begin(Owner { mark: [mark; 32], client }, agreed());
-        for mark in 0..5 {
-            (0..OF_ONE_MAX).for_each(|_| drop(begin(mark, client).unwrap()));
-        }
-        assert_eq!(begin(5, client).map(drop).unwrap_err().code(), Code::Overloaded);
-        begin(5, Client::at([127, 0, 0, 2].into())).unwrap();
+        let (heavy, light) = (holder(1, 1), holder(1, 2));
+        let ids = |sessions: Vec<Arc<Session>>| -> Vec<String> {
+            sessions.iter().map(|session| session.id.clone()).collect()
+        };
+        let of_heavy = ids(begin(&all, heavy, 0, OF_CLIENT_MAX));
+        let of_light = ids(begin(&all, light, 10, 250));
+        assert_eq!(count_of(&all, heavy) + count_of(&all, light), 750, "one workspace has three quarters");
+        let newcomer = begin(&all, holder(1, 3), 20, 1);
+        assert_eq!((count_of(&all, heavy), count_of(&all, light)), (OF_CLIENT_MAX - 1, 250));
+        assert!(all.of(&of_heavy[0], [0; 32]).is_err() && all.of(&of_heavy[1], [0; 32]).is_ok());
+        let others = begin(&all, holder(2, 1), 30, 250);
+        assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 1, "there was room for another workspace");
+        let third = begin(&all, holder(3, 1), 40, 1);
+        assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 2, "the heaviest workspace makes room for a third");
+        drop(begin(&all, heavy, 50, 3));
+        assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 2, "the heaviest makes room for itself");
+        assert_eq!(count_of(&all, light), of_light.len());
+        drop((newcomer, others, third));
+    }
+
+    #[tokio::test]
+    async fn a_session_in_use_or_of_a_lighter_holder_makes_no_room() {
+        let all = Sessions::default();
+        let in_use = begin(&all, holder(1, 1), 0, OF_CLIENT_MAX);
+        let lighter = begin(&all, holder(1, 2), 10, 100);
+        drop(lighter);
+        let refused = all.begin(Owner { mark: [99; 32], holder: holder(1, 1) }, agreed());
+        assert_eq!(refused.map(drop).unwrap_err().code(), Code::Overloaded);
+        assert_eq!(count_of(&all, holder(1, 2)), 100);
+        drop(in_use);
+        all.begin(Owner { mark: [99; 32], holder: holder(1, 1) }, agreed()).unwrap();
+        assert_eq!(count_of(&all, holder(1, 1)), OF_CLIENT_MAX);
     }
 
     #[tokio::test]
@@ -348,13 +440,13 @@ mod tests {
         let id = first.trim().rsplit('=').next().unwrap().to_owned();
         assert_eq!(first, format!("event: endpoint\ndata: /x?sessionId={id}\n\n"));
         let session = all.of(&id, [1; 32]).unwrap();
-        let places: Vec<Place> = (0..ANSWERS_MAX).map(|_| session.place().unwrap().unwrap()).collect();
+        let places: Vec<AnswerPlace> = (0..ANSWERS_MAX).map(|_| session.place().unwrap().unwrap()).collect();
         assert_eq!(session.place().unwrap().map(drop).unwrap_err().code(), Code::Overloaded);
         places[0].answers.send(Bytes::from_static(b"{}")).await.unwrap();
         let message = [stream.next().await, stream.next().await, stream.next().await];
         assert_eq!(message.map(Option::unwrap).concat(), b"event: message\ndata: {}\n\n");
         drop(stream);
-        assert!(locked(&all.0).is_empty() && session.over().now_or_never().is_some());
+        assert!(locked(&all.all).is_empty() && session.over().now_or_never().is_some());
     }
 
     #[tokio::test]
@@ -362,7 +454,7 @@ mod tests {
         let all = Arc::new(Sessions::default());
         let mut stream = Box::pin(all.begin_stream(owner(1), str::to_owned, std::future::pending()).unwrap());
         stream.next().await.unwrap();
-        let session = locked(&all.0).values().next().cloned().unwrap();
+        let session = locked(&all.all).values().next().cloned().unwrap();
         let place = session.place().unwrap().unwrap();
         all.end(&session);
         assert!(stream.next().now_or_never().unwrap().is_none(), "though a request holds a place");

@@ -12,7 +12,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use hyper::{Method, Request};
 use svc_core::op::{Surface, Takes};
 use svc_core::ops::{EventBatch, StreamQuery, WAIT_FOR_EVENT};
-use svc_core::{Client, Code, Error, Result};
+use svc_core::{Code, Error, Holder, Place, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -20,10 +20,8 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 use crate::decode;
 use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
-use crate::limits::Permit;
 use crate::origin::Use;
 use crate::phase::{Phase, closing};
-use crate::shares::Share;
 use crate::state::{Link, ServerState, Unverified};
 use crate::unread::{self, UnreadAnswers};
 
@@ -44,8 +42,8 @@ pub(crate) async fn handle(
         WAIT_FOR_EVENT.admit(&state.service, svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
     let admission = admission.await?;
     unverified.end(admission.standings());
-    let client = admission.client().unwrap_or(Client::at(peer));
-    let asked = query(request).and_then(|subscription| Ok((subscription, state.socket()?)));
+    let holder = admission.holder().unwrap_or(Holder::at(peer));
+    let asked = query(request).and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
     let (subscription, slot) = match asked {
         Ok(asked) => asked,
         Err(refusal) => return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await),
@@ -71,7 +69,7 @@ pub(crate) async fn handle(
         kept: None,
         has_ended: false,
         unread: state.unread.clone(),
-        client,
+        holder,
         phase: state.phase.subscribe(),
         _slot: slot,
     };
@@ -103,14 +101,14 @@ struct Following {
     delivery: Delivery,
     ready: VecDeque<Bytes>,
     /// The share of what is ready in the unread bytes.
-    share: Option<Share<Client>>,
+    share: Option<Place>,
     /// Room for the events that are taken next.
-    kept: Option<Share<Client>>,
+    kept: Option<Place>,
     has_ended: bool,
     unread: UnreadAnswers,
-    client: Client,
+    holder: Holder,
     phase: watch::Receiver<Phase>,
-    _slot: Permit,
+    _slot: Place,
 }
 
 impl Following {
@@ -152,7 +150,7 @@ impl Following {
     /// Takes events once there is room for them among the unread bytes; else they are taken again later.
     async fn make_room(&mut self, batch: EventBatch) {
         let (size, is_kept) = (batch.size(), self.kept.is_some());
-        match self.unread.take(self.client, is_kept, size, self.kept.take()) {
+        match self.unread.take(self.holder, is_kept, size, self.kept.take()) {
             Some(share) => {
                 self.share = Some(share);
                 self.take(batch);
@@ -160,7 +158,7 @@ impl Following {
             None => {
                 drop(batch);
                 self.delivery.subscriber.put_back();
-                match self.unread.wait_for(self.client, size, Instant::now() + unread::TIMEOUT).await {
+                match self.unread.wait_for(self.holder, size, Instant::now() + unread::TIMEOUT).await {
                     Ok(kept) => self.kept = Some(kept),
                     Err(_) => self.has_ended = true,
                 }

@@ -1,5 +1,6 @@
 //! Streams of notifications, and what `/mcp/streamable` has besides POST: streams, and the end of a session.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
-use svc_core::{Client, Code, Error, Result, Service};
+use svc_core::{Code, Error, Holder, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::view::View;
@@ -51,7 +52,7 @@ impl Endpoint {
                 },
             };
             if session.is_some() || head.headers.contains_key(&headers::VERSION) {
-                return self.notify(state, &principal, &head, session).await;
+                return self.notify(state, (&principal, peer), &head, session).await;
             }
             let chosen = query(&head.uri)
                 .and_then(|fields| narrowing::choice(&head.headers, &fields))
@@ -61,9 +62,9 @@ impl Endpoint {
             }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
-            let owner =
-                Owner { mark: principal.mark(), client: principal.client().unwrap_or(Client::at(peer)) };
-            let closing = match held_until_closing(state) {
+            let holder = principal.holder().unwrap_or(Holder::at(peer));
+            let owner = Owner { mark: principal.mark(), holder };
+            let closing = match held_until_closing(state, holder) {
                 Ok(closing) => closing,
                 Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
             };
@@ -88,10 +89,11 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut Unverified,
     ) -> Response {
+        let peer = state.peer(link, request.headers());
         let (has_token, head) = without_body(request);
         let opened = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            self.notify(state, &principal, &head, None).await
+            self.notify(state, (&principal, peer), &head, None).await
         };
         opened.await.unwrap_or_else(|error| refuse::refused(None, &error, has_token))
     }
@@ -103,7 +105,7 @@ impl Endpoint {
     async fn notify(
         &self,
         state: &ServerState,
-        principal: &Principal,
+        (principal, peer): (&Principal, IpAddr),
         head: &Parts,
         session: Option<Arc<Session>>,
     ) -> Result<Response> {
@@ -112,7 +114,9 @@ impl Endpoint {
             Ok(asked) => asked,
             Err(refusal) => return Ok(self.refused(principal, None, refusal).await),
         };
-        let asked = last_event_id(&head.headers).and_then(|after| Ok((after, held_until_closing(state)?)));
+        let holder = principal.holder().unwrap_or(Holder::at(peer));
+        let asked =
+            last_event_id(&head.headers).and_then(|after| Ok((after, held_until_closing(state, holder)?)));
         let (after, closing) = match asked {
             Ok(asked) => asked,
             Err(error) => return Err(principal.refuse(&self.service, error).await),
@@ -213,8 +217,11 @@ async fn has_died(service: Service, principal: Principal) {
 }
 
 /// Takes a slot among the streams; what is returned holds it, and resolves when the server closes.
-fn held_until_closing(state: &ServerState) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let (slot, mut phase) = (state.socket()?, state.phase.subscribe());
+fn held_until_closing(
+    state: &ServerState,
+    holder: Holder,
+) -> Result<impl Future<Output = ()> + Send + use<>> {
+    let (slot, mut phase) = (state.sockets.take(holder, 1)?, state.phase.subscribe());
     Ok(async move {
         let _slot = slot;
         closing(&mut phase).await;

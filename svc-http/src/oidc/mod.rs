@@ -11,8 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use svc_core::config::{OidcConfig, OidcProvider};
 use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims};
 use svc_core::time::Time;
-use svc_core::{Code, Error, Result};
-use tokio::sync::Semaphore;
+use svc_core::{Ceiling, Code, Error, Holder, Result};
 
 use crate::limits::PROVIDER_CALLS_MAX;
 use mock::Mock;
@@ -22,7 +21,7 @@ use remote::{Known, Remote};
 pub(crate) struct Provider {
     kind: Kind,
     /// Limits the requests that wait for the provider at the same time.
-    calls: Semaphore,
+    calls: Ceiling,
 }
 
 enum Kind {
@@ -48,15 +47,17 @@ impl Provider {
             }
             OidcProvider::At { .. } => Kind::Remote(Box::new(Remote::new(config)?)),
         };
-        Ok(Self { kind, calls: Semaphore::new(PROVIDER_CALLS_MAX) })
+        let calls =
+            Ceiling::by_client("sign-ins at the provider", PROVIDER_CALLS_MAX, PROVIDER_CALLS_MAX / 2);
+        Ok(Self { kind, calls })
     }
 
     /// Finds the way to the provider. Fails with 503 if the provider does not say where it is.
-    pub async fn way(&self, login: &OidcLogin, now: Time) -> Result<Way<'_>> {
+    pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<Way<'_>> {
         match &self.kind {
             Kind::Mock(mock) => Ok(Way(To::Mock(mock, login.mock_person()?))),
             Kind::Remote(remote) => {
-                let _call = self.calls.try_acquire().map_err(|_| busy())?;
+                let _call = self.calls.take(holder, 1)?;
                 Ok(Way(To::Remote(remote, remote.known(now).await?)))
             }
         }
@@ -65,6 +66,7 @@ impl Provider {
     /// Returns what the provider signs about the person who has come back from it.
     pub async fn identify(
         &self,
+        holder: Holder,
         callback: &OidcCallback,
         secrets: &LoginSecrets,
         now: Time,
@@ -73,7 +75,7 @@ impl Provider {
         match &self.kind {
             Kind::Mock(mock) => mock.identify(code, callback.issuer(), secrets),
             Kind::Remote(remote) => {
-                let _call = self.calls.try_acquire().map_err(|_| busy())?;
+                let _call = self.calls.take(holder, 1)?;
                 remote.identify(code, callback.issuer(), secrets, now).await
             }
         }
@@ -96,10 +98,6 @@ fn refused() -> Error {
         Code::Unauthenticated,
         "the identity provider has not signed you in: begin again at /auth/oidc/login",
     )
-}
-
-fn busy() -> Error {
-    Error::new(Code::Overloaded, "too many people are signing in at the same moment")
 }
 
 fn owned(secret: &SecretString) -> String {

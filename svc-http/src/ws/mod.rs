@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
 use svc_core::op::{self, Admission, SESSION_COOKIE, Takes};
 use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
-use svc_core::{Code, Error, Result, Service};
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -26,7 +26,6 @@ use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
 use crate::origin::Use;
 use crate::phase::Phase;
-use crate::shares::Share;
 use crate::state::{Link, ServerState};
 use crate::unread::{self, UnreadAnswers};
 use socket::{End, Socket};
@@ -55,8 +54,14 @@ pub(crate) async fn upgrade(
     } else {
         Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
-    let ready = handshake(&request).and_then(|accept| Ok((accept, state.socket()?)));
-    let (accept, socket) = match (ready, admission.clone()) {
+    // The place of a socket is taken once its credential is admitted.
+    let peer = Holder::at(state.peer(link, request.headers()));
+    let place = || match &admission {
+        Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
+        None => state.handshakes.take(peer, 1),
+    };
+    let ready = handshake(&request).and_then(|accept| Ok((accept, place()?)));
+    let (accept, place) = match (ready, admission.clone()) {
         (Ok(ready), _) => ready,
         (Err(refusal), None) => return Err(refusal),
         (Err(refusal), Some(admission)) => {
@@ -67,7 +72,7 @@ pub(crate) async fn upgrade(
         Some(admission) => room_lsn(&state.service, admission).await,
         None => None,
     };
-    let slots = (socket, Arc::clone(&link.slot));
+    let slot = Arc::clone(&link.slot);
     let upgraded = hyper::upgrade::on(&mut request);
     let client = Client {
         service: state.service.clone(),
@@ -76,10 +81,12 @@ pub(crate) async fn upgrade(
         admission,
         is_foreign,
         phase: state.phase.subscribe(),
+        sockets: state.sockets.clone(),
+        place,
     };
     tokio::spawn(async move {
         client.serve(upgraded).await;
-        drop(slots);
+        drop(slot);
     });
     let mut response = encode::json(StatusCode::SWITCHING_PROTOCOLS, Default::default());
     let headers = response.headers_mut();
@@ -139,13 +146,16 @@ struct Client {
     /// Whether the handshake has a cookie that does not count, from a page of another site.
     is_foreign: bool,
     phase: watch::Receiver<Phase>,
+    sockets: Ceiling,
+    /// Its place among the sockets, or among the handshakes until a credential is admitted.
+    place: Place,
 }
 
-/// The share of a page in the unread bytes, held until it is sent.
-type Unread = Share<svc_core::Client>;
+/// The place of a page among the unread bytes, held until it is sent.
+type Unread = Place;
 
 impl Client {
-    async fn serve(self, upgraded: OnUpgrade) {
+    async fn serve(mut self, upgraded: OnUpgrade) {
         let Ok(upgraded) = upgraded.await else { return };
         let mut socket = Socket::open(upgraded, self.phase.clone()).await;
         if let End::Close(code, reason) = self.subscribe(&mut socket).await {
@@ -154,19 +164,28 @@ impl Client {
     }
 
     /// Delivers events until the connection ends, and returns why it ended.
-    async fn subscribe(&self, socket: &mut Socket) -> End {
+    async fn subscribe(&mut self, socket: &mut Socket) -> End {
         match self.deliver(socket).await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
-    async fn deliver(&self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
+    async fn deliver(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
         let mut frame = self.first_frame(socket).await?;
         // Counted and audited once for the whole subscription.
         let admission = self.admit(socket, frame.credential()).await?;
-        let client =
-            admission.client().ok_or_else(|| End::refused(&Error::internal("a socket has no peer")))?;
+        let holder =
+            admission.holder().ok_or_else(|| End::refused(&Error::internal("a socket has no peer")))?;
+        if self.admission.is_none() {
+            match self.sockets.take(holder, 1) {
+                Ok(place) => self.place = place,
+                Err(refusal) => {
+                    let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
+                    return Err(End::refused(&socket.keep_alive_during(refused).await?));
+                }
+            }
+        }
         let Asked { subscription, positions } = match frame.asked() {
             Ok(asked) => asked,
             Err(refusal) => {
@@ -186,7 +205,7 @@ impl Client {
         send(socket, frames).await?;
         loop {
             delivery.heed(socket.take_said()).map_err(|error| End::refused(&error))?;
-            match self.next_batch(socket, &mut delivery, client).await? {
+            match self.next_batch(socket, &mut delivery, holder).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
                     let frames = delivery.frames(batch).map_err(|error| End::refused(&error))?;
@@ -223,7 +242,7 @@ impl Client {
         &self,
         socket: &mut Socket,
         delivery: &mut Delivery,
-        client: svc_core::Client,
+        holder: Holder,
     ) -> Result<Option<Result<(EventBatch, Unread)>>, End> {
         let wait = delivery.wait();
         let subscriber = &mut delivery.subscriber;
@@ -233,14 +252,14 @@ impl Client {
             None => return Ok(None),
         };
         let size = batch.size();
-        if let Some(share) = self.unread.take(client, false, size, None) {
+        if let Some(share) = self.unread.take(holder, false, size, None) {
             return Ok(Some(Ok((batch, share))));
         }
         // It is taken again once there is room.
         drop(batch);
         subscriber.put_back();
         let deadline = Instant::now() + unread::TIMEOUT;
-        let kept = socket.keep_alive_during(self.unread.wait_for(client, size, deadline)).await?;
+        let kept = socket.keep_alive_during(self.unread.wait_for(holder, size, deadline)).await?;
         let kept = match kept {
             Ok(kept) => kept,
             Err(error) => return Ok(Some(Err(error))),
@@ -248,7 +267,7 @@ impl Client {
         match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
             Ok(batch) => {
                 let size = batch.size();
-                let share = self.unread.take(client, true, size, Some(kept)).ok_or_else(unread::full);
+                let share = self.unread.take(holder, true, size, Some(kept)).ok_or_else(unread::full);
                 Ok(Some(share.map(|share| (batch, share))))
             }
             Err(error) => Ok(Some(Err(error))),

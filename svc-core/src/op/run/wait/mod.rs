@@ -6,15 +6,14 @@
 //! respond, it is rejected shortly after its deadline.
 
 mod queue;
-mod quota;
 mod access;
 mod rounds;
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use quota::{Holder, WaitPermit};
 use rounds::QueueKey;
 pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
@@ -26,6 +25,8 @@ use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{BoxedOutput, Poll, Supply, WaitJob};
 use crate::op::run::presence::{Connection, Presence};
 use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
+use crate::rate::{Client, Holder};
+use crate::share::Place;
 use crate::store::executor::Reader;
 use crate::sync::lock;
 use crate::time::{Monotonic, Time};
@@ -83,7 +84,7 @@ struct State {
     listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
     /// None once it has ended.
-    permit: Option<WaitPermit>,
+    place: Option<Place>,
     /// What keeps its member online while it is parked.
     connection: Option<Connection>,
 }
@@ -122,7 +123,7 @@ impl Parked {
     /// Starts a wait and polls it for the first time. None if it was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
-        let (number, permit) = match dispatch.rounds.admit(Holder::of(&call.access, call.client)) {
+        let (number, place) = match dispatch.rounds.admit(holder_of(&call)) {
             Ok(admitted) => admitted,
             Err(error) => {
                 call.finish(Err(error), done);
@@ -136,7 +137,7 @@ impl Parked {
             poll_job: Some((call, Prepared::Ready(job))),
             queued: true,
             due: true,
-            permit: Some(permit),
+            place: Some(place),
             ..State::default()
         };
         let deadline = dispatch.clock.deadline(timeout);
@@ -239,7 +240,7 @@ impl Parked {
         let done = state.done.take()?;
         let poll_job = state.poll_job.take();
         let (timer, listening) = (state.timer.take(), state.listening.take());
-        let (permit, connection) = (state.permit.take(), state.connection.take());
+        let (place, connection) = (state.place.take(), state.connection.take());
         drop(state);
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
@@ -250,7 +251,7 @@ impl Parked {
             access::remove(&self.dispatch, workspace, self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop((poll_job, permit, connection));
+        drop((poll_job, place, connection));
         Some(done)
     }
 
@@ -329,6 +330,12 @@ impl Parked {
     fn is_parked(&self) -> bool {
         lock(&self.state).listening.is_some()
     }
+}
+
+/// Returns who holds the place of a wait. Whatever this process waits for without a client is of one.
+fn holder_of(call: &Call) -> Holder {
+    let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
+    Holder { client, workspace: call.access.charged_to() }
 }
 
 /// Runs `run` if the wait still exists.

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use crate::error::{Code, Result};
 use crate::id::WorkspaceId;
+use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
 use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::declare::job::{ReadingJob, Supply};
 use crate::op::run::wait::access::Callers;
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
-use crate::op::run::wait::quota::{Holder, WaitPermit, WaitQuota};
 use crate::op::run::wait::{Parked, Polled};
 use crate::op::run::{self, Call, Dispatch, Prepared, Reading};
+use crate::rate::Holder;
+use crate::share::{Ceiling, Place, Quotas};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
 
@@ -58,11 +60,10 @@ pub struct WaitCounts {
 }
 
 /// The waits of a service that are to be polled.
-#[derive(Default)]
 pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
-    quota: WaitQuota,
+    places: Ceiling,
     callers: Mutex<Callers>,
     parked: AtomicUsize,
     asked: AtomicU64,
@@ -90,11 +91,26 @@ struct Due {
     paused: bool,
 }
 
+impl Default for Rounds {
+    fn default() -> Self {
+        let quotas = Quotas { client: Some(WAITS_OF_CLIENT_MAX), ..Quotas::default() };
+        Self {
+            schedule: Mutex::default(),
+            admitted: AtomicU64::default(),
+            places: Ceiling::new("parked waits", WAITS_MAX, quotas),
+            callers: Mutex::default(),
+            parked: AtomicUsize::default(),
+            asked: AtomicU64::default(),
+            rounds: AtomicU64::default(),
+        }
+    }
+}
+
 impl Rounds {
-    /// Gives a new wait of these holders its number and a permit, if their quota allows one.
-    pub(in crate::op) fn admit(&self, holders: Vec<Holder>) -> Result<(u64, WaitPermit)> {
-        let permit = self.quota.take(holders)?;
-        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), permit))
+    /// Gives a new wait its number and a place, if there is one for the holder.
+    pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, Place)> {
+        let place = self.places.take(holder, 1)?;
+        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
 
     /// Returns a number for who listens at the bus and is no wait; it is that of no wait.
@@ -409,15 +425,21 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
-    use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
     use crate::op::run::pipeline::Stage as _;
     use crate::op::run::wait::tests::{Fixture, Run, script};
+    use crate::rate::Client;
 
     #[test]
     fn the_number_of_waits_is_limited() {
         let fixture = Fixture::new();
-        let of_all = || fixture.dispatch().rounds.admit(vec![Holder::All]);
-        let mut held: Vec<_> = (0..WAITS_MAX).map(|_| of_all().unwrap()).collect();
+        // Twenty workspaces with twenty clients take all that there is.
+        let holders = (0..400_u16).map(|number| Holder {
+            client: Client::at([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
+            workspace: WorkspaceId::from(uuid::Uuid::from_u128(u128::from(number / 20) + 1)),
+        });
+        let rounds = &fixture.dispatch().rounds;
+        let places = |holder| (0..WAITS_MAX / 400).map(move |_| rounds.admit(holder).unwrap());
+        let mut held: Vec<_> = holders.flat_map(places).collect();
         let (job, polled) = script([Run::Ready]);
         let (parked, outcome) = fixture.wait(job);
         assert!(parked.is_none());
