@@ -205,6 +205,18 @@ impl Ceiling {
         self.0.exhausted(fits.err().unwrap_or(Scope::Server))
     }
 
+    /// Returns whether nothing is left to anybody.
+    pub fn is_full(&self) -> bool {
+        lock(&self.0.state).total >= self.0.rules.all
+    }
+
+    /// Returns whether nothing is left to anybody, and the workspace holds its half: its own places are what
+    /// it would wait for.
+    pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
+        let (state, rules) = (lock(&self.0.state), &self.0.rules);
+        state.total >= rules.all && !rules.is_in_share_of_workspace(&state, workspace, 1)
+    }
+
     /// Returns how much is taken in all.
     pub fn taken(&self) -> usize {
         lock(&self.0.state).total
@@ -229,6 +241,9 @@ impl Rules {
 
     /// Returns whose places are used up, if the holder cannot take `size` more.
     fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), Scope> {
+        if self.all == 0 {
+            return Err(Scope::Server);
+        }
         if !fits(state.of_client(holder), size, self.client) || !self.fits_client(state, holder, size) {
             return Err(Scope::Client);
         }

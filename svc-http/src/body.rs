@@ -364,6 +364,7 @@ fn is_utf8_or_no_charset(parameter: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _};
     use http_body_util::Full;
 
     use super::*;
@@ -434,6 +435,37 @@ mod tests {
         let json = [("content-type", "application/json")];
         assert_eq!(read(&json, pieces(3), 15).await.unwrap(), "123451234512345");
         assert_eq!(read(&json, pieces(4), 15).await, Err(Code::BodyTooLarge));
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_a_body_count_from_the_first_until_they_are_dropped() {
+        let (bodies, json) = (Bodies::new(), headers(&[("content-type", "application/json")]));
+        let holder = |number| Holder::at([127, 0, 0, number].into());
+        let size = 2 << 20;
+        let read = async |number| {
+            bodies.read(holder(number), &json, Full::new(Bytes::from(vec![b' '; size])), size, JSON).await
+        };
+        let mut held = Vec::new();
+        let refused = loop {
+            match read(1).await {
+                Ok(bytes) => held.push(bytes),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!((refused.code(), held.len()), (Code::Overloaded, 72), "three quarters of three quarters");
+        assert_eq!(bodies.bytes(), 72 * size);
+        held.push(read(2).await.unwrap());
+        let unfinished = http_body_util::StreamBody::new(
+            futures_util::stream::iter([Ok::<_, std::io::Error>(hyper::body::Frame::data(
+                Bytes::from_static(b"12345"),
+            ))])
+            .chain(futures_util::stream::pending()),
+        );
+        let mut reading = Box::pin(bodies.read(holder(3), &json, unfinished, size, JSON));
+        assert!(reading.as_mut().now_or_never().is_none());
+        assert_eq!(bodies.bytes(), 73 * size + 5, "a body that is not complete counts");
+        drop((held, reading));
+        assert_eq!(bodies.bytes(), 0);
     }
 
     #[test]

@@ -31,7 +31,18 @@ impl InFlight {
     }
 
     /// Takes a place, waiting in turn until there is one for the holder.
+    ///
+    /// Fails at once if all are taken, half of them by its own workspace.
     pub async fn take(&self, holder: Holder) -> Result<Place> {
+        match self.0.try_take(holder, 1) {
+            Ok(place) => Ok(place),
+            Err(_) if self.0.is_used_up_by(holder.workspace) => Err(self.0.exhausted(holder, 1)),
+            Err(_) => self.take_again(holder).await,
+        }
+    }
+
+    /// Takes a place again for a request that has returned its own for a while, waiting in any case.
+    pub async fn take_again(&self, holder: Holder) -> Result<Place> {
         let waited = timeout(TIMEOUT, self.0.wait(holder, 1)).await;
         waited.map_err(|_| self.0.exhausted(holder, 1))?
     }
@@ -40,6 +51,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use svc_core::Code;
 
     use super::*;
 
@@ -57,6 +69,29 @@ mod tests {
         drop(own.pop());
         assert!(waiting.await.is_ok());
         assert_eq!(places.taken(), 1);
+    }
+
+    #[tokio::test]
+    async fn when_all_are_taken_only_others_and_former_holders_wait() {
+        let places = InFlight::new(Some(1));
+        let only = places.take(holder(1)).await.unwrap();
+        for number in 1..3 {
+            let refused = places.take(holder(number)).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Overloaded, "its workspace has all");
+        }
+        let workspace = "00000000-0000-0000-0000-000000000001".parse().unwrap();
+        let other = Holder { workspace, ..holder(1) };
+        let mut waiting = [Box::pin(places.take(other)), Box::pin(places.take(other))];
+        let mut again = Box::pin(places.take_again(holder(2)));
+        assert!(again.as_mut().now_or_never().is_none());
+        assert!(waiting.iter_mut().all(|other| other.as_mut().now_or_never().is_none()));
+        drop(only);
+        let again = again.await.unwrap();
+        let [first, second] = waiting;
+        drop(again);
+        drop(first.await.unwrap());
+        drop(second.await.unwrap());
+        assert_eq!(places.taken(), 0);
     }
 
     #[tokio::test]

@@ -136,7 +136,7 @@ impl BatchPost {
             Ok(message) if message.method == "initialize" => {
                 InvalidMessage::new("initialize must not be in a batch", message.id)
             }
-            Ok(message) => return self.message(message).await,
+            Ok(message) => return self.message(number, message).await,
             Err(invalid) => invalid,
         };
         let error = self.sender.principal.refuse(service, Error::malformed(invalid.message)).await;
@@ -149,7 +149,7 @@ impl BatchPost {
     /// Handles one message, or rejects it before it has any effect.
     ///
     /// A request that is cancelled has no answer.
-    async fn message(&mut self, message: Message) -> Result<Option<Vec<u8>>> {
+    async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
         let (endpoint, holder) = (Arc::clone(&self.endpoint), self.sender.holder);
         if self.answers.iter().map(Vec::len).sum::<usize>() >= BATCH_ANSWER_MAX {
             return Err(Error::new(
@@ -162,7 +162,11 @@ impl BatchPost {
         if manner.waits {
             self.slot = None;
         } else if self.slot.is_none() {
-            self.slot = Some(self.state.in_flight.take(holder).await?);
+            let places = &self.state.in_flight;
+            self.slot = Some(match number {
+                0 => places.take(holder).await?,
+                _ => places.take_again(holder).await?,
+            });
         }
         let Sender { principal, agreed, view, .. } = &self.sender;
         let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {

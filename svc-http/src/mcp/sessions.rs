@@ -151,14 +151,13 @@ impl Sessions {
             let evicted = idlest(own()).ok_or_else(too_many)?;
             evict(&mut all, &evicted);
         }
-        let place = loop {
-            match self.places.try_take(owner.holder, 1) {
-                Ok(place) => break place,
-                Err(scope) => {
-                    let evicted = heaviest(&all, owner.holder, scope)
-                        .ok_or_else(|| self.places.exhausted(owner.holder, 1))?;
-                    evict(&mut all, &evicted);
-                }
+        let place = match self.places.try_take(owner.holder, 1) {
+            Ok(place) => place,
+            Err(scope) => {
+                let evicted = heaviest(&all, owner.holder, scope);
+                evict(&mut all, &evicted.ok_or_else(|| self.places.exhausted(owner.holder, 1))?);
+                // In place of the evicted one, even if the share has become smaller since that began.
+                self.places.take_anyway(owner.holder, 1)
             }
         };
         let state = Mutex::new(State { agreed, used: now });
@@ -407,7 +406,7 @@ mod tests {
         let newcomer = begin(&all, holder(1, 3), 20, 1);
         assert_eq!((count_of(&all, heavy), count_of(&all, light)), (OF_CLIENT_MAX - 1, 250));
         assert!(all.of(&of_heavy[0], [0; 32]).is_err() && all.of(&of_heavy[1], [0; 32]).is_ok());
-        let others = begin(&all, holder(2, 1), 30, 250);
+        let others = [begin(&all, holder(2, 1), 30, 125), begin(&all, holder(2, 2), 33, 125)];
         assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 1, "there was room for another workspace");
         let third = begin(&all, holder(3, 1), 40, 1);
         assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 2, "the heaviest workspace makes room for a third");

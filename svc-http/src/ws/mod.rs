@@ -58,6 +58,8 @@ pub(crate) async fn upgrade(
     let peer = Holder::at(state.peer(link, request.headers()));
     let place = || match &admission {
         Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
+        // Whoever it is of, there would be no place for it.
+        None if state.sockets.is_full() => Err(state.sockets.exhausted(peer, 1)),
         None => state.handshakes.take(peer, 1),
     };
     let ready = handshake(&request).and_then(|accept| Ok((accept, place()?)));

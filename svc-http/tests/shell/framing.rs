@@ -226,6 +226,30 @@ async fn an_unfinished_body_takes_no_slot() {
     assert_eq!(waiting.await.json()["items"][0]["kind"], "ChannelCreated");
 }
 
+/// The server would wait ten seconds for the rest of them.
+#[tokio::test]
+async fn half_sent_heads_end_with_the_server() {
+    let mut server = Server::start(HttpSettings::default()).await;
+    let mut halves = Vec::new();
+    for head in ["", "G", "GET /me HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n"] {
+        let mut half = TcpStream::connect(server.address).await.unwrap();
+        half.write_all(head.as_bytes()).await.unwrap();
+        halves.push(half);
+    }
+    let mut second = TcpStream::connect(server.address).await.unwrap();
+    second.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    second.read_exact(&mut [0; 12]).await.unwrap();
+    second.write_all(b"GET /health/live HTTP/1.1\r\nHo").await.unwrap();
+    halves.push(second);
+    // A request on a further connection shows that the server has accepted those before it.
+    assert_eq!(server.ask("GET", "/me", "").await.status, 200);
+    server.stop();
+    timeout(Duration::from_secs(8), server.serving).await.unwrap().unwrap().unwrap();
+    for mut half in halves {
+        let _ = half.read_to_end(&mut Vec::new()).await;
+    }
+}
+
 #[tokio::test]
 async fn unread_responses_are_limited_per_client() {
     const ASKED: usize = 9;

@@ -274,6 +274,42 @@ async fn connections_are_limited_and_closed_at_shutdown() {
     timeout(Duration::from_secs(30), server.serving).await.unwrap().unwrap().unwrap();
 }
 
+/// Handshakes without a credential have places of their own: 512, of which one address may have half.
+#[tokio::test]
+async fn handshakes_without_a_credential_take_no_place_of_a_socket() {
+    let server = Server::start(HttpSettings { ws_connections: 4, ..HttpSettings::default() }).await;
+    let mut silent = Vec::new();
+    for number in 0..256 {
+        silent.push(Socket::open(&server).await.unwrap_or_else(|error| panic!("{number}: {error}")));
+    }
+    match Socket::open(&server).await {
+        Err(tungstenite::Error::Http(refused)) => {
+            assert_eq!(refused.status(), 503);
+            let problem: Value = serde_json::from_slice(refused.body().as_ref().unwrap()).unwrap();
+            assert_eq!(problem["scope"], "client", "{problem}");
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    silent.pop();
+    // One client of a workspace alone has three quarters of three quarters, rounded: two of four.
+    let mut sockets = Vec::new();
+    for _ in 0..2 {
+        let hello =
+            json!({"token": server.made.token.secret, "filter": {"workspace_id": server.workspace()}});
+        let mut socket = silent.pop().unwrap();
+        socket.send(hello).await;
+        assert_eq!(socket.next().await["type"], "subscribe_ack");
+        sockets.push(socket);
+    }
+    let mut third = silent.pop().unwrap();
+    third
+        .send(json!({"token": server.made.token.secret, "filter": {"workspace_id": server.workspace()}}))
+        .await;
+    let (_, reason) = third.closed().await;
+    assert!(reason.starts_with("overloaded"), "{reason}");
+    drop(silent);
+}
+
 #[tokio::test]
 async fn a_dead_token_is_reported_whatever_else_is_wrong_with_the_frame() {
     let server = Server::start(HttpSettings::default()).await;
