@@ -79,6 +79,8 @@
 //! | obstacle | what is in the way of a footprint: an item that a claim touches, a full slot, a pause |
 //! | park | to take a thread out of the ready queue, behind an obstacle that was in its way |
 //! | fence | the id of a lease, which a change by its holder names; an older one is rejected |
+//! | ceiling | a number of places, such as requests in flight, that workspaces and their clients share |
+//! | place | a part of a ceiling that a client holds for a workspace, until it is dropped |
 //! | pin | of a claim, the hash of the event that made it; of a channel, a message that is kept at hand |
 //! | boot | of a channel: the text that an agent reads when it arrives there |
 //! | mention | an `@` in the words of a message, and the handle or the group behind it |

@@ -4,7 +4,10 @@
 //! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others, and
 //! no client from the others of its workspace.
 
-use std::collections::{HashMap, VecDeque};
+mod scope;
+mod turns;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -13,15 +16,13 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::rate::{Client, Holder};
+use crate::rate::Holder;
 use crate::sync::lock;
+pub use scope::Scope;
+use turns::{Turns, Waiter};
 
 /// Seconds after which a caller that was refused a place should try again.
 const RETRY_AFTER_SECS: u64 = 1;
-/// Callers of one workspace that may wait for places of one ceiling.
-const WAITING_OF_WORKSPACE_MAX: usize = 4096;
-/// Callers of one client that may wait for places of one ceiling.
-const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 
 /// A number of places, shared by workspaces, and inside each workspace by its clients.
 ///
@@ -54,17 +55,6 @@ pub struct Place {
     size: usize,
 }
 
-/// Whose places are used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The client's.
-    Client,
-    /// The workspace's.
-    Workspace,
-    /// The server's.
-    Server,
-}
-
 struct Shared {
     /// What the places are, in the plural.
     what: &'static str,
@@ -88,7 +78,7 @@ struct State {
     total: usize,
     workspaces: HashMap<WorkspaceId, Taken>,
     clients: HashMap<Holder, usize>,
-    turns: Turns,
+    turns: Turns<Place>,
 }
 
 /// What a workspace holds.
@@ -99,28 +89,8 @@ struct Taken {
     counted: usize,
 }
 
-/// Who waits, in the order in which they are served: workspaces in turn, inside a workspace clients in turn.
-#[derive(Default)]
-struct Turns(VecDeque<(WorkspaceId, VecDeque<(Client, VecDeque<Waiter>)>)>);
-
-struct Waiter {
-    size: usize,
-    place: oneshot::Sender<Place>,
-}
-
 /// Places that are given to whoever waited for them, once nothing is locked.
 type Granted = Vec<(oneshot::Sender<Place>, Place)>;
-
-impl Scope {
-    /// Returns the name of the scope, as errors have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Workspace => "workspace",
-            Self::Server => "server",
-        }
-    }
-}
 
 impl Ceiling {
     /// Creates a ceiling of `all` places, which are called `what`, a plural.
@@ -291,26 +261,26 @@ impl Rules {
 
     /// Returns whether another workspace waits for a place within its share.
     fn another_workspace_waits(&self, state: &State, workspace: WorkspaceId) -> bool {
-        let mut others = state.turns.0.iter().filter(|(other, _)| *other != workspace);
+        let mut others = state.turns.workspaces().filter(|(other, _)| *other != workspace);
         others.any(|(other, clients)| {
             clients.iter().any(|(client, waiters)| {
-                self.waits_within_share(state, Holder { client: *client, workspace: *other }, waiters)
+                self.waits_within_share(state, Holder { client: *client, workspace: other }, waiters.front())
             })
         })
     }
 
     /// Returns whether another client of the workspace waits for a place within its share.
     fn another_client_waits(&self, state: &State, holder: Holder) -> bool {
-        let own = state.turns.0.iter().find(|(workspace, _)| *workspace == holder.workspace);
+        let own = state.turns.workspaces().find(|(workspace, _)| *workspace == holder.workspace);
         let mut others =
             own.into_iter().flat_map(|(_, clients)| clients).filter(|(client, _)| *client != holder.client);
         others.any(|(client, waiters)| {
-            self.waits_within_share(state, Holder { client: *client, ..holder }, waiters)
+            self.waits_within_share(state, Holder { client: *client, ..holder }, waiters.front())
         })
     }
 
-    fn waits_within_share(&self, state: &State, holder: Holder, waiters: &VecDeque<Waiter>) -> bool {
-        waiters.front().is_some_and(|waiter| {
+    fn waits_within_share(&self, state: &State, holder: Holder, waiter: Option<&Waiter<Place>>) -> bool {
+        waiter.is_some_and(|waiter| {
             fits(state.of_client(holder), waiter.size, self.client)
                 && fits(state.of_workspace(holder.workspace).counted, waiter.size, self.workspace)
                 && self.is_in_share_of_client(state, holder, waiter.size)
@@ -345,9 +315,9 @@ impl Rules {
 
     /// Returns the position of who is served next: the workspace's, and the client's in it.
     fn next(&self, state: &State) -> Option<(usize, usize)> {
-        state.turns.0.iter().enumerate().find_map(|(number, (workspace, clients))| {
+        state.turns.workspaces().enumerate().find_map(|(number, (workspace, clients))| {
             let served = clients.iter().position(|(client, waiters)| {
-                let holder = Holder { client: *client, workspace: *workspace };
+                let holder = Holder { client: *client, workspace };
                 waiters.front().is_some_and(|waiter| self.fits(state, holder, waiter.size).is_ok())
             });
             served.map(|client| (number, client))
@@ -383,62 +353,6 @@ impl State {
     }
 }
 
-impl Turns {
-    fn has(&self, holder: Holder) -> bool {
-        self.0.iter().any(|(workspace, clients)| {
-            *workspace == holder.workspace && clients.iter().any(|(client, _)| *client == holder.client)
-        })
-    }
-
-    /// Adds a waiter as the last of its client, or returns whose waiters are too many.
-    fn add(&mut self, holder: Holder, size: usize) -> std::result::Result<oneshot::Receiver<Place>, Scope> {
-        let (place, receiver) = oneshot::channel();
-        let waiter = Waiter { size, place };
-        let Some(clients) = entry(&mut self.0, holder.workspace) else {
-            self.0.push_back((holder.workspace, [(holder.client, [waiter].into())].into()));
-            return Ok(receiver);
-        };
-        if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
-            return Err(Scope::Workspace);
-        }
-        match entry(clients, holder.client) {
-            Some(waiters) if waiters.len() >= WAITING_OF_CLIENT_MAX => return Err(Scope::Client),
-            Some(waiters) => waiters.push_back(waiter),
-            None => clients.push_back((holder.client, [waiter].into())),
-        }
-        Ok(receiver)
-    }
-
-    /// Takes the first waiter of a client. Both its client and its workspace are served last after that.
-    fn take(&mut self, workspace: usize, client: usize) -> Option<(Holder, Waiter)> {
-        let (workspace, mut clients) = self.0.remove(workspace)?;
-        let (client, mut waiters) = clients.remove(client)?;
-        let waiter = waiters.pop_front()?;
-        if !waiters.is_empty() {
-            clients.push_back((client, waiters));
-        }
-        if !clients.is_empty() {
-            self.0.push_back((workspace, clients));
-        }
-        Some((Holder { client, workspace }, waiter))
-    }
-
-    /// Removes the waiters of a client that have given up.
-    fn remove_closed(&mut self, holder: Holder) {
-        let Some(clients) = entry(&mut self.0, holder.workspace) else { return };
-        if let Some(waiters) = entry(clients, holder.client) {
-            waiters.retain(|waiter| !waiter.place.is_closed());
-        }
-        clients.retain(|(_, waiters)| !waiters.is_empty());
-        self.0.retain(|(_, clients)| !clients.is_empty());
-    }
-}
-
-/// Returns the entry of a key.
-fn entry<K: PartialEq, V>(entries: &mut VecDeque<(K, V)>, key: K) -> Option<&mut V> {
-    entries.iter_mut().find(|(known, _)| *known == key).map(|(_, value)| value)
-}
-
 impl Shared {
     fn exhausted(&self, scope: Scope) -> Error {
         let what = self.what;
@@ -453,7 +367,7 @@ impl Shared {
 
     /// Serves those who wait after something was returned, or someone has given up.
     fn served(self: &Arc<Self>, state: &mut State) -> Granted {
-        if state.turns.0.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
+        if state.turns.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
     }
 }
 
@@ -536,8 +450,10 @@ mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
+    use super::turns::WAITING_OF_CLIENT_MAX;
     use super::*;
     use crate::id::TokenId;
+    use crate::rate::Client;
 
     fn holder(workspace: u128, client: u128) -> Holder {
         let client = Client::Token(TokenId::from(Uuid::from_u128(client)));
@@ -568,10 +484,7 @@ mod tests {
 
     fn is_empty(ceiling: &Ceiling) -> bool {
         let state = lock(&ceiling.0.state);
-        state.total == 0
-            && state.clients.is_empty()
-            && state.workspaces.is_empty()
-            && state.turns.0.is_empty()
+        state.total == 0 && state.clients.is_empty() && state.workspaces.is_empty() && state.turns.is_empty()
     }
 
     #[test]

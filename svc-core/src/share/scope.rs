@@ -1,0 +1,23 @@
+//! The scopes of a ceiling.
+
+/// Whose places are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The client's.
+    Client,
+    /// The workspace's.
+    Workspace,
+    /// The server's.
+    Server,
+}
+
+impl Scope {
+    /// Returns the name of the scope, as errors have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Workspace => "workspace",
+            Self::Server => "server",
+        }
+    }
+}
