@@ -398,6 +398,13 @@ pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
 /// Workspaces that a workspace and its copies import in a day (`SVC_IMPORT_WORKSPACES_MAX`, 0 disables the
 /// limit).
 pub const IMPORT_WORKSPACES_MAX: i64 = 10;
+/// Maximum bytes of all spools, on a disk that has twice as much to spare.
+pub const SPOOL_MAX_BYTES: u64 = 8 << 30;
+/// Part of a disk that only the database may use, and the maximum bytes of that.
+pub const DISK_RESERVE_PERCENT: u64 = 5;
+pub const DISK_RESERVE_MAX_BYTES: u64 = 512 << 20;
+/// Maximum bytes of white space in a row in an export.
+pub const EXPORT_SPACES_MAX: usize = 64 << 10;
 /// Largest file that an operation over MCP returns or takes.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
 /// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.

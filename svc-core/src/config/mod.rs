@@ -24,6 +24,7 @@ use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::spool::SpoolLimits;
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
@@ -143,6 +144,8 @@ pub struct Config {
     pub import_max_bytes: u64,
     /// `SVC_IMPORT_WORKSPACES_MAX`; `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
+    /// `SVC_SPOOL_MAX_BYTES` and `SVC_DISK_RESERVE_BYTES`.
+    pub spool_limits: SpoolLimits,
     /// The time between two looks at the logs for what no notification told of.
     pub delivery_reconcile: Duration,
     /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.

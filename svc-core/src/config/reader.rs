@@ -22,6 +22,7 @@ use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
+use crate::spool::SpoolLimits;
 
 /// Values by name. All are treated as secrets, since it is not known yet which ones are.
 type Values = BTreeMap<String, Zeroizing<String>>;
@@ -198,6 +199,10 @@ impl Reader {
             ack_timeout: Some(self.seconds("SVC_CLAIM_ACK_TIMEOUT_SECS")).filter(|span| !span.is_zero()),
             import_max_bytes: self.number("SVC_IMPORT_MAX_BYTES"),
             import_workspaces: NonZeroU32::new(self.number("SVC_IMPORT_WORKSPACES_MAX")),
+            spool_limits: SpoolLimits {
+                max_bytes: self.number_if_set("SVC_SPOOL_MAX_BYTES"),
+                reserve_bytes: self.number_if_set("SVC_DISK_RESERVE_BYTES"),
+            },
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
             export_keys: self.export_keys(),
@@ -404,9 +409,12 @@ impl Reader {
 
     /// Parses a number. The result is 0 only after a problem or where the registry allows it.
     fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
-        let Some(Form::Number(_, least, most)) = known(name).map(|variable| variable.form) else {
-            self.problems.push(format!("{name} is not registered as a number"));
-            return T::default();
+        let (least, most) = match known(name).map(|variable| variable.form) {
+            Some(Form::Number(_, least, most) | Form::Bytes(_, least, most)) => (least, most),
+            _ => {
+                self.problems.push(format!("{name} is not registered as a number"));
+                return T::default();
+            }
         };
         let text = self.text(name);
         let range: RangeInclusive<i64> = least..=most;
@@ -416,6 +424,11 @@ impl Reader {
                 .push(format!("{name}: expected a whole number from {least} to {most}, found \"{text}\""));
             T::default()
         })
+    }
+
+    /// Parses a number whose default is known only at the start; none if it is not set.
+    fn number_if_set<T: TryFrom<i64> + Default>(&mut self, name: &str) -> Option<T> {
+        if self.text(name).is_empty() { None } else { Some(self.number(name)) }
     }
 
     pub(super) fn seconds(&mut self, name: &str) -> Duration {

@@ -33,6 +33,8 @@ pub enum Form {
     OneOf(&'static [&'static str]),
     /// A whole number: default, minimum and maximum.
     Number(i64, i64, i64),
+    /// A number of bytes: what the default is, which follows from the disk; minimum and maximum.
+    Bytes(&'static str, i64, i64),
 }
 
 impl Variable {
@@ -49,6 +51,7 @@ impl Variable {
             Form::Flag => Some("0".to_owned()),
             Form::OneOf(words) => words.first().map(|word| (*word).to_owned()),
             Form::Number(number, ..) => Some(number.to_string()),
+            Form::Bytes(..) => None,
         }
     }
 
@@ -59,7 +62,7 @@ impl Variable {
             Form::Text(_) => "text".to_owned(),
             Form::Flag => "0 or 1".to_owned(),
             Form::OneOf(words) => words.join(" or "),
-            Form::Number(_, least, most) => format!("{least} to {most}"),
+            Form::Number(_, least, most) | Form::Bytes(_, least, most) => format!("{least} to {most}"),
         }
     }
 }
@@ -215,6 +218,16 @@ pub const VARIABLES: &[Variable] = &[
         "Limit on the workspaces that a workspace and its copies together import within 24 hours; 0 means no \
         limit. It does not apply to callers with the capability operator:global, nor to svc import \
         --as-instance."),
+    variable("SVC_SPOOL_MAX_BYTES",
+        Form::Bytes("the smaller of 8589934592 and half of what is free on the disk at the start", 1, 1 << 50),
+        "Maximum bytes of the files that are being sent to svc-http or that it has written and a client has \
+        not read yet: uploads and exports. One workspace may have half of them. A transfer that does not fit \
+        fails with 507 insufficient-storage. The work files of an import do not count; there is one import \
+        at a time, and they take up to three times the size of its file."),
+    variable("SVC_DISK_RESERVE_BYTES",
+        Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
+        "While fewer bytes are free on the disk of the data folder, only the database may use them: transfers \
+        and imports that need space for a file fail with 507 insufficient-storage. 0 reserves nothing."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
         "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
@@ -263,7 +276,10 @@ pub(super) fn suggestion(name: &str) -> Option<&'static str> {
 /// The columns are name, default, allowed values and description, separated by tabs.
 pub fn manual() -> String {
     VARIABLES.iter().fold(String::new(), |mut text, variable| {
-        let default = variable.default().unwrap_or_else(|| "unset".to_owned());
+        let default = match variable.form {
+            Form::Bytes(default, ..) => default.to_owned(),
+            _ => variable.default().unwrap_or_else(|| "unset".to_owned()),
+        };
         let _ = writeln!(text, "{}\t{default}\t{}\t{}", variable.name, variable.allowed(), variable.doc);
         text
     })

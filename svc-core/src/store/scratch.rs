@@ -4,24 +4,33 @@
 //! Its file has no name, so nothing but this process finds it, and it is gone when it is closed, also after
 //! a crash. Nothing in it is durable, on purpose.
 
-use std::path::Path;
+use std::cell::Cell;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::sqlite::failed;
 use crate::Result;
 use crate::error::Error;
+use crate::spool::Spools;
 
 /// KiB of pages that are kept in memory.
 const CACHE_KIB: u32 = 4096;
 
+/// Bytes that are written before the disk is measured again.
+const CHECKED_AT_ONCE: usize = 256 << 10;
+
 /// A map from bytes to bytes on disk.
-pub(crate) struct Scratch(Connection);
+pub(crate) struct Scratch {
+    conn: Connection,
+    spools: Spools,
+    /// Bytes that were put since the disk was measured.
+    unchecked: Cell<usize>,
+}
 
 impl Scratch {
-    /// Creates an empty one in a folder that exists.
-    pub fn create(folder: &Path) -> Result<Self> {
-        let named = tempfile::NamedTempFile::new_in(folder)
+    /// Creates an empty one beside spools, in a folder that exists.
+    pub fn create(spools: &Spools) -> Result<Self> {
+        let named = tempfile::NamedTempFile::new_in(spools.folder())
             .map_err(|error| Error::internal("no file for a while could be created").caused_by(error))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
@@ -37,21 +46,27 @@ impl Scratch {
             Ok(conn)
         };
         // The file loses its name here, and is open.
-        open().map(Self).map_err(failed)
+        let conn = open().map_err(failed)?;
+        Ok(Self { conn, spools: spools.clone(), unchecked: Cell::new(0) })
     }
 
-    /// Sets the value of a key.
+    /// Sets the value of a key. Fails with 507 `insufficient-storage` if the disk has no space for it.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let unchecked = self.unchecked.get().saturating_add(key.len()).saturating_add(value.len());
+        if unchecked >= CHECKED_AT_ONCE {
+            self.spools.check_reserve(u64::try_from(unchecked).unwrap_or(u64::MAX))?;
+        }
+        self.unchecked.set(if unchecked >= CHECKED_AT_ONCE { 0 } else { unchecked });
         let put = "insert into entries (key, value) values (?1, ?2)
             on conflict (key) do update set value = excluded.value";
-        let mut statement = self.0.prepare_cached(put).map_err(failed)?;
+        let mut statement = self.conn.prepare_cached(put).map_err(failed)?;
         statement.execute((key, value)).map(drop).map_err(failed)
     }
 
     /// Returns the value of a key; one of an array only if it has its size.
     pub fn get<T: rusqlite::types::FromSql>(&self, key: &[u8]) -> Result<Option<T>> {
         let get = "select value from entries where key = ?1";
-        let mut statement = self.0.prepare_cached(get).map_err(failed)?;
+        let mut statement = self.conn.prepare_cached(get).map_err(failed)?;
         statement.query_row((key,), |row| row.get(0)).optional().map_err(failed)
     }
 }
@@ -59,11 +74,13 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spool::SpoolLimits;
 
     #[test]
     fn values_are_found_by_their_keys_and_no_file_has_a_name() {
         let folder = tempfile::tempdir().unwrap();
-        let scratch = Scratch::create(folder.path()).unwrap();
+        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let scratch = Scratch::create(&spools).unwrap();
         for number in 0..20_000_u32 {
             scratch.put(&number.to_be_bytes(), &[1; 400]).unwrap();
         }

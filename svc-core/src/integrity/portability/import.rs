@@ -32,7 +32,7 @@ use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, Shared, Wants, Write};
-use crate::spool::{Spool, Spooled, TakesFile, Upload};
+use crate::spool::{Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored};
 use crate::text::Text;
 use crate::time::Time;
@@ -191,7 +191,7 @@ fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send))
 pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
     let (report, Copy { header, kept, pruned }) = match input.mode {
         Mode::Restore => {
-            let mut writer = LineWriter::new(Spool::create(&shared.settings.spool_folder)?);
+            let mut writer = LineWriter::new(shared.settings.spools.create_uncharged()?);
             let report = read_whole(file, shared, &mut writer)?;
             let copy = Copy { header: report.header.clone(), kept: writer.finish()?, pruned: None };
             (report, copy)

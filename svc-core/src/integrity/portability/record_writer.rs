@@ -282,6 +282,7 @@ mod tests {
     use crate::error::Code;
     use crate::hash::{hash_text, sha256};
     use crate::op::Records;
+    use crate::spool::{SpoolLimits, Spools};
 
     fn workspace() -> WorkspaceId {
         Uuid::from_u128(9).into()
@@ -292,7 +293,7 @@ mod tests {
     }
 
     fn spool() -> Spool {
-        Spool::create(&std::env::temp_dir()).unwrap()
+        Spools::new(std::env::temp_dir(), SpoolLimits::default()).create_uncharged().unwrap()
     }
 
     #[test]

@@ -35,7 +35,7 @@ const PAGE_BYTES: usize = 4 << 20;
 pub(super) struct Exporter {
     words: Words,
     signer: NoteSigner,
-    /// None once the file is whole.
+    /// None before the first page, and once the file is whole.
     spool: Option<Spool>,
     /// The file, once it is whole.
     whole: Option<Content>,
@@ -63,8 +63,7 @@ impl Exporter {
                 "the service has no key to sign exports with (SVC_EXPORT_SIGNING_KEY)",
             )
         })?;
-        let spool = Some(Spool::create(&settings.spool_folder)?);
-        Ok(Self { words, signer, spool, whole: None, rows: None, attempts: 0 })
+        Ok(Self { words, signer, spool: None, whole: None, rows: None, attempts: 0 })
     }
 
     /// Writes the next page of an export of a workspace. Returns the file once it is whole.
@@ -72,9 +71,18 @@ impl Exporter {
     /// A page that failed is written again from where the one before has ended, and a whole file is returned
     /// again: the transaction of the last page may fail after that was written.
     pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Content>> {
-        let Some(mut spool) = self.spool.take() else {
-            let whole = self.whole.clone();
-            return whole.map(Some).ok_or_else(|| Error::internal("the export has ended"));
+        if let Some(whole) = &self.whole {
+            return Ok(Some(whole.clone()));
+        }
+        let mut spool = match self.spool.take() {
+            Some(spool) => spool,
+            None => {
+                self.rows = None;
+                match cx.charged_to() {
+                    Some(workspace) => cx.settings().spools.create(workspace)?,
+                    None => cx.settings().spools.create_uncharged()?,
+                }
+            }
         };
         let written = self
             .write(cx, workspace, &mut spool)

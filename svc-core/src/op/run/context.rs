@@ -15,7 +15,7 @@ use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, Findings, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
-use crate::op::call::caller::Caller;
+use crate::op::call::caller::{Caller, Via};
 use crate::op::call::credential::SessionKey;
 use crate::op::declare::hooks::Condition;
 use crate::op::declare::part::{Gauges, Part};
@@ -32,6 +32,7 @@ use crate::{Result, limits};
 pub struct Read<'a> {
     conn: &'a Conn,
     caller: &'a Caller,
+    charged_to: WorkspaceId,
     now: Time,
     shared: &'a Shared,
     cache: CacheRef<'a>,
@@ -59,7 +60,18 @@ impl<'a> Read<'a> {
         now: Time,
         shared: &'a Shared,
     ) -> Self {
-        Self { conn: &reader.conn, caller, now, shared, cache: CacheRef::Reader(&reader.cache) }
+        let charged_to = caller.workspace_id;
+        Self { conn: &reader.conn, caller, charged_to, now, shared, cache: CacheRef::Reader(&reader.cache) }
+    }
+
+    /// Charges what the transaction leaves on the disk to another workspace than that of the caller.
+    pub(crate) fn charging(self, charged_to: WorkspaceId) -> Self {
+        Self { charged_to, ..self }
+    }
+
+    /// Returns the workspace that a file is charged to; `None` for an administrator of the machine.
+    pub(crate) fn charged_to(&self) -> Option<WorkspaceId> {
+        (self.caller.via != Via::Instance).then_some(self.charged_to)
     }
 
     /// Returns the acting identity.
@@ -305,7 +317,8 @@ impl<'a> Write<'a> {
         batch: &'a RefCell<Batch>,
     ) -> Self {
         let cache = CacheRef::Writer(batch);
-        Self { read: Read { conn, caller, now, shared, cache }, batch }
+        let charged_to = caller.workspace_id;
+        Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch }
     }
 
     /// Runs a change that must touch exactly `rows` rows.

@@ -1,7 +1,6 @@
 //! What functions are given beside their transaction, and what of it an operator can set.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::log::seal::Sealer;
 use crate::op::call::credential::SessionKey;
 use crate::op::declare::part::Gauges;
 use crate::op::declare::table::Table;
+use crate::spool::{SpoolLimits, Spools};
 use crate::{limits, spool};
 
 /// State that does not change while the service runs.
@@ -79,8 +79,8 @@ pub struct Settings {
     pub import_max_bytes: u64,
     /// Maximum workspaces that a workspace and its copies import in a day; `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
-    /// The folder for files that are too large for memory.
-    pub spool_folder: PathBuf,
+    /// Where files are that are too large for memory, and what they may take of the disk.
+    pub spools: Spools,
     /// How long things are kept at most.
     pub kept: Kept,
     /// The time between rounds of pruning; none leaves it to other processes.
@@ -114,7 +114,7 @@ impl Default for Settings {
             known_keys: Vec::new(),
             import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
             import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
-            spool_folder: spool::default_folder(),
+            spools: Spools::new(spool::default_folder(), SpoolLimits::default()),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             public_url: None,

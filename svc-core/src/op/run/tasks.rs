@@ -42,7 +42,8 @@ impl<T> Stage for Reading<'_, T> {
 
     fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
         let Entered { caller, now, .. } = call.entered()?;
-        job(&Read::new(self.reader, caller, *now, &call.dispatch.shared))
+        let cx = Read::new(self.reader, caller, *now, &call.dispatch.shared);
+        job(&cx.charging(call.access.charged_to()))
     }
 }
 

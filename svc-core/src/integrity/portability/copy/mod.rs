@@ -28,7 +28,6 @@ use crate::log::chain::genesis;
 use crate::log::floor::EventsPruned;
 use crate::log::verify::EventColumns;
 use crate::op::{Class, Records, RowColumns, Shared};
-use crate::spool::Spool;
 use crate::store::{Scratch, Value as Stored};
 use ids::{EventIds, in_members};
 use renames::Renames;
@@ -59,12 +58,12 @@ pub(super) struct Copy {
 
 impl<'s> Collector<'s> {
     pub fn new(shared: &'s Shared) -> Result<Self> {
-        let folder = &shared.settings.spool_folder;
+        let spools = &shared.settings.spools;
         Ok(Self {
             shared,
-            lines: LineWriter::new(Spool::create(folder)?),
-            renames: Renames::new(folder, shared.entropy.bytes()?)?,
-            keys: Scratch::create(folder)?,
+            lines: LineWriter::new(spools.create_uncharged()?),
+            renames: Renames::new(spools, shared.entropy.bytes()?)?,
+            keys: Scratch::create(spools)?,
             events: EventIds::of(shared.table.events()),
             failed: None,
         })
@@ -73,10 +72,11 @@ impl<'s> Collector<'s> {
     /// Returns the copy of the file, which has this header.
     pub fn copy(self, header: &Header) -> Result<Copy> {
         let Self { shared, lines, renames, keys, .. } = self;
-        let writer = || Spool::create(&shared.settings.spool_folder).map(LineWriter::new);
+        let spools = &shared.settings.spools;
+        let writer = || spools.create_uncharged().map(LineWriter::new);
         let (events, out) = (writer()?, writer()?);
         let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
-        let words = Scratch::create(&shared.settings.spool_folder)?;
+        let words = Scratch::create(spools)?;
         Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
     }
 

@@ -5,12 +5,12 @@
 //! else is. A replaced text is as long as it was.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use uuid::Uuid;
 
 use crate::Result;
 use crate::hash::{hash_text, parse_hash, sha256};
+use crate::spool::Spools;
 use crate::store::Scratch;
 
 /// The ids and hashes of a file, each with what a copy has instead.
@@ -26,8 +26,8 @@ const HASH_LEN: usize = 71;
 const HASH_BEGINS: &str = "sha256:";
 
 impl Renames {
-    pub fn new(folder: &Path, seed: [u8; 32]) -> Result<Self> {
-        Ok(Self { known: Scratch::create(folder)?, seed })
+    pub fn new(spools: &Spools, seed: [u8; 32]) -> Result<Self> {
+        Ok(Self { known: Scratch::create(spools)?, seed })
     }
 
     /// Takes an id that the file has.
@@ -137,10 +137,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::spool::SpoolLimits;
 
     fn renames() -> (tempfile::TempDir, Renames) {
         let folder = tempfile::tempdir().unwrap();
-        let renames = Renames::new(folder.path(), [3; 32]).unwrap();
+        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let renames = Renames::new(&spools, [3; 32]).unwrap();
         (folder, renames)
     }
 

@@ -1,8 +1,10 @@
 //! Spools: files for what is too large to keep in memory.
 //!
 //! A spool has no name, so nothing but this process finds it, and it is gone when it is closed, also after a
-//! crash. It is written from its beginning to its end, and read from anywhere once it is whole. On a disk
-//! without room writing fails, and nothing else does.
+//! crash. It is written from its beginning to its end, and read from anywhere once it is whole. What it takes
+//! of the disk is limited (`space`); on a disk without room writing fails, and nothing else does.
+
+mod space;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -10,7 +12,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -20,6 +22,8 @@ use serde_json::{Map, Value};
 use crate::Result;
 use crate::error::{Code, Error, is_full};
 use crate::limits::CONTENT_IN_MEMORY_MAX;
+pub use space::{DiskSize, Measure, SpoolLimits, Spools};
+use space::{Space, insufficient};
 
 /// Bytes that are written at a time.
 const BUFFER: usize = 64 << 10;
@@ -31,19 +35,21 @@ pub struct Spool {
     buffer: Vec<u8>,
     /// Bytes in the file, without those of the buffer.
     written: u64,
+    space: Space,
 }
 
 impl Spool {
-    /// Creates one in a folder, which is created if it is missing, for this user alone.
-    pub fn create(folder: &Path) -> Result<Self> {
+    /// Creates one in its folder, which is created if it is missing, for this user alone.
+    fn create(space: Space) -> Result<Self> {
         let create = || {
+            let folder = space.spools().folder();
             if !folder.is_dir() {
                 DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             }
             tempfile::tempfile_in(folder)
         };
         let file = create().map_err(|error| failed(&error))?;
-        Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0 })
+        Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
     }
 
     /// Returns how many bytes it has.
@@ -56,7 +62,7 @@ impl Spool {
         self.len() == 0
     }
 
-    /// Appends bytes.
+    /// Appends bytes. Fails with 507 `insufficient-storage` if there is no space for them.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() < BUFFER { Ok(()) } else { self.flush() }
@@ -64,8 +70,12 @@ impl Spool {
 
     /// Writes what is in the buffer to the file.
     pub fn flush(&mut self) -> Result<()> {
+        let len = self.len();
+        // What a failed write has left beyond the end is written over, so its space is not taken twice.
+        self.space.shrink_to(self.written);
+        self.space.grow(len.saturating_sub(self.written))?;
         self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
-        self.written = self.len();
+        self.written = len;
         self.buffer.clear();
         Ok(())
     }
@@ -76,6 +86,7 @@ impl Spool {
         if len < self.written {
             self.file.set_len(len).map_err(|error| failed(&error))?;
             self.written = len;
+            self.space.shrink_to(len);
         }
         Ok(())
     }
@@ -83,14 +94,22 @@ impl Spool {
     /// Ends writing.
     pub fn finish(mut self) -> Result<Spooled> {
         self.flush()?;
-        Ok(Spooled { file: Arc::new(self.file), len: self.written, held: None })
+        let file = SpoolFile { file: self.file, space: self.space };
+        Ok(Spooled { file: Arc::new(file), len: self.written, held: None })
     }
+}
+
+/// The file of a spool, with the space that it takes until it is closed.
+struct SpoolFile {
+    file: File,
+    #[expect(dead_code, reason = "it counts until it is dropped")]
+    space: Space,
 }
 
 /// A file that is whole.
 #[derive(Clone)]
 pub struct Spooled {
-    file: Arc<File>,
+    file: Arc<SpoolFile>,
     len: u64,
     held: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -123,7 +142,7 @@ impl Spooled {
     pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; most.min(left)];
-        self.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&error))?;
+        self.file.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&error))?;
         Ok(bytes)
     }
 
@@ -140,7 +159,7 @@ struct SpoolReader {
 
 impl Read for SpoolReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.spooled.file.read_at(into, self.offset)?;
+        let read = self.spooled.file.file.read_at(into, self.offset)?;
         self.offset = self.offset.saturating_add(u64::try_from(read).unwrap_or(0));
         Ok(read)
     }
@@ -193,12 +212,14 @@ pub enum Upload {
 }
 
 impl Upload {
-    /// Returns it as a file; an object is written to one in `folder`.
-    pub fn spooled(&self, folder: &Path) -> Result<Spooled> {
+    /// Returns it as a file; an object is written to one.
+    ///
+    /// That is charged to nobody: an object is no larger than a request, and gone when it was read.
+    pub fn spooled(&self, spools: &Spools) -> Result<Spooled> {
         match self {
             Self::File(spooled) => Ok(spooled.clone()),
             Self::Object(members) => {
-                let mut spool = Spool::create(folder)?;
+                let mut spool = spools.create_uncharged()?;
                 spool.write(&serde_json::to_vec(members).map_err(Error::internal)?)?;
                 spool.finish()
             }
@@ -253,7 +274,7 @@ pub fn default_folder() -> PathBuf {
 /// Returns the error of a call to the disk.
 fn failed(error: &io::Error) -> Error {
     if is_full(error) {
-        return Error::new(Code::Unavailable, "the disk has no room for what the request needs; free some");
+        return insufficient("the disk is full");
     }
     Error::internal(format!("a spool file: {error}"))
 }
@@ -265,7 +286,8 @@ mod tests {
     #[test]
     fn what_was_written_is_read_from_anywhere() {
         let folder = tempfile::tempdir().unwrap();
-        let mut spool = Spool::create(&folder.path().join("new")).unwrap();
+        let spools = Spools::new(folder.path().join("new"), SpoolLimits::default());
+        let mut spool = spools.create_uncharged().unwrap();
         let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for part in bytes.chunks(777) {
             spool.write(part).unwrap();

@@ -1,0 +1,309 @@
+//! The space that spools may take: a budget of their bytes, and a reserve of the disk for the database.
+//!
+//! A spool takes its space with each buffer that it writes, and returns all of it when its file is closed. A
+//! workspace holds at most half of the budget, so that its files keep nobody else from moving one. While less
+//! than the reserve is free on the disk, no spool grows: only the database may use the rest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::fstatvfs;
+
+use super::Spool;
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::limits::{DISK_RESERVE_MAX_BYTES, DISK_RESERVE_PERCENT, SPOOL_MAX_BYTES};
+use crate::sync::lock;
+
+/// Bytes of a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSize {
+    /// Bytes that this process can still use.
+    pub free: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// Measures the disk that a folder is on.
+pub type Measure = Arc<dyn Fn(&Path) -> io::Result<DiskSize> + Send + Sync>;
+
+/// The limits of spools that an operator can set. Those that are not set follow from the disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpoolLimits {
+    /// Maximum bytes of all spools: `SVC_SPOOL_MAX_BYTES`.
+    pub max_bytes: Option<u64>,
+    /// Bytes of the disk that only the database may use: `SVC_DISK_RESERVE_BYTES`; 0 reserves none.
+    pub reserve_bytes: Option<u64>,
+}
+
+/// The folder for spools, and the space that they may take there. Clones share both.
+#[derive(Clone)]
+pub struct Spools(Arc<Inner>);
+
+struct Inner {
+    folder: PathBuf,
+    max: u64,
+    reserve: u64,
+    measure: Measure,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: u64,
+    each: BTreeMap<WorkspaceId, u64>,
+}
+
+impl fmt::Debug for Spools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { folder, max, reserve, .. } = &*self.0;
+        write!(f, "Spools({}, {max} bytes, {reserve} in reserve)", folder.display())
+    }
+}
+
+impl Spools {
+    /// Creates the space for spools in `folder`, which is created with the first of them.
+    pub fn new(folder: PathBuf, limits: SpoolLimits) -> Self {
+        Self::measured(folder, limits, Arc::new(measure))
+    }
+
+    /// Creates the same for a disk that is measured in another way.
+    pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: Measure) -> Self {
+        // On a disk that cannot be measured nothing is reserved.
+        let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
+        let reserve = || (disk.total / 100).saturating_mul(DISK_RESERVE_PERCENT).min(DISK_RESERVE_MAX_BYTES);
+        let max = || (disk.free / 2).min(SPOOL_MAX_BYTES);
+        let (max, reserve) =
+            (limits.max_bytes.unwrap_or_else(max), limits.reserve_bytes.unwrap_or_else(reserve));
+        Self(Arc::new(Inner { folder, max, reserve, measure, taken: Mutex::default() }))
+    }
+
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Creates a spool whose bytes are charged to a workspace.
+    pub fn create(&self, workspace: WorkspaceId) -> Result<Spool> {
+        Spool::create(Space { spools: self.clone(), payer: Some(workspace), bytes: 0 })
+    }
+
+    /// Creates a spool that is charged to nobody: only the reserve limits it.
+    ///
+    /// It is for the work files of what a process does once at a time, and for commands of the operator.
+    pub fn create_uncharged(&self) -> Result<Spool> {
+        Spool::create(Space { spools: self.clone(), payer: None, bytes: 0 })
+    }
+
+    /// Returns how many bytes are charged to workspaces.
+    pub fn taken(&self) -> u64 {
+        lock(&self.0.taken).all
+    }
+
+    /// Fails with 507 `insufficient-storage` if `bytes` more would use the disk's reserve.
+    pub(crate) fn check_reserve(&self, bytes: u64) -> Result<()> {
+        let Inner { folder, reserve, measure, .. } = &*self.0;
+        if *reserve == 0 {
+            return Ok(());
+        }
+        // What cannot be measured is found out by the write itself.
+        match measure(folder) {
+            Ok(disk) if disk.free < reserve.saturating_add(bytes) => Err(insufficient(format!(
+                "{} bytes of the disk are free, and {reserve} are reserved for the database \
+                 (SVC_DISK_RESERVE_BYTES)",
+                disk.free
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&self, workspace: WorkspaceId, bytes: u64) -> Result<()> {
+        let max = self.0.max;
+        let mut taken = lock(&self.0.taken);
+        let own = taken.each.get(&workspace).copied().unwrap_or(0).saturating_add(bytes);
+        let all = taken.all.saturating_add(bytes);
+        if own > max / 2 {
+            return Err(insufficient(format!(
+                "files of the workspace that are being sent or wait to be read would have {own} bytes, and \
+                 {} are allowed (half of SVC_SPOOL_MAX_BYTES)",
+                max / 2
+            )));
+        }
+        if all > max {
+            return Err(insufficient(format!(
+                "files that are being sent or wait to be read would have {all} bytes, and {max} are allowed \
+                 (SVC_SPOOL_MAX_BYTES)"
+            )));
+        }
+        taken.all = all;
+        taken.each.insert(workspace, own);
+        Ok(())
+    }
+
+    fn give_back(&self, workspace: WorkspaceId, bytes: u64) {
+        let mut taken = lock(&self.0.taken);
+        taken.all = taken.all.saturating_sub(bytes);
+        let own = taken.each.get(&workspace).copied().unwrap_or(0).saturating_sub(bytes);
+        match own {
+            0 => taken.each.remove(&workspace),
+            own => taken.each.insert(workspace, own),
+        };
+    }
+}
+
+/// The space of one spool, which is returned when this is dropped.
+#[derive(Debug)]
+pub(super) struct Space {
+    spools: Spools,
+    payer: Option<WorkspaceId>,
+    bytes: u64,
+}
+
+impl Space {
+    pub fn spools(&self) -> &Spools {
+        &self.spools
+    }
+
+    /// Takes space for `bytes` more. Fails with 507 `insufficient-storage` if there is none.
+    pub fn grow(&mut self, bytes: u64) -> Result<()> {
+        self.spools.check_reserve(bytes)?;
+        if let Some(payer) = self.payer {
+            self.spools.take(payer, bytes)?;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Returns the space of all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let returned = self.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(returned);
+        if let Some(payer) = self.payer {
+            self.spools.give_back(payer, returned);
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+/// Returns the error of a file for which there is no space.
+pub(super) fn insufficient(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(Code::InsufficientStorage, detail)
+}
+
+/// Measures the disk of a folder, or of the nearest one above it that exists.
+fn measure(folder: &Path) -> io::Result<DiskSize> {
+    let exists = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    let disk = fstatvfs(File::open(exists)?)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok(DiskSize { free: bytes(disk.f_bavail), total: bytes(disk.f_blocks) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn workspace(n: u128) -> WorkspaceId {
+        Uuid::from_u128(n).into()
+    }
+
+    /// Creates spools on a disk of which as many bytes are free as the number says.
+    fn on_disk(limits: SpoolLimits, free: &Arc<AtomicU64>, total: u64) -> (tempfile::TempDir, Spools) {
+        let (folder, free) = (tempfile::tempdir().unwrap(), Arc::clone(free));
+        let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total });
+        let spools = Spools::measured(folder.path().join("new"), limits, Arc::new(measure));
+        (folder, spools)
+    }
+
+    fn limits(max: u64, reserve: u64) -> SpoolLimits {
+        SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(reserve) }
+    }
+
+    fn write(spool: &mut Spool, bytes: usize) -> Result<(), Code> {
+        let written = spool.write(&vec![7; bytes]).and_then(|()| spool.flush());
+        written.map_err(|error| error.code())
+    }
+
+    const FULL: Result<(), Code> = Err(Code::InsufficientStorage);
+
+    #[test]
+    fn a_workspace_holds_half_of_the_budget_and_returns_it_with_the_file() {
+        let (_folder, spools) = on_disk(limits(1000, 0), &Arc::default(), 0);
+        let mut first = spools.create(workspace(1)).unwrap();
+        let mut second = spools.create(workspace(1)).unwrap();
+        let mut other = spools.create(workspace(2)).unwrap();
+        assert_eq!((write(&mut first, 300), write(&mut second, 200)), (Ok(()), Ok(())));
+        assert_eq!(write(&mut first, 1), FULL, "the workspace has its half");
+        assert_eq!(write(&mut other, 500), Ok(()), "another one has the other half");
+        assert_eq!(write(&mut spools.create(workspace(3)).unwrap(), 1), FULL, "nothing is left");
+        assert_eq!(write(&mut spools.create_uncharged().unwrap(), 5000), Ok(()));
+        other.truncate(100).unwrap();
+        assert_eq!(spools.taken(), 600);
+        drop(second);
+        let mut third = spools.create(workspace(1)).unwrap();
+        assert_eq!(write(&mut third, 200), Ok(()));
+        let file = third.finish().unwrap();
+        let unread = file.clone();
+        drop((first, other, file));
+        assert_eq!(spools.taken(), 200, "a file counts until its last reader is done");
+        drop(unread);
+        assert_eq!(spools.taken(), 0);
+    }
+
+    #[test]
+    fn a_write_that_is_refused_leaves_the_file_and_the_count_as_they_were() {
+        let (_folder, spools) = on_disk(limits(1000, 0), &Arc::default(), 0);
+        let mut spool = spools.create(workspace(1)).unwrap();
+        write(&mut spool, 500).unwrap();
+        assert_eq!(write(&mut spool, 1), FULL);
+        assert_eq!(spools.taken(), 500);
+        drop(spool);
+        assert_eq!(spools.taken(), 0);
+    }
+
+    #[test]
+    fn no_spool_grows_into_the_reserve_of_the_disk() {
+        let free = Arc::new(AtomicU64::new(1500));
+        let (_folder, spools) = on_disk(limits(1 << 20, 1000), &free, 10_000);
+        let mut spool = spools.create(workspace(1)).unwrap();
+        assert_eq!((write(&mut spool, 500), spools.taken()), (Ok(()), 500));
+        free.store(1099, Ordering::Relaxed);
+        assert_eq!(write(&mut spools.create(workspace(1)).unwrap(), 100), FULL);
+        assert_eq!(write(&mut spools.create_uncharged().unwrap(), 100), FULL);
+        free.store(1100, Ordering::Relaxed);
+        assert_eq!(write(&mut spools.create(workspace(1)).unwrap(), 100), Ok(()));
+        free.store(0, Ordering::Relaxed);
+        let (_folder, off) = on_disk(limits(1 << 20, 0), &free, 10_000);
+        assert_eq!(write(&mut off.create(workspace(1)).unwrap(), 100), Ok(()), "0 reserves nothing");
+    }
+
+    #[test]
+    fn limits_that_are_not_set_follow_from_the_disk() {
+        let found = |free: u64, total: u64| {
+            let (_folder, spools) = on_disk(SpoolLimits::default(), &Arc::new(free.into()), total);
+            (spools.0.max, spools.0.reserve)
+        };
+        assert_eq!(found(1000, 2000), (500, 100));
+        assert_eq!(found(1 << 40, 1 << 41), (8 << 30, 512 << 20));
+    }
+
+    #[test]
+    fn a_disk_is_measured_where_the_folder_will_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = measure(&folder.path().join("not/yet")).unwrap();
+        assert!(disk.free > 0 && disk.total >= disk.free, "{disk:?}");
+    }
+}
