@@ -5,7 +5,6 @@
 //! complete it takes no place among the requests in flight, so each client may have only a limited number of
 //! slow ones.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,7 +13,6 @@ use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Request, Version};
 use svc_core::share::Quotas;
-use svc_core::spool::{Spool, Spooled};
 use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -33,14 +31,6 @@ const MIN_RATE: u32 = 16 << 10;
 /// Longest time that any body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Files that are received, or wait to be read, at the same time: those of all, and those of one client.
-const FILES_MAX: usize = 8;
-const FILES_OF_ONE: usize = 2;
-/// How long a request waits until one of them is read.
-const FILES_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of a body that are written to a file at a time.
-const SPOOLED_AT_ONCE: usize = 256 << 10;
-
 /// The media types of the body of an operation.
 pub(crate) const JSON: &[&str] = &["application/json"];
 
@@ -48,7 +38,6 @@ pub(crate) const JSON: &[&str] = &["application/json"];
 pub(crate) struct Bodies {
     bytes: Ceiling,
     unfinished: Ceiling,
-    files: Ceiling,
 }
 
 /// Creates a ceiling of which one client may hold `each`.
@@ -61,18 +50,7 @@ impl Bodies {
         Self {
             bytes: Ceiling::new("bytes of request bodies", BYTES_MAX, Quotas::default()),
             unfinished: of_client("unfinished request bodies", usize::MAX, UNFINISHED_MAX),
-            files: of_client("file transfers", FILES_MAX, FILES_OF_ONE),
         }
-    }
-
-    /// Waits until a file of `client` may be received, which counts until this is dropped.
-    ///
-    /// Fails with 503 `overloaded` if others take too long.
-    pub async fn receive(&self, holder: Holder) -> Result<Place> {
-        timeout(FILES_WAIT, self.files.wait(holder, 1)).await.map_err(|_| {
-            let detail = "the server receives only so many files at a time, from all and from one client";
-            Error::new(Code::Overloaded, detail).with("retry_after_secs", FILES_WAIT.as_secs())
-        })?
     }
 
     /// Returns how many bytes of bodies are in memory.
@@ -111,67 +89,6 @@ impl Bodies {
             None => {
                 drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
                 Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
-            }
-        }
-    }
-
-    /// Reads the body of a request by `client` into a file, if there is a body.
-    ///
-    /// It may take as long as it takes, as long as it keeps up with [`MIN_RATE`].
-    pub async fn spool<B>(
-        &self,
-        holder: Holder,
-        headers: &HeaderMap,
-        mut body: B,
-        (folder, max): (&Path, u64),
-    ) -> Result<Option<Spooled>>
-    where
-        B: Body<Data = Bytes> + Unpin,
-    {
-        check_framing(headers)?;
-        if body.is_end_stream() {
-            return Ok(None);
-        }
-        if !is_one_of(JSON, headers) {
-            return Err(not_of_these_types(JSON));
-        }
-        let too_large = || Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes"));
-        if body.size_hint().lower() > max {
-            drain(headers, body, LARGE_DRAIN_MAX).await;
-            return Err(too_large());
-        }
-        let _unfinished = self.unfinished.take(holder, 1)?;
-        let folder = folder.to_owned();
-        let mut spool = on_disk(move || Spool::create(&folder)).await?;
-        let (began, mut received, mut waiting) = (Instant::now(), 0_u64, BytesMut::new());
-        loop {
-            let seconds = received / u64::from(MIN_RATE);
-            let until = began + RATE_GRACE + Duration::from_secs(seconds);
-            let frame = timeout_at(until, body.frame()).await;
-            let frame = frame.map_err(|_| Error::malformed("the body did not arrive in time"))?;
-            let data = match frame {
-                None => Bytes::new(),
-                Some(frame) => {
-                    let lost = "the connection was lost while the body was being read";
-                    let Ok(data) = frame.map_err(|_| Error::malformed(lost))?.into_data() else { continue };
-                    if data.is_empty() {
-                        continue;
-                    }
-                    data
-                }
-            };
-            received = received.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
-            if received > max {
-                drain(headers, body, LARGE_DRAIN_MAX).await;
-                return Err(too_large());
-            }
-            waiting.extend_from_slice(&data);
-            if waiting.len() >= SPOOLED_AT_ONCE || data.is_empty() {
-                let bytes = waiting.split().freeze();
-                spool = on_disk(move || spool.write(&bytes).map(|()| spool)).await?;
-            }
-            if data.is_empty() {
-                return on_disk(|| spool.finish()).await.map(Some);
             }
         }
     }
@@ -216,12 +133,7 @@ impl Bodies {
     }
 }
 
-/// Runs what waits for the disk on a thread that may.
-async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
-}
-
-fn not_of_these_types(media: &[&str]) -> Error {
+pub(crate) fn not_of_these_types(media: &[&str]) -> Error {
     Error::new(
         Code::UnsupportedMediaType,
         format!(
@@ -295,7 +207,7 @@ where
     drain(&head.headers, body, max.saturating_mul(2).max(REJECTED_DRAIN_MIN)).await;
 }
 
-async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
+pub(crate) async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -320,11 +232,11 @@ where
 /// Bytes that are at least read and dropped of the body of a rejected request, however low the limit.
 const REJECTED_DRAIN_MIN: usize = 4 << 20;
 /// Bytes that are at least read and dropped of a body that is too large.
-const LARGE_DRAIN_MAX: usize = 16 << 20;
+pub(crate) const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Rejects framing headers that another parser might understand differently.
-fn check_framing(headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
     if !list_items(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
         || list_items(headers, TRANSFER_ENCODING).count() > 1
     {
@@ -343,7 +255,7 @@ fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &st
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
-fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
+pub(crate) fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -30,6 +30,7 @@ mod origin;
 mod listen;
 mod in_flight;
 mod body;
+mod transfer;
 mod unread;
 mod problems;
 mod route;

@@ -1,8 +1,10 @@
-//! Detects peers that do not read their responses.
+//! Detects peers that do not read their responses, or move files too slowly.
 //!
 //! A peer that reads from its socket can still leave a response unread, over HTTP/2 by giving the stream no
-//! window. The layers below do not notice that.
+//! window. The layers below do not notice that. A file must keep moving over its whole length, in both
+//! directions: what a peer has moved fast before buys it no time later.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +14,73 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Clone)]
 pub(crate) struct Pace(Arc<Mutex<Waiting>>);
 
-/// The chunks that wait to be taken: the number of each, and since when it waits.
+/// The chunks that wait to be taken: the number of each, and since when it waits. Likewise the files that are
+/// being sent: when each began, and how fast it moves.
 #[derive(Default)]
 struct Waiting {
     chunks: Vec<(u64, Instant)>,
+    files: Vec<(u64, Instant, Rate)>,
     last: u64,
+}
+
+/// The lowest accepted rate of a file, in bytes per second, over the last [`RATE_WINDOW`].
+pub(crate) const FILE_RATE_MIN: u64 = 16 << 10;
+pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
+
+/// How many bytes of a file were moved, and when, as far back as that counts.
+#[derive(Default)]
+pub(crate) struct Rate(VecDeque<(Duration, u64)>);
+
+impl Rate {
+    /// Records bytes that were moved at `now`, a time since the beginning of the transfer.
+    pub fn moved(&mut self, now: Duration, bytes: u64) {
+        // Those of one second count at its end, so that few are kept.
+        let slot = Duration::from_secs(now.as_secs().saturating_add(1));
+        match self.0.back_mut().filter(|(last, _)| *last >= slot) {
+            Some((_, last)) => *last = last.saturating_add(bytes),
+            None => self.0.push_back((slot, bytes)),
+        }
+        let needed = self.needed().unwrap_or(0);
+        self.0.drain(..needed);
+    }
+
+    /// Returns the time since the beginning at which the transfer has become too slow, if nothing moves.
+    pub fn deadline(&self) -> Duration {
+        let oldest = self.needed().and_then(|place| self.0.get(place));
+        oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))
+    }
+
+    /// Returns the place of the newest entry that has, with those after it, the bytes of a window.
+    fn needed(&self) -> Option<usize> {
+        let mut bytes = 0_u64;
+        let mut enough = |(_, moved): &(Duration, u64)| {
+            bytes = bytes.saturating_add(*moved);
+            bytes >= FILE_RATE_MIN.saturating_mul(RATE_WINDOW.as_secs())
+        };
+        self.0.iter().rposition(&mut enough)
+    }
+}
+
+/// A file that is being sent, until it is dropped.
+pub(crate) struct Sending {
+    waiting: Arc<Mutex<Waiting>>,
+    number: u64,
+}
+
+impl Sending {
+    /// Records bytes that were written out.
+    pub fn moved(&self, bytes: usize) {
+        let mut waiting = lock(&self.waiting);
+        if let Some((_, began, rate)) = waiting.files.iter_mut().find(|(number, ..)| *number == self.number) {
+            rate.moved(began.elapsed(), u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        lock(&self.waiting).files.retain(|(number, ..)| *number != self.number);
+    }
 }
 
 /// A chunk of a response, or the rest of one, that was not taken yet.
@@ -35,13 +99,29 @@ impl Pace {
         Pending::new(&self.0)
     }
 
-    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile.
+    /// Registers a file that is sent from now on.
+    pub fn sending(&self) -> Sending {
+        let mut waiting = lock(&self.0);
+        waiting.last = waiting.last.saturating_add(1);
+        let number = waiting.last;
+        waiting.files.push((number, Instant::now(), Rate::default()));
+        drop(waiting);
+        Sending { waiting: Arc::clone(&self.0), number }
+    }
+
+    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile, or when a file moves
+    /// too slowly.
     pub async fn stalled(&self, timeout: Duration) {
+        let timeout = timeout.min(RATE_WINDOW);
         loop {
             let now = Instant::now();
-            let oldest = lock(&self.0).chunks.iter().map(|(_, since)| *since).min();
-            // A chunk that starts to wait later has a later deadline, so no wake-up is needed for it.
-            let deadline = oldest.unwrap_or(now) + timeout;
+            let deadline = {
+                let waiting = lock(&self.0);
+                let chunks = waiting.chunks.iter().map(|(_, since)| *since + timeout);
+                let files = waiting.files.iter().map(|(_, began, rate)| *began + rate.deadline());
+                // What starts to wait later has a later deadline, so no wake-up is needed for it.
+                chunks.chain(files).min().unwrap_or(now + timeout)
+            };
             if now >= deadline {
                 return;
             }
@@ -87,6 +167,44 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn speed_cannot_be_banked() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
+        rate.moved(SECOND / 2, 1 << 40);
+        assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
+        // One that is just fast enough may go on for ever, and little is kept of it.
+        for second in 1..1000 {
+            rate.moved(SECOND * second, FILE_RATE_MIN);
+            assert!(rate.deadline() > SECOND * second, "{second}");
+        }
+        assert!(rate.0.len() <= 31, "{}", rate.0.len());
+        // One that is a little too slow may not.
+        let slow = (1000..1100).find(|second| {
+            rate.moved(SECOND * *second, FILE_RATE_MIN - 1024);
+            rate.deadline() <= SECOND * (*second + 1)
+        });
+        assert!(slow.is_some_and(|second| second < 1035), "{slow:?}");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_sent_fast_and_then_rests_is_stalled() {
+        let pace = Pace::new();
+        let sending = pace.sending();
+        sending.moved(1 << 30);
+        let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
+        assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
+        // As if that were a window ago.
+        lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
+        sending.moved(1 << 20);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it moves again");
+        lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
+        drop(sending);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it was sent");
+    }
 
     #[tokio::test]
     async fn a_peer_that_leaves_a_chunk_is_stalled() {

@@ -2,20 +2,22 @@
 //!
 //! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
 //! whether the peer of the connection still reads. Of a file only one chunk at a time is in memory, which
-//! counts for nobody; if it cannot be read on, the response is cut off.
+//! counts for nobody; if it cannot be read on, the response is cut off. It holds the place of its transfer
+//! until its last byte is written out.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
-use svc_core::Place;
 use svc_core::spool::Spooled;
+use svc_core::Place;
 use tokio::task::JoinHandle;
 
-use crate::pace::{Pace, Pending};
+use crate::pace::{Pace, Pending, Sending};
 
 /// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
@@ -41,6 +43,8 @@ pub(crate) struct ResponseBody {
     share: Option<Place>,
     pending: Option<Pending>,
     slot: Option<Place>,
+    /// What a file holds until its last byte is written out.
+    sent: Option<Arc<FileSent>>,
     /// Whether the first chunk was taken.
     begun: bool,
 }
@@ -49,6 +53,12 @@ pub(crate) struct ResponseBody {
 ///
 /// They count for nobody. A peer that does not read them is disconnected once a write has stalled.
 type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// What a file holds until it is sent.
+struct FileSent {
+    sending: Sending,
+    _place: Place,
+}
 
 /// The part of a file that is still to be read.
 struct FileRest {
@@ -100,6 +110,11 @@ impl ResponseBody {
     /// Holds a slot until the last chunk is taken.
     pub fn keep(&mut self, slot: Place) {
         self.slot = Some(slot);
+    }
+
+    /// Holds the place of a file, and watches how fast it is sent, until its last byte is written out.
+    pub fn sent(&mut self, sending: Sending, place: Place) {
+        self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
     /// Reports to a connection's pace which chunks are taken, where writes alone do not tell who reads.
@@ -160,10 +175,11 @@ impl Body for ResponseBody {
         if std::mem::replace(&mut self.begun, true) {
             pending = pending.map(|pending| pending.another());
         }
-        let chunk = if share.is_none() && pending.is_none() && slot.is_none() {
+        let sent = self.sent.clone();
+        let chunk = if share.is_none() && pending.is_none() && slot.is_none() && sent.is_none() {
             bytes
         } else {
-            Bytes::from_owner(Chunk { bytes, _share: share, _pending: pending, _slot: slot })
+            Bytes::from_owner(Chunk { bytes, _share: share, _pending: pending, _slot: slot, sent })
         };
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
@@ -187,6 +203,15 @@ struct Chunk {
     _share: Option<Place>,
     _pending: Option<Pending>,
     _slot: Option<Place>,
+    sent: Option<Arc<FileSent>>,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(sent) = &self.sent {
+            sent.sending.moved(self.bytes.len());
+        }
+    }
 }
 
 impl AsRef<[u8]> for Chunk {

@@ -19,6 +19,7 @@ use crate::decode::{self, Text};
 use crate::encode::Response;
 use crate::html::Form;
 use crate::state::{Link, ServerState, Unverified};
+use crate::transfer;
 
 /// Handles a request that the route of `operation` matches.
 pub(crate) async fn handle(
@@ -50,6 +51,10 @@ pub(crate) async fn handle(
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
+    let place = match state.transfers.place_of(operation, holder).await {
+        Ok(place) => place,
+        Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
+    };
     let again = AtomicBool::new(false);
     let run = || {
         // The first attempt was counted and audited, so a retry is not.
@@ -65,7 +70,12 @@ pub(crate) async fn handle(
             Some(own) => refusal.linked_at(&own),
             None => refusal,
         }),
-        answered => answered,
+        Ok(mut response) => {
+            if let Some(place) = place {
+                response.body_mut().sent(link.pace.sending(), place);
+            }
+            Ok(response)
+        }
     }
 }
 
@@ -80,11 +90,10 @@ async fn input(
     let (head, body) = request.into_parts();
     if operation.http().takes_file {
         // Somebody who sends slowly keeps nobody from reading a file.
-        let received = state.bodies.receive(holder).await?;
-        let spooled =
-            state.bodies.spool(holder, &head.headers, body, state.service.upload_settings()).await?;
+        let place = state.transfers.place(holder).await?;
+        let spooled = transfer::receive(&state.service, holder, &head.headers, body).await?;
         let slot = state.service.begin_upload().await?;
-        drop(received);
+        drop(place);
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
         let file = spooled.map(|spooled| Upload::File(spooled.holding(slot)));

@@ -22,6 +22,7 @@ use crate::oidc::Provider;
 use crate::origin::{Use, cookie_counts};
 use crate::pace::Pace;
 use crate::phase::{Phase, closing};
+use crate::transfer::Transfers;
 use crate::ui::Board;
 use crate::unread::UnreadAnswers;
 
@@ -31,6 +32,7 @@ pub(crate) struct ServerState {
     pub settings: HttpSettings,
     pub phase: watch::Sender<Phase>,
     pub bodies: Bodies,
+    pub transfers: Transfers,
     pub unread: UnreadAnswers,
     pub hosts: Hosts,
     pub in_flight: InFlight,
@@ -94,6 +96,7 @@ impl ServerState {
         Ok(Self {
             phase: watch::channel(Phase::Serving).0,
             bodies: Bodies::new(),
+            transfers: Transfers::new(),
             unread: UnreadAnswers::new(),
             hosts: Hosts::new(own, settings.own_hosts()),
             in_flight: InFlight::new(settings.concurrent_requests.map(Into::into)),

@@ -46,6 +46,8 @@ pub(crate) struct Process {
     dispatch: OnceLock<Weak<Dispatch>>,
     /// The files that may be read at the same time.
     uploads: Arc<Semaphore>,
+    /// The files that are judged at the same time while they arrive.
+    pub judging: Semaphore,
 }
 
 /// The right to read a file that was received, of which a process gives one at a time.
@@ -61,7 +63,8 @@ impl UploadSlot {
 impl Default for Process {
     fn default() -> Self {
         let uploads = Arc::new(Semaphore::new(1));
-        Self { threads: Threads::default(), dispatch: OnceLock::new(), uploads }
+        let judging = Semaphore::new(1);
+        Self { threads: Threads::default(), dispatch: OnceLock::new(), uploads, judging }
     }
 }
 

@@ -3,7 +3,6 @@
 //! This is the composition root; everything it puts together is decided elsewhere.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{JoinHandle, available_parallelism};
 use std::time::Duration;
@@ -25,6 +24,7 @@ use crate::host::shared_limits;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
+use crate::integrity::portability::ArrivingExport;
 use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
@@ -38,6 +38,7 @@ use crate::op::{
     health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
+use crate::spool::{Spooled, Spools};
 use crate::store::executor::{Executor, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
@@ -110,7 +111,7 @@ impl Options {
                 import_workspaces: config.import_workspaces,
                 signer: NoteSigner::configured(&config.export_keys),
                 known_keys: known_keys(&config.export_keys),
-                spool_folder: data_dir::spool_folder(&config.data_dir),
+                spools: Spools::new(data_dir::spool_folder(&config.data_dir), config.spool_limits),
                 kept: config.kept,
                 retention_tick: config.retention_tick,
                 land_advice: config.land_advice,
@@ -134,6 +135,11 @@ impl Options {
             ..Self::new(database_of(config)?, *keys.current.expose_secret())
         })
     }
+}
+
+/// Runs what waits for the disk on a thread that may.
+async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
 }
 
 /// Returns the database that the service is configured with.
@@ -303,10 +309,29 @@ impl Service {
         UploadSlot::take(&self.inner.process).await
     }
 
-    /// Returns the settings that files are received with.
-    pub fn upload_settings(&self) -> (&Path, u64) {
-        let settings = &self.inner.dispatch.shared.settings;
-        (&settings.spool_folder, settings.import_max_bytes)
+    /// Begins to receive a file that a workspace sends, which is judged while it arrives.
+    pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
+        let service = self.clone();
+        on_disk(move || ArrivingExport::begin(&service.inner.dispatch.shared, workspace)).await
+    }
+
+    /// Writes and judges the next bytes of a file.
+    ///
+    /// Of all files one at a time is judged, for as long as these bytes take.
+    pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
+        let _turn = self.inner.process.judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.write(bytes)).await
+    }
+
+    /// Ends receiving a file.
+    pub async fn end_file(&self, file: ArrivingExport) -> Result<Spooled> {
+        let _turn = self.inner.process.judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.finish()).await
+    }
+
+    /// Returns how many bytes a file may have that is received.
+    pub fn file_max_bytes(&self) -> u64 {
+        self.inner.dispatch.shared.settings.import_max_bytes
     }
 
     /// Calls an operation from asynchronous code. Dropping the future abandons a wait.

@@ -8,6 +8,7 @@
 //! - `row`: a row of a table as a line
 //! - `write`: writing it, and `record_writer`: hashing and writing records beside reading them
 //! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
+//! - `arriving`: verifying it while it is received
 //! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
 //!   `import`: writing it
 //! - `charge`: the workspace that an import is charged to, and how many it has left, and `admin_token`: the
@@ -22,6 +23,7 @@ mod read;
 mod record_writer;
 mod write;
 mod verify;
+mod arriving;
 mod lines;
 mod copy;
 mod insert;
@@ -47,6 +49,7 @@ use crate::op::{
     Effect, Feature, Read, Records, Shared, TypedOperation, check_file, download, wanting, write_file,
 };
 use crate::spool::{Content, Spooled, TakesFile, Upload};
+pub use arriving::ArrivingExport;
 use form::Envelope;
 pub use form::Words;
 pub use import::{ImportWorkspace, Imported, Mode};
@@ -80,7 +83,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[TokenAdmin])
                     .audited("workspace.export")
                     .whole_for_instance()
-                    .refuses(&[Code::NotEnabled, Code::EventLogBroken])
+                    .refuses(&[Code::NotEnabled, Code::EventLogBroken, Code::InsufficientStorage])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
                 check_file("verify_workspace_export", verify_workspace_export)
                     .title("Verify an export")
@@ -90,7 +93,7 @@ pub(crate) fn feature() -> Feature {
                     )
                     .post("/workspaces/export/verify")
                     .needs(&[TokenAdmin])
-                    .refuses(&[Code::ExportInvalid])
+                    .refuses(&[Code::ExportInvalid, Code::InsufficientStorage])
                     .example(|_| json!({"envelope": example()})),
                 write_file(IMPORT_WORKSPACE, import::prepare, import::wants, import::step)
                     .title("Import a workspace")
@@ -98,7 +101,13 @@ pub(crate) fn feature() -> Feature {
                     .post("/workspaces/import")
                     .needs(&[TokenAdmin])
                     .created()
-                    .refuses(&[Code::Forbidden, Code::WrongState, Code::WorkspaceExists, Code::ExportInvalid])
+                    .refuses(&[
+                        Code::Forbidden,
+                        Code::WrongState,
+                        Code::WorkspaceExists,
+                        Code::ExportInvalid,
+                        Code::InsufficientStorage,
+                    ])
                     .example(|_| json!({"mode": "restore", "envelope": example()})),
             ],
         )
@@ -124,7 +133,7 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 /// server makes one export at a time, and leaves an audit row `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
-/// does not verify.
+/// does not verify; 507 `insufficient-storage` if the server has no space for the file.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportWorkspace {
@@ -154,7 +163,11 @@ fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) 
 /// `reason` of a refusal is one of not-an-export, truncated, order, hash, signature, unknown-key,
 /// credential-field, unknown-field and chain, and `record` the number of the record, from 1.
 ///
-/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify.
+/// Over HTTP the file is read while it arrives, and refused at the first record that is wrong; 64 KiB of white
+/// space in a row is wrong.
+///
+/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify; 507
+/// `insufficient-storage` if the server has no space for it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyWorkspaceExport {

@@ -1,10 +1,14 @@
 //! JSON as it comes, cut into the values that a reader wants one by one.
 //!
-//! Only where a value ends is found here; whether it is JSON is for the one who reads it. Of a value no more
-//! is in memory than is allowed.
+//! Only where a value ends is found here; whether it is JSON is for the one who reads it, except that a long
+//! value which can no longer become JSON is given up early. Of a value no more is in memory than is allowed.
 
 use std::io::{self, Read};
 use std::ops::Range;
+
+use serde::de::IgnoredAny;
+
+use crate::limits::EXPORT_SPACES_MAX;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -16,34 +20,39 @@ pub(super) enum Cut {
     Ended,
     /// The piece is larger than is allowed.
     TooLarge,
+    /// The piece is not the beginning of a JSON value.
+    NotJson,
+    /// There is too much white space in a row.
+    Spaces,
     Failed(io::Error),
 }
 
 /// Cuts a text into pieces.
 pub(super) struct Pieces<R> {
     source: R,
-    /// Most bytes of a piece, but for what was read at once.
-    most: usize,
     buffer: Vec<u8>,
     /// Where in the buffer the next piece begins.
     at: usize,
 }
 
 impl<R: Read> Pieces<R> {
-    pub fn new(source: R, most: usize) -> Self {
-        Self { source, most, buffer: Vec::new(), at: 0 }
+    pub fn new(source: R) -> Self {
+        Self { source, buffer: Vec::new(), at: 0 }
     }
 
     /// Returns the next byte that is not white space, without taking it; none at the end.
     pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
+        let mut skipped = 0_usize;
         loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
-            match left.iter().position(|byte| !is_space(*byte)) {
-                Some(spaces) => {
-                    self.at = self.at.saturating_add(spaces);
-                    return Ok(left.get(spaces).copied());
-                }
-                None => self.at = self.buffer.len(),
+            let spaces = left.iter().position(|byte| !is_space(*byte)).unwrap_or(left.len());
+            skipped = skipped.saturating_add(spaces);
+            if skipped >= EXPORT_SPACES_MAX {
+                return Err(Cut::Spaces);
+            }
+            self.at = self.at.saturating_add(spaces);
+            if let Some(next) = left.get(spaces) {
+                return Ok(Some(*next));
             }
             match self.read_more() {
                 Err(Cut::Ended) => return Ok(None),
@@ -61,25 +70,32 @@ impl<R: Read> Pieces<R> {
         Ok(is_next)
     }
 
-    /// Takes the next value: a list or an object with all that is in it, a string, or what stands up to the
-    /// next delimiter.
-    pub fn value(&mut self) -> Result<&[u8], Cut> {
-        let place = self.find()?;
+    /// Takes the next value, of at most `most` bytes but for what was read at once: a list or an object with
+    /// all that is in it, a string, or what stands up to the next delimiter.
+    pub fn value(&mut self, most: usize) -> Result<&[u8], Cut> {
+        let place = self.find(most)?;
         Ok(self.text(place))
     }
 
     /// As [`Self::value`], but returns where it is in the buffer until more is taken.
-    pub fn find(&mut self) -> Result<Range<usize>, Cut> {
+    pub fn find(&mut self, most: usize) -> Result<Range<usize>, Cut> {
         self.peek()?.ok_or(Cut::Ended)?;
-        let (mut scan, mut scanned) = (Scan::default(), 0_usize);
+        let (mut scan, mut scanned, mut checked_at) = (Scan::default(), 0_usize, READ_BYTES);
         let len = loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
-            if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default()) {
+            if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default())? {
                 break scanned.saturating_add(more);
             }
             scanned = left.len();
-            if scanned > self.most {
+            if scanned > most {
                 return Err(Cut::TooLarge);
+            }
+            // Each check reads all that there is, so there are few of them.
+            if scanned >= checked_at {
+                if !is_beginning(left) {
+                    return Err(Cut::NotJson);
+                }
+                checked_at = scanned.saturating_mul(2);
             }
             self.read_more()?;
         };
@@ -98,19 +114,30 @@ impl<R: Read> Pieces<R> {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Reads on, behind what is left of the buffer.
+    /// Reads on, behind what is left of the buffer, as much as there is.
     fn read_more(&mut self) -> Result<(), Cut> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
-        let mut more = self.source.by_ref().take(u64::try_from(READ_BYTES).unwrap_or(u64::MAX));
         let before = self.buffer.len();
-        match more.read_to_end(&mut self.buffer) {
+        self.buffer.resize(before.saturating_add(READ_BYTES), 0);
+        let read = loop {
+            match self.source.read(self.buffer.get_mut(before..).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.buffer.truncate(before.saturating_add(*read.as_ref().unwrap_or(&0)));
+        match read {
             Ok(0) => Err(Cut::Ended),
-            // What came before it failed counts; it is asked again after that.
-            Err(error) if self.buffer.len() == before => Err(Cut::Failed(error)),
-            _ => Ok(()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Cut::Failed(error)),
         }
     }
+}
+
+/// Returns whether this is JSON as far as it goes.
+pub(super) fn is_beginning(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
 /// Where in a value a scan is.
@@ -121,11 +148,13 @@ struct Scan {
     is_escaped: bool,
     /// Whether the value has begun, and is neither a text nor in brackets.
     is_bare: bool,
+    /// Bytes of white space since the last other byte.
+    spaces: usize,
 }
 
 impl Scan {
     /// Returns how many of these bytes belong to the value; none if it does not end in them.
-    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, Cut> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {
                 match byte {
@@ -134,28 +163,32 @@ impl Scan {
                     b'"' => {
                         self.is_in_text = false;
                         if self.depth == 0 {
-                            return place.checked_add(1);
+                            return Ok(place.checked_add(1));
                         }
                     }
                     _ => {}
                 }
                 continue;
             }
+            self.spaces = if is_space(*byte) { self.spaces.saturating_add(1) } else { 0 };
+            if self.spaces >= EXPORT_SPACES_MAX {
+                return Err(Cut::Spaces);
+            }
             match byte {
-                _ if self.is_bare && is_delimiter(*byte) => return Some(place),
+                _ if self.is_bare && is_delimiter(*byte) => return Ok(Some(place)),
                 _ if self.is_bare => {}
                 b'"' => self.is_in_text = true,
                 b'{' | b'[' => self.depth = self.depth.saturating_add(1),
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 {
-                        return place.checked_add(1);
+                        return Ok(place.checked_add(1));
                     }
                 }
                 _ => self.is_bare = self.depth == 0,
             }
         }
-        None
+        Ok(None)
     }
 }
 
@@ -189,14 +222,14 @@ mod tests {
 
     /// Reads a list value by value.
     fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, Cut> {
-        let mut pieces = Pieces::new(Slow(text, step), most);
+        let mut pieces = Pieces::new(Slow(text, step));
         let mut found = Vec::new();
         assert!(pieces.take(b'[')?);
         if pieces.take(b']')? {
             return Ok(found);
         }
         loop {
-            found.push(pieces.value()?.to_vec());
+            found.push(pieces.value(most)?.to_vec());
             if !pieces.take(b',')? {
                 assert!(pieces.take(b']')?);
                 assert_eq!(pieces.peek()?, None);

@@ -7,17 +7,20 @@ use std::fmt;
 use std::io::Read;
 
 use serde::Serialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::form::{Header, Manifest, TYPE};
 use super::invalid::{Invalid, Reason, reason_for};
-use super::pieces::{Cut, Pieces};
+use super::pieces::{Cut, Pieces, is_beginning};
 use super::row::canonical_event;
 use crate::json::{Unread, read_at_most};
+use crate::limits::EXPORT_SPACES_MAX;
 
-/// Most bytes of one record, of the header, or of the manifest, but for what is buffered.
-const PART_MAX: usize = 16 << 20;
+/// Maximum bytes of a record, but for what is buffered.
+const RECORD_MAX: usize = 16 << 20;
+/// Maximum bytes of every other part, which are all small.
+const PART_MAX: usize = 64 << 10;
 /// Most values in one of them, for a value in memory takes many times its bytes: more than any export has.
 const VALUES_MAX: usize = 10_000;
 
@@ -58,7 +61,7 @@ impl Record {
 
 /// Reads a file, and hands its parts on.
 pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended, Invalid> {
-    let mut file = ExportReader { pieces: Pieces::new(file, PART_MAX), parts, seen: Seen::default() };
+    let mut file = ExportReader { pieces: Pieces::new(file), parts, seen: Seen::default() };
     file.expect(b'{')?;
     if !file.next_is(b'}')? {
         file.member()?;
@@ -112,7 +115,7 @@ impl<R: Read> ExportReader<'_, R> {
 
     /// Reads a text.
     fn text(&mut self) -> Result<String, Invalid> {
-        serde_json::from_slice(self.pieces.value().map_err(unread)?).map_err(unlike)
+        serde_json::from_slice(self.pieces.value(PART_MAX).map_err(unread)?).map_err(unlike)
     }
 
     fn member(&mut self) -> Result<(), Invalid> {
@@ -160,7 +163,7 @@ impl<R: Read> ExportReader<'_, R> {
     ///
     /// Serde also takes an array for a struct, and what is signed is the struct.
     fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
-        let value = strict(self.pieces.value().map_err(unread)?)?;
+        let value = strict(self.pieces.value(PART_MAX).map_err(unread)?)?;
         let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
         let refuse = |why: &dyn fmt::Display| {
             Invalid::new(reason, format!("the {name} is not that of an export: {why}"))
@@ -178,10 +181,15 @@ impl<R: Read> ExportReader<'_, R> {
             return Ok(());
         }
         loop {
-            match self.pieces.find() {
+            // What is not an object is given up at its first byte.
+            if self.pieces.peek().map_err(unread)?.is_some_and(|next| next != b'{') {
+                self.parts.record(b"null")?;
+                return Err(unlike("a record is not an object"));
+            }
+            match self.pieces.find(RECORD_MAX) {
                 Ok(place) => self.parts.record(self.pieces.text(place))?,
                 // A quote or bracket that was changed is no end: what is wrong is the record.
-                Err(Cut::Ended | Cut::TooLarge) if !is_beginning(self.pieces.unended()) => {
+                Err(Cut::Ended | Cut::TooLarge | Cut::NotJson) if !is_beginning(self.pieces.unended()) => {
                     self.parts.record(self.pieces.unended())?;
                     return Err(unlike("a record does not end"));
                 }
@@ -205,15 +213,12 @@ fn strict(text: &[u8]) -> Result<Value, Invalid> {
     })
 }
 
-/// Returns whether this is JSON as far as it goes.
-fn is_beginning(text: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
-}
-
 fn unread(cut: Cut) -> Invalid {
     match cut {
         Cut::Ended => Invalid::new(Reason::Truncated, "the file is no export: it ends too early"),
         Cut::TooLarge => unlike("a part of it is too large"),
+        Cut::NotJson => unlike("a part of it is not JSON"),
+        Cut::Spaces => unlike(format!("it has {EXPORT_SPACES_MAX} bytes of white space in a row")),
         Cut::Failed(error) => unlike(error),
     }
 }

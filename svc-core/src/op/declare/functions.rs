@@ -123,6 +123,7 @@ where
             Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
         })))
     })
+    .returning_file()
 }
 
 /// Declares an operation that takes a file and changes nothing.

@@ -62,6 +62,8 @@ pub struct Http {
     pub rest_only: bool,
     /// Its body is a file: the field [`FILE_FIELD`](crate::spool::FILE_FIELD) of its input.
     pub takes_file: bool,
+    /// Its response is a file.
+    pub returns_file: bool,
     /// A client that prefers HTML to JSON gets its output as a page.
     pub is_page: bool,
     /// What surrounds it on the wire, if it is no operation of the API.

@@ -127,6 +127,7 @@ impl Operation {
                 success: Success::Ok,
                 rest_only: false,
                 takes_file: false,
+                returns_file: false,
                 is_page: false,
                 frame: None,
             },
@@ -176,7 +177,7 @@ impl Operation {
         let run = move |mut input: I, shared: &Shared, now| {
             let missing = || Error::in_field(FILE_FIELD, "missing");
             let file = input.file().take().ok_or_else(missing)?;
-            prepare(input, file.spooled(&shared.settings.spool_folder)?, shared, now)
+            prepare(input, file.spooled(&shared.settings.spools)?, shared, now)
         };
         let mut operation = Self::new::<I, O>(key, effect, run);
         let Ok(typed) = Arc::clone(&operation.run.prepare_typed).downcast::<PrepareTyped<I>>() else {
@@ -191,6 +192,12 @@ impl Operation {
         });
         operation.http.takes_file = true;
         operation
+    }
+
+    /// Declares that its output is a file.
+    pub(super) fn returning_file(mut self) -> Self {
+        self.http.returns_file = true;
+        self
     }
 
     /// Sets the title, a short name for people.
