@@ -1,0 +1,759 @@
+//! Ceilings: what a process has only so much of, and who holds which part of it.
+//!
+//! A [`Ceiling`] is the only way to take a [`Place`] of anything that callers could use up: requests in
+//! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others, and
+//! no client from the others of its workspace.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::rate::{Client, Holder};
+use crate::sync::lock;
+
+/// Seconds after which a caller that was refused a place should try again.
+const RETRY_AFTER_SECS: u64 = 1;
+/// Callers of one workspace that may wait for places of one ceiling.
+const WAITING_OF_WORKSPACE_MAX: usize = 4096;
+/// Callers of one client that may wait for places of one ceiling.
+const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
+
+/// A number of places, shared by workspaces, and inside each workspace by its clients.
+///
+/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all, and
+/// while another workspace waits, so do the others: one workspace alone holds three quarters, and leaves the
+/// others a quarter at least. The same holds for the clients of a workspace, in what the workspace may hold at
+/// the time: half of the ceiling, or more if the others leave more. Clients and workspaces may have fixed
+/// quotas in addition. Who holds nothing may take more than its quota or share at once, because otherwise
+/// something larger could never be taken; what a client holds beyond its quota, and a workspace beyond three
+/// quarters, counts against nobody else.
+///
+/// Clones share the places.
+#[derive(Clone)]
+pub struct Ceiling(Arc<Shared>);
+
+/// The fixed quotas of a ceiling, in addition to its shares.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quotas {
+    /// The most that one client holds.
+    pub client: Option<usize>,
+    /// The most that one workspace holds.
+    pub workspace: Option<usize>,
+}
+
+/// Some of the places of a ceiling; dropping it returns them.
+#[must_use = "dropping the place returns it"]
+pub struct Place {
+    shared: Arc<Shared>,
+    holder: Holder,
+    size: usize,
+}
+
+/// Whose places are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The client's.
+    Client,
+    /// The workspace's.
+    Workspace,
+    /// The server's.
+    Server,
+}
+
+struct Shared {
+    /// What the places are, in the plural.
+    what: &'static str,
+    rules: Rules,
+    state: Mutex<State>,
+    returned: Notify,
+}
+
+/// How many places there are, and who may hold how many.
+struct Rules {
+    all: usize,
+    client: usize,
+    workspace: usize,
+    /// Whether workspaces have shares; otherwise only the clients' quotas count.
+    has_shares: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// What counts towards the total: each workspace up to three quarters.
+    total: usize,
+    workspaces: HashMap<WorkspaceId, Taken>,
+    clients: HashMap<Holder, usize>,
+    turns: Turns,
+}
+
+/// What a workspace holds.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    held: usize,
+    /// What counts against the workspace: each client up to its quota.
+    counted: usize,
+}
+
+/// Who waits, in the order in which they are served: workspaces in turn, inside a workspace clients in turn.
+#[derive(Default)]
+struct Turns(VecDeque<(WorkspaceId, VecDeque<(Client, VecDeque<Waiter>)>)>);
+
+struct Waiter {
+    size: usize,
+    place: oneshot::Sender<Place>,
+}
+
+/// Places that are given to whoever waited for them, once nothing is locked.
+type Granted = Vec<(oneshot::Sender<Place>, Place)>;
+
+impl Scope {
+    /// Returns the name of the scope, as errors have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Workspace => "workspace",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl Ceiling {
+    /// Creates a ceiling of `all` places, which are called `what`, a plural.
+    pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
+        let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
+        let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
+        Self::with(what, Rules { all, client, workspace, has_shares: true })
+    }
+
+    /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
+    ///
+    /// It is for what is taken by an address, before a workspace is known.
+    pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
+        Self::with(what, Rules { all, client: each, workspace: usize::MAX, has_shares: false })
+    }
+
+    fn with(what: &'static str, rules: Rules) -> Self {
+        Self(Arc::new(Shared { what, rules, state: Mutex::default(), returned: Notify::new() }))
+    }
+
+    /// Takes a place of `size`.
+    ///
+    /// Fails with 503 `overloaded` if that much is not left to the holder.
+    pub fn take(&self, holder: Holder, size: usize) -> Result<Place> {
+        let mut state = lock(&self.0.state);
+        match self.0.rules.fits(&state, holder, size) {
+            Ok(()) => Ok(Place::record(&self.0, &mut state, holder, size)),
+            Err(scope) => {
+                drop(state);
+                Err(self.0.exhausted(scope))
+            }
+        }
+    }
+
+    /// Takes a place of `size` even if that much is not left.
+    pub fn take_anyway(&self, holder: Holder, size: usize) -> Place {
+        Place::record(&self.0, &mut lock(&self.0.state), holder, size)
+    }
+
+    /// Takes a place of `size`, waiting in turn until that much is left to the holder.
+    ///
+    /// Fails with 503 `overloaded` if too many others of the holder wait.
+    pub async fn wait(&self, holder: Holder, size: usize) -> Result<Place> {
+        let mut waiting = {
+            let mut state = lock(&self.0.state);
+            if !state.turns.has(holder) && self.0.rules.fits(&state, holder, size).is_ok() {
+                return Ok(Place::record(&self.0, &mut state, holder, size));
+            }
+            match state.turns.add(holder, size) {
+                Ok(receiver) => Waiting { shared: Arc::clone(&self.0), holder, receiver },
+                Err(scope) => {
+                    drop(state);
+                    return Err(self.0.exhausted(scope));
+                }
+            }
+        };
+        (&mut waiting.receiver).await.map_err(Error::internal)
+    }
+
+    /// Resolves once a client holds less than its quota, and its workspace less than all.
+    pub async fn below_quota(&self, holder: Holder) {
+        loop {
+            let mut returned = pin!(self.0.returned.notified());
+            // Registered before the counts are read, so that no return is missed.
+            returned.as_mut().enable();
+            if self.is_below_quota(holder) {
+                return;
+            }
+            returned.await;
+        }
+    }
+
+    fn is_below_quota(&self, holder: Holder) -> bool {
+        let (state, rules) = (lock(&self.0.state), &self.0.rules);
+        state.of_client(holder) < rules.client
+            && (!rules.has_shares || state.of_workspace(holder.workspace).held < rules.all)
+    }
+
+    /// Returns the error of a caller who has waited in vain.
+    pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
+        let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
+        self.0.exhausted(fits.err().unwrap_or(Scope::Server))
+    }
+
+    /// Returns how much is taken in all.
+    pub fn taken(&self) -> usize {
+        lock(&self.0.state).total
+    }
+
+    /// Returns how many places there are; `None` if they are unlimited.
+    pub fn limit(&self) -> Option<usize> {
+        Some(self.0.rules.all).filter(|all| *all != usize::MAX)
+    }
+}
+
+impl Rules {
+    /// Returns half of what one may hold, rounded up.
+    fn half(all: usize) -> usize {
+        all.div_ceil(2)
+    }
+
+    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others.
+    fn most(all: usize) -> usize {
+        all.saturating_sub(all.div_ceil(4))
+    }
+
+    /// Returns whose places are used up, if the holder cannot take `size` more.
+    fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), Scope> {
+        if !fits(state.of_client(holder), size, self.client) || !self.fits_client(state, holder, size) {
+            return Err(Scope::Client);
+        }
+        let own = state.of_workspace(holder.workspace).counted;
+        if !fits(own, size, self.workspace) || !self.fits_workspace(state, holder, size) {
+            return Err(Scope::Workspace);
+        }
+        if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
+    }
+
+    fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
+        self.is_in_share_of_workspace(state, holder.workspace, size)
+            || (state.total.saturating_add(size) <= Self::most(self.all)
+                && !self.another_workspace_waits(state, holder.workspace))
+    }
+
+    fn fits_client(&self, state: &State, holder: Holder, size: usize) -> bool {
+        let own = state.of_workspace(holder.workspace).counted;
+        self.is_in_share_of_client(state, holder, size)
+            || (own.saturating_add(size) <= Self::most(self.of_workspace(state, holder.workspace))
+                && !self.another_client_waits(state, holder))
+    }
+
+    fn is_in_share_of_workspace(&self, state: &State, workspace: WorkspaceId, size: usize) -> bool {
+        !self.has_shares || fits(state.of_workspace(workspace).counted, size, Self::half(self.all))
+    }
+
+    fn is_in_share_of_client(&self, state: &State, holder: Holder, size: usize) -> bool {
+        let most = || Self::half(self.of_workspace(state, holder.workspace));
+        !self.has_shares || fits(state.of_client(holder), size, most())
+    }
+
+    /// Returns what a workspace may hold now: half of all as far as the others leave that, or three quarters
+    /// less what the others hold.
+    fn of_workspace(&self, state: &State, workspace: WorkspaceId) -> usize {
+        let others = state.total.saturating_sub(self.towards_total(state.of_workspace(workspace).counted));
+        let share = Self::half(self.all).min(self.all.saturating_sub(others));
+        share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
+    }
+
+    /// Returns how much of what counts against a workspace counts towards the total.
+    fn towards_total(&self, counted: usize) -> usize {
+        if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
+    }
+
+    /// Returns whether another workspace waits for a place within its share.
+    fn another_workspace_waits(&self, state: &State, workspace: WorkspaceId) -> bool {
+        let mut others = state.turns.0.iter().filter(|(other, _)| *other != workspace);
+        others.any(|(other, clients)| {
+            clients.iter().any(|(client, waiters)| {
+                self.waits_within_share(state, Holder { client: *client, workspace: *other }, waiters)
+            })
+        })
+    }
+
+    /// Returns whether another client of the workspace waits for a place within its share.
+    fn another_client_waits(&self, state: &State, holder: Holder) -> bool {
+        let own = state.turns.0.iter().find(|(workspace, _)| *workspace == holder.workspace);
+        let mut others =
+            own.into_iter().flat_map(|(_, clients)| clients).filter(|(client, _)| *client != holder.client);
+        others.any(|(client, waiters)| {
+            self.waits_within_share(state, Holder { client: *client, ..holder }, waiters)
+        })
+    }
+
+    fn waits_within_share(&self, state: &State, holder: Holder, waiters: &VecDeque<Waiter>) -> bool {
+        waiters.front().is_some_and(|waiter| {
+            fits(state.of_client(holder), waiter.size, self.client)
+                && fits(state.of_workspace(holder.workspace).counted, waiter.size, self.workspace)
+                && self.is_in_share_of_client(state, holder, waiter.size)
+                && self.is_in_share_of_workspace(state, holder.workspace, waiter.size)
+        })
+    }
+
+    /// Changes what a client holds, and what follows from it.
+    fn change(&self, state: &mut State, holder: Holder, change: impl FnOnce(usize) -> usize) {
+        let before = state.of_client(holder);
+        let after = change(before);
+        set(&mut state.clients, holder, after, after == 0);
+        let workspace = state.of_workspace(holder.workspace);
+        let counted = shifted(workspace.counted, before.min(self.client), after.min(self.client));
+        let taken = Taken { held: shifted(workspace.held, before, after), counted };
+        set(&mut state.workspaces, holder.workspace, taken, taken.held == 0);
+        let (before, after) = (self.towards_total(workspace.counted), self.towards_total(counted));
+        state.total = shifted(state.total, before, after);
+    }
+
+    /// Returns places for those who wait and can have them now, in turn.
+    fn serve(&self, shared: &Arc<Shared>, state: &mut State) -> Granted {
+        let mut granted = Granted::new();
+        while let Some((workspace, client)) = self.next(state) {
+            let Some((holder, waiter)) = state.turns.take(workspace, client) else { break };
+            if !waiter.place.is_closed() {
+                granted.push((waiter.place, Place::record(shared, state, holder, waiter.size)));
+            }
+        }
+        granted
+    }
+
+    /// Returns the position of who is served next: the workspace's, and the client's in it.
+    fn next(&self, state: &State) -> Option<(usize, usize)> {
+        state.turns.0.iter().enumerate().find_map(|(number, (workspace, clients))| {
+            let served = clients.iter().position(|(client, waiters)| {
+                let holder = Holder { client: *client, workspace: *workspace };
+                waiters.front().is_some_and(|waiter| self.fits(state, holder, waiter.size).is_ok())
+            });
+            served.map(|client| (number, client))
+        })
+    }
+}
+
+/// Returns whether `size` more is at most `most`; who has nothing may take anything.
+fn fits(taken: usize, size: usize, most: usize) -> bool {
+    taken == 0 || taken.saturating_add(size) <= most
+}
+
+/// Returns a sum in which one addend has changed.
+fn shifted(sum: usize, before: usize, after: usize) -> usize {
+    sum.saturating_sub(before).saturating_add(after)
+}
+
+fn set<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V, is_nothing: bool) {
+    if is_nothing {
+        map.remove(&key);
+    } else {
+        map.insert(key, value);
+    }
+}
+
+impl State {
+    fn of_client(&self, holder: Holder) -> usize {
+        self.clients.get(&holder).copied().unwrap_or(0)
+    }
+
+    fn of_workspace(&self, workspace: WorkspaceId) -> Taken {
+        self.workspaces.get(&workspace).copied().unwrap_or_default()
+    }
+}
+
+impl Turns {
+    fn has(&self, holder: Holder) -> bool {
+        self.0.iter().any(|(workspace, clients)| {
+            *workspace == holder.workspace && clients.iter().any(|(client, _)| *client == holder.client)
+        })
+    }
+
+    /// Adds a waiter as the last of its client, or returns whose waiters are too many.
+    fn add(&mut self, holder: Holder, size: usize) -> std::result::Result<oneshot::Receiver<Place>, Scope> {
+        let (place, receiver) = oneshot::channel();
+        let waiter = Waiter { size, place };
+        let Some(clients) = entry(&mut self.0, holder.workspace) else {
+            self.0.push_back((holder.workspace, [(holder.client, [waiter].into())].into()));
+            return Ok(receiver);
+        };
+        if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
+            return Err(Scope::Workspace);
+        }
+        match entry(clients, holder.client) {
+            Some(waiters) if waiters.len() >= WAITING_OF_CLIENT_MAX => return Err(Scope::Client),
+            Some(waiters) => waiters.push_back(waiter),
+            None => clients.push_back((holder.client, [waiter].into())),
+        }
+        Ok(receiver)
+    }
+
+    /// Takes the first waiter of a client. Both its client and its workspace are served last after that.
+    fn take(&mut self, workspace: usize, client: usize) -> Option<(Holder, Waiter)> {
+        let (workspace, mut clients) = self.0.remove(workspace)?;
+        let (client, mut waiters) = clients.remove(client)?;
+        let waiter = waiters.pop_front()?;
+        if !waiters.is_empty() {
+            clients.push_back((client, waiters));
+        }
+        if !clients.is_empty() {
+            self.0.push_back((workspace, clients));
+        }
+        Some((Holder { client, workspace }, waiter))
+    }
+
+    /// Removes the waiters of a client that have given up.
+    fn remove_closed(&mut self, holder: Holder) {
+        let Some(clients) = entry(&mut self.0, holder.workspace) else { return };
+        if let Some(waiters) = entry(clients, holder.client) {
+            waiters.retain(|waiter| !waiter.place.is_closed());
+        }
+        clients.retain(|(_, waiters)| !waiters.is_empty());
+        self.0.retain(|(_, clients)| !clients.is_empty());
+    }
+}
+
+/// Returns the entry of a key.
+fn entry<K: PartialEq, V>(entries: &mut VecDeque<(K, V)>, key: K) -> Option<&mut V> {
+    entries.iter_mut().find(|(known, _)| *known == key).map(|(_, value)| value)
+}
+
+impl Shared {
+    fn exhausted(&self, scope: Scope) -> Error {
+        let what = self.what;
+        let detail = match scope {
+            Scope::Client => format!("this client already holds its share of the {what}"),
+            Scope::Workspace => format!("the workspace already holds its share of the {what}"),
+            Scope::Server => format!("the server has no room for more {what}"),
+        };
+        let error = Error::new(Code::Overloaded, detail).with("retry_after_secs", RETRY_AFTER_SECS);
+        error.with("scope", scope.name())
+    }
+
+    /// Serves those who wait after something was returned, or someone has given up.
+    fn served(self: &Arc<Self>, state: &mut State) -> Granted {
+        if state.turns.0.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
+    }
+}
+
+/// Hands granted places on. That of a waiter who has left is returned.
+fn hand_on(granted: Granted) {
+    granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
+}
+
+impl Place {
+    fn record(shared: &Arc<Shared>, state: &mut State, holder: Holder, size: usize) -> Self {
+        shared.rules.change(state, holder, |own| own.saturating_add(size));
+        Self { shared: Arc::clone(shared), holder, size }
+    }
+
+    /// Returns how much it holds.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns who holds it.
+    pub fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// Merges a place of the same ceiling and holder into this one.
+    pub fn merge(&mut self, mut other: Self) {
+        self.size = self.size.saturating_add(std::mem::take(&mut other.size));
+    }
+
+    /// Splits off a place of `size`.
+    pub fn split(&mut self, size: usize) -> Self {
+        let size = size.min(self.size);
+        self.size = self.size.saturating_sub(size);
+        Self { shared: Arc::clone(&self.shared), holder: self.holder, size }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.size == 0 {
+            return;
+        }
+        let mut state = lock(&self.shared.state);
+        self.shared.rules.change(&mut state, self.holder, |own| own.saturating_sub(self.size));
+        let granted = self.shared.served(&mut state);
+        drop(state);
+        hand_on(granted);
+        self.shared.returned.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} of {:?}", self.size, self.shared.what, self.holder)
+    }
+}
+
+/// A caller that waits. When it is dropped it gives up.
+struct Waiting {
+    shared: Arc<Shared>,
+    holder: Holder,
+    receiver: oneshot::Receiver<Place>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.receiver.close();
+        let mut state = lock(&self.shared.state);
+        state.turns.remove_closed(self.holder);
+        // Others may have been held back for it.
+        let granted = self.shared.served(&mut state);
+        drop(state);
+        hand_on(granted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::id::TokenId;
+
+    fn holder(workspace: u128, client: u128) -> Holder {
+        let client = Client::Token(TokenId::from(Uuid::from_u128(client)));
+        Holder { client, workspace: WorkspaceId::from(Uuid::from_u128(workspace)) }
+    }
+
+    fn ceiling(all: usize) -> Ceiling {
+        Ceiling::new("seats", all, Quotas::default())
+    }
+
+    /// Takes one place after the other until one is refused, and returns them with the scope of the refusal.
+    fn all_of(ceiling: &Ceiling, holder: Holder) -> (Vec<Place>, &'static str) {
+        let mut held = Vec::new();
+        loop {
+            match ceiling.take(holder, 1) {
+                Ok(place) => held.push(place),
+                Err(error) => return (held, scope(&error)),
+            }
+        }
+    }
+
+    fn scope(error: &Error) -> &'static str {
+        assert_eq!((error.code(), error.retry_after_secs()), (Code::Overloaded, Some(RETRY_AFTER_SECS)));
+        let named = serde_json::to_value(error.problem()).unwrap()["scope"].clone();
+        let all = [Scope::Client, Scope::Workspace, Scope::Server];
+        all.into_iter().map(Scope::name).find(|name| named == *name).unwrap()
+    }
+
+    fn is_empty(ceiling: &Ceiling) -> bool {
+        let state = lock(&ceiling.0.state);
+        state.total == 0
+            && state.clients.is_empty()
+            && state.workspaces.is_empty()
+            && state.turns.0.is_empty()
+    }
+
+    #[test]
+    fn one_workspace_holds_three_quarters_and_one_client_three_quarters_of_that() {
+        // All, what the first client gets, its colleague, another workspace.
+        for (all, first, second, other) in
+            [(1, 1, 0, 0), (2, 1, 0, 1), (3, 1, 1, 1), (4, 2, 1, 1), (8, 4, 2, 2), (100, 56, 19, 25)]
+        {
+            let seats = ceiling(all);
+            let (of_first, refused) = all_of(&seats, holder(1, 1));
+            assert_eq!(of_first.len(), first, "of {all}");
+            assert_eq!(refused, "client", "of {all}");
+            let (of_second, _) = all_of(&seats, holder(1, 2));
+            assert_eq!(of_second.len(), second, "of {all}");
+            let of_others: Vec<_> = [5, 6, 7].map(|client| all_of(&seats, holder(2, client)).0).into();
+            assert_eq!(of_others.iter().map(Vec::len).sum::<usize>(), other, "of {all}");
+            assert_eq!(scope(&seats.take(holder(3, 8), 1).unwrap_err()), "server", "of {all}");
+            drop((of_first, of_second, of_others));
+            assert!(is_empty(&seats));
+        }
+    }
+
+    #[test]
+    fn quotas_hold_beside_the_shares() {
+        let seats = Ceiling::new("seats", 1000, Quotas { client: Some(3), workspace: Some(7) });
+        let held: Vec<_> = (0..4).map(|client| all_of(&seats, holder(1, client))).collect();
+        let counts: Vec<_> = held.iter().map(|(held, scope)| (held.len(), *scope)).collect();
+        assert_eq!(counts, [(3, "client"), (3, "client"), (1, "workspace"), (0, "workspace")]);
+        assert_eq!(all_of(&seats, holder(2, 0)).0.len(), 3, "the same client elsewhere is another");
+    }
+
+    #[test]
+    fn without_workspaces_only_the_quota_of_a_client_counts() {
+        let seats = Ceiling::by_client("seats", 10, 4);
+        let held: Vec<_> = (0..4).map(|client| all_of(&seats, holder(1, client))).collect();
+        let counts: Vec<_> = held.iter().map(|(held, scope)| (held.len(), *scope)).collect();
+        assert_eq!(counts, [(4, "client"), (4, "client"), (2, "server"), (0, "server")]);
+    }
+
+    #[test]
+    fn what_is_larger_than_a_quota_is_there_for_who_holds_nothing() {
+        let bytes = Ceiling::new("bytes", 100, Quotas { client: Some(10), workspace: None });
+        let large = bytes.take(holder(1, 1), 1000).unwrap();
+        assert_eq!(bytes.taken(), 10, "what is beyond the quota counts against nobody else");
+        assert_eq!(scope(&bytes.take(holder(1, 1), 1).unwrap_err()), "client");
+        let colleague = bytes.take(holder(1, 2), 10).unwrap();
+        let over = bytes.take_anyway(holder(1, 2), 500);
+        assert_eq!(bytes.taken(), 20);
+        assert!(bytes.below_quota(holder(1, 2)).now_or_never().is_none());
+        assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
+        assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_none(), "its workspace has all and more");
+        drop((large, over));
+        assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_some());
+        drop(colleague);
+        let others: Vec<_> = (0..20).map(|client| bytes.take_anyway(holder(1, client), 10)).collect();
+        assert_eq!(bytes.taken(), 75, "the last quarter is left to others");
+        assert!(bytes.take(holder(2, 1), 10).is_ok());
+        drop(others);
+        assert!(is_empty(&bytes));
+    }
+
+    #[test]
+    fn a_place_is_returned_in_parts() {
+        let bytes = ceiling(40);
+        let mut whole = bytes.take(holder(1, 1), 10).unwrap();
+        let part = whole.split(4);
+        let mut rest = whole.split(1);
+        rest.merge(whole.split(2));
+        whole.merge(rest);
+        assert_eq!((whole.size(), part.size(), bytes.taken()), (6, 4, 10));
+        drop(whole);
+        assert_eq!(bytes.taken(), 4);
+        drop(part);
+        assert!(is_empty(&bytes));
+    }
+
+    #[test]
+    fn workspaces_take_turns_and_in_them_clients_do() {
+        let seats = ceiling(4);
+        let mut held = vec![seats.take(holder(9, 1), 1).unwrap(), seats.take(holder(9, 2), 1).unwrap()];
+        held.extend((0..2).map(|client| seats.take(holder(8, client), 1).unwrap()));
+        let order = [(1, 1), (1, 1), (1, 2), (2, 1), (1, 1), (2, 1), (3, 1)];
+        let mut waiting: Vec<_> = order
+            .iter()
+            .map(|(workspace, client)| {
+                ((*workspace, *client), Box::pin(seats.wait(holder(*workspace, *client), 1)))
+            })
+            .collect();
+        assert!(waiting.iter_mut().all(|(_, waiting)| waiting.as_mut().now_or_never().is_none()));
+        let mut served = Vec::new();
+        let mut next = held.pop();
+        while let Some(place) = next.take() {
+            drop(place);
+            waiting.retain_mut(|(who, waiting)| match waiting.as_mut().now_or_never() {
+                Some(place) => {
+                    served.push(*who);
+                    next = Some(place.unwrap());
+                    false
+                }
+                None => true,
+            });
+        }
+        assert_eq!(served, [(1, 1), (2, 1), (3, 1), (1, 2), (2, 1), (1, 1), (1, 1)]);
+        drop((held, waiting));
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn a_workspace_with_half_gets_no_further_place_while_another_waits() {
+        let seats = ceiling(8);
+        let mut first: Vec<_> = (0..6).map(|client| seats.take(holder(1, client), 1).unwrap()).collect();
+        let second: Vec<_> = (0..2).map(|client| seats.take(holder(2, client), 1).unwrap()).collect();
+        let mut own = Box::pin(seats.wait(holder(1, 9), 1));
+        let mut other = Box::pin(seats.wait(holder(2, 9), 2));
+        assert!(own.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
+        drop(first.pop());
+        assert!(own.as_mut().now_or_never().is_none(), "it holds more than half, and another waits");
+        assert!(other.as_mut().now_or_never().is_none(), "it needs two");
+        drop(first.pop());
+        let other = other.now_or_never().unwrap().unwrap();
+        assert!(own.as_mut().now_or_never().is_none(), "nothing is left");
+        drop(other);
+        assert!(own.as_mut().now_or_never().is_some());
+        drop((first, second, own));
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn a_waiter_that_gives_up_holds_nobody_back() {
+        let seats = Ceiling::new("seats", 8, Quotas { client: Some(2), workspace: None });
+        let held = seats.take(holder(1, 1), 2).unwrap();
+        let mut first = Box::pin(seats.wait(holder(1, 1), 2));
+        let mut second = Box::pin(seats.wait(holder(1, 1), 1));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        assert!(seats.wait(holder(1, 2), 1).now_or_never().is_some(), "it waits for its own quota");
+        drop(first);
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(held);
+        // It was granted, and is given up unseen.
+        drop(second);
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn the_waiters_of_a_client_are_limited() {
+        let seats = ceiling(1);
+        let held = seats.take(holder(1, 1), 1).unwrap();
+        let mut waiting = Vec::new();
+        for client in 0..2 {
+            for _ in 0..WAITING_OF_CLIENT_MAX {
+                let mut one = Box::pin(seats.wait(holder(2, client), 1));
+                assert!(one.as_mut().now_or_never().is_none());
+                waiting.push(one);
+            }
+            let refused = seats.wait(holder(2, client), 1).now_or_never().unwrap().unwrap_err();
+            assert_eq!(scope(&refused), if client == 0 { "client" } else { "workspace" });
+        }
+        assert!(seats.wait(holder(3, 1), 1).now_or_never().is_none(), "others still wait");
+        drop((held, waiting));
+        assert!(is_empty(&seats));
+    }
+
+    proptest! {
+        /// Whatever two workspaces of two clients have done, each has a quarter of the ceiling, and in a
+        /// workspace that has it to itself each client has a quarter of what the workspace may hold.
+        #[test]
+        fn there_is_always_a_place_for_who_holds_less_than_a_quarter(
+            all in 2_usize..40,
+            steps in proptest::collection::vec((any::<bool>(), 1_u128..3, 1_u128..3, any::<prop::sample::Index>()), 0..120),
+        ) {
+            let seats = ceiling(all);
+            let mut held: Vec<Place> = Vec::new();
+            for (takes, workspace, client, which) in steps {
+                if takes {
+                    held.extend(seats.take(holder(workspace, client), 1));
+                } else if !held.is_empty() {
+                    drop(held.swap_remove(which.index(held.len())));
+                }
+                let of = |holder: Holder| held.iter().filter(|place| place.holder() == holder).count();
+                let of_workspace = |workspace| of(holder(workspace, 1)) + of(holder(workspace, 2));
+                prop_assert_eq!(seats.taken(), held.len());
+                prop_assert!(held.len() <= all);
+                for workspace in [1, 2] {
+                    let fewest = [1, 2].into_iter().min_by_key(|client| of(holder(workspace, *client))).unwrap();
+                    let fewest = holder(workspace, fewest);
+                    if of_workspace(workspace) < all.div_ceil(4) {
+                        prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
+                    }
+                    let may = Rules::half(all).max(Rules::most(all));
+                    if of_workspace(3 - workspace) == 0 && may > 1 && of(fewest) < may.div_ceil(4) {
+                        prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
+                    }
+                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(Rules::most(all)));
+                }
+            }
+            drop(held);
+            prop_assert!(is_empty(&seats));
+        }
+    }
+}
