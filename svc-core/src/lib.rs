@@ -43,7 +43,7 @@
 //! | layer | contents |
 //! |---|---|
 //! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
-//! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`config`], [`spool`],
+//! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`spool`], [`config`],
 //! | | [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
@@ -191,8 +191,8 @@ mod schema;
 pub mod page;
 pub mod mailbox;
 pub mod egress;
-pub mod config;
 pub mod spool;
+pub mod config;
 pub mod data_dir;
 mod monitor;
 mod timers;

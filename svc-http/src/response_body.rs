@@ -225,6 +225,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use svc_core::share::Quotas;
+    use svc_core::spool::{SpoolLimits, Spools};
     use svc_core::{Ceiling, Holder};
 
     use super::*;
@@ -249,5 +250,30 @@ mod tests {
         assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
         drop(second);
         assert_eq!(shares.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_file_keeps_its_place_until_its_last_byte_is_written_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let holder = Holder::at([127, 0, 0, 1].into());
+        let mut spool = spools.create(holder.workspace).unwrap();
+        spool.write(&vec![7; 2 * READ]).unwrap();
+        let places = Ceiling::new("places", 8, Quotas::default());
+        let mut body = ResponseBody::from(spool.finish().unwrap());
+        body.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        let size = u64::try_from(2 * READ).unwrap();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((places.taken(), spools.taken()), (1, size));
+        drop((first, body));
+        assert_eq!((places.taken(), spools.taken()), (1, 0), "its last chunk was not written out");
+        drop(last);
+        assert_eq!(places.taken(), 0);
+        // A client that goes away returns it, too.
+        let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
+        unread.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        drop(unread);
+        assert_eq!(places.taken(), 0);
     }
 }

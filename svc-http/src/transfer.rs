@@ -11,8 +11,9 @@ use http_body_util::BodyExt as _;
 use hyper::HeaderMap;
 use hyper::body::Body;
 use svc_core::op::Operation;
+use svc_core::share::Quotas;
 use svc_core::spool::Spooled;
-use svc_core::{Ceiling, Code, Error, Holder, Place, Quotas, Result, Service};
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
 use tokio::time::{Instant, timeout};
 
 use crate::body::{JSON, LARGE_DRAIN_MAX, check_framing, drain, is_one_of, not_of_these_types};
@@ -154,7 +155,6 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
     use svc_core::Client;
-    use uuid::Uuid;
 
     use super::*;
 
@@ -188,9 +188,12 @@ mod tests {
     #[test]
     fn one_workspace_leaves_places_to_others() {
         let transfers = Transfers::new();
-        let place = |workspace: u128, client: u8| {
+        let place = |workspace: u8, client: u8| {
             let client = Client::at([127, 0, 0, client].into());
-            let holder = Holder { client, workspace: Uuid::from_u128(workspace).into() };
+            let holder = Holder {
+                client,
+                workspace: format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap(),
+            };
             transfers.place(holder).now_or_never().map(Result::unwrap)
         };
         let held: Vec<_> = (1..20).filter_map(|client| place(1, client)).collect();

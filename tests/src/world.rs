@@ -16,6 +16,7 @@ use svc_core::note::NoteSigner;
 use svc_core::op::{
     Credential, Feature, Fixture, MailSettings, Operation, Reply, Request, SessionKey, Surface,
 };
+use svc_core::spool::Spools;
 use svc_core::time::{Clock, Time};
 use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service};
 use svc_http::HttpSettings;
@@ -84,6 +85,8 @@ pub struct Setup {
     pub web_push: bool,
     /// Where requests may go whose address a member has given.
     pub egress: Egress,
+    /// Where the service keeps large files and what they may take, if not the usual place.
+    pub spools: Option<Spools>,
     /// The settings of the world's server.
     pub http: HttpSettings,
 }
@@ -113,6 +116,7 @@ impl Default for Setup {
             mail: true,
             web_push: true,
             egress: Egress::default(),
+            spools: None,
             http: HttpSettings::default(),
         }
     }
@@ -178,6 +182,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
     options.settings.vapid_public_key = setup.web_push.then(push_service::public_key);
     options.settings.egress = setup.egress;
+    options.settings.spools = setup.spools.unwrap_or(options.settings.spools);
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);

@@ -10,7 +10,7 @@ use svc_core::config::Config;
 use svc_core::note::known_keys;
 use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Mode};
 use svc_core::setup::Variables;
-use svc_core::spool::{self, Spool, Upload};
+use svc_core::spool::{self, Spools, Upload};
 use svc_core::text::Text;
 use svc_core::{Code, Error, Result, verify_export};
 
@@ -69,7 +69,8 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let file = File::open(&command.file).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     let mut from = progress("reading", bytes).wrap_read(file);
-    let (mut spool, mut part) = (Spool::create(&spool::default_folder())?, vec![0; 64 << 10]);
+    let spools = Spools::new(spool::default_folder(), config.spool_limits);
+    let (mut spool, mut part) = (spools.create_uncharged()?, vec![0; 64 << 10]);
     loop {
         let read = from.read(&mut part).map_err(unreadable)?;
         if read == 0 {

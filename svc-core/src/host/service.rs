@@ -18,13 +18,12 @@ use crate::host::after_others::after_others;
 use crate::host::features;
 use crate::host::housekeeping::Upkeep;
 use crate::host::opening;
-use crate::host::parts::{Process, UploadSlot};
+use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
-use crate::integrity::portability::ArrivingExport;
 use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
@@ -38,7 +37,7 @@ use crate::op::{
     health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
-use crate::spool::{Spooled, Spools};
+use crate::spool::Spools;
 use crate::store::executor::{Executor, Readers};
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
@@ -137,11 +136,6 @@ impl Options {
     }
 }
 
-/// Runs what waits for the disk on a thread that may.
-async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
-}
-
 /// Returns the database that the service is configured with.
 ///
 /// In production the address of another machine must say whether connections to it use TLS.
@@ -215,6 +209,11 @@ impl Service {
         *lock(&process.threads.others) = threads;
         let subscriptions = Subscriptions::default();
         Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process }) })
+    }
+
+    /// Returns the process that it runs in.
+    pub(super) fn process(&self) -> &Process {
+        &self.inner.process
     }
 
     /// Returns everything that can be called, by name and by route.
@@ -302,36 +301,6 @@ impl Service {
             waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
         });
         reading.await.map_err(Error::internal)?
-    }
-
-    /// Waits for the right to read a file that was received.
-    pub async fn begin_upload(&self) -> Result<UploadSlot> {
-        UploadSlot::take(&self.inner.process).await
-    }
-
-    /// Begins to receive a file that a workspace sends, which is judged while it arrives.
-    pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
-        let service = self.clone();
-        on_disk(move || ArrivingExport::begin(&service.inner.dispatch.shared, workspace)).await
-    }
-
-    /// Writes and judges the next bytes of a file.
-    ///
-    /// Of all files one at a time is judged, for as long as these bytes take.
-    pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
-        let _turn = self.inner.process.judging.acquire().await.map_err(Error::internal)?;
-        on_disk(move || file.write(bytes)).await
-    }
-
-    /// Ends receiving a file.
-    pub async fn end_file(&self, file: ArrivingExport) -> Result<Spooled> {
-        let _turn = self.inner.process.judging.acquire().await.map_err(Error::internal)?;
-        on_disk(move || file.finish()).await
-    }
-
-    /// Returns how many bytes a file may have that is received.
-    pub fn file_max_bytes(&self) -> u64 {
-        self.inner.dispatch.shared.settings.import_max_bytes
     }
 
     /// Calls an operation from asynchronous code. Dropping the future abandons a wait.

@@ -27,3 +27,4 @@ mod consumers;
 mod tampering;
 mod taps;
 mod together;
+mod transfers;

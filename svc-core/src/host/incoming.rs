@@ -1,0 +1,45 @@
+//! Files that are received: they are judged while they arrive, and then read one at a time.
+
+use crate::error::{Error, Result};
+use crate::host::parts::UploadSlot;
+use crate::host::service::Service;
+use crate::id::WorkspaceId;
+use crate::integrity::portability::ArrivingExport;
+use crate::spool::Spooled;
+
+impl Service {
+    /// Waits for the right to read a file that was received.
+    pub async fn begin_upload(&self) -> Result<UploadSlot> {
+        UploadSlot::take(self.process()).await
+    }
+
+    /// Begins to receive a file that a workspace sends, which is judged while it arrives.
+    pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
+        let service = self.clone();
+        on_disk(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
+    }
+
+    /// Writes and judges the next bytes of a file.
+    ///
+    /// Of all files one at a time is judged, for as long as these bytes take.
+    pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
+        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.write(bytes)).await
+    }
+
+    /// Ends receiving a file.
+    pub async fn end_file(&self, file: ArrivingExport) -> Result<Spooled> {
+        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.finish()).await
+    }
+
+    /// Returns how many bytes a file may have that is received.
+    pub fn file_max_bytes(&self) -> u64 {
+        self.dispatch().shared.settings.import_max_bytes
+    }
+}
+
+/// Runs what waits for the disk on a thread that may.
+async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
+}

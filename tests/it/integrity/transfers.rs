@@ -1,0 +1,133 @@
+//! What files take of the disk while they are moved, and that they are judged while they arrive.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::spool::{DiskSize, SpoolLimits, Spools};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, call, on_both_engines, text};
+
+use super::exports::{export, lived_in};
+
+const VERIFY: &str = "/workspaces/export/verify";
+
+/// A world whose spools have this budget, on a disk of which as many bytes are free as the number says.
+fn limited(
+    engine: Engine,
+    max: u64,
+    reserve: u64,
+    free: &Arc<AtomicU64>,
+) -> (tempfile::TempDir, Spools, World) {
+    let (folder, free) = (tempfile::tempdir().unwrap(), Arc::clone(free));
+    let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total: 1 << 40 });
+    let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(reserve) };
+    let spools = Spools::measured(folder.path().to_owned(), limits, Arc::new(measure));
+    let world = World::with(engine, Setup { spools: Some(spools.clone()), ..Setup::default() });
+    lived_in(&world);
+    (folder, spools, world)
+}
+
+/// The file of a world like every other.
+fn file_of(engine: Engine) -> String {
+    let world = World::open(engine);
+    lived_in(&world);
+    export(&world, "all")
+}
+
+/// Sends a file to be verified.
+fn verify(world: &World, token: &str, file: &str) -> svc_tests::client::Answer {
+    let body: Value = serde_json::from_str(file).unwrap();
+    world.rest().send(Some(token), "POST", VERIFY, &[], Some(&body))
+}
+
+#[test]
+fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
+    for engine in engines() {
+        let file = file_of(engine);
+        let size = u64::try_from(file.len()).unwrap();
+        let free = Arc::new(AtomicU64::new(1 << 40));
+        // Half of it has space for one file, and not for two.
+        let (_folder, spools, world) = limited(engine, 3 * size, 0, &free);
+        let admin = &world.people.admin;
+        let made = world.admin("create_workspace", json!({"name": "Other", "admin_handle": "ada"}));
+        let (other, other_id) = (text(&made["token"]["secret"]), text(&made["workspace"]["id"]));
+        let export_of = |token: &str, id: &str| {
+            call(&world.service, Some(token), "export_workspace", &json!({"workspace_id": id}))
+        };
+        let id = world.id("workspace");
+        // Nobody has read it yet.
+        let unread = export_of(admin, &id).unwrap();
+        let held = spools.taken();
+        assert!(held > size / 2, "{held} of {size}");
+        let refused = export_of(admin, &id).unwrap_err();
+        assert_eq!(refused.code(), svc_core::Code::InsufficientStorage);
+        let refused = verify(&world, admin, &file).refused(507, "insufficient-storage");
+        assert!(text(&refused["detail"]).contains("SVC_SPOOL_MAX_BYTES"), "{refused}");
+        assert_eq!(spools.taken(), held, "what was refused takes nothing");
+        assert_eq!(verify(&world, &other, &file).status, 200, "another workspace has its own half");
+        drop(export_of(&other, &other_id).unwrap());
+        drop(unread);
+        assert_eq!(spools.taken(), 0);
+        assert_eq!(verify(&world, admin, &file).status, 200);
+    }
+}
+
+#[test]
+fn only_the_database_uses_the_reserve_of_the_disk() {
+    for engine in engines() {
+        let file = file_of(engine);
+        let free = Arc::new(AtomicU64::new(1 << 40));
+        let (_folder, spools, world) = limited(engine, 1 << 40, 1 << 30, &free);
+        let admin = &world.people.admin;
+        assert_eq!(verify(&world, admin, &file).status, 200);
+        free.store((1 << 30) - 1, Ordering::Relaxed);
+        let refused = verify(&world, admin, &file).refused(507, "insufficient-storage");
+        assert!(text(&refused["detail"]).contains("SVC_DISK_RESERVE_BYTES"), "{refused}");
+        let input = json!({"workspace_id": world.id("workspace")});
+        world.call(admin, "export_workspace", input.clone()).refused(507, "insufficient-storage");
+        let import = json!({"mode": "new", "envelope": serde_json::from_str::<Value>(&file).unwrap()});
+        world.call(admin, "import_workspace", import.clone()).refused(507, "insufficient-storage");
+        world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "still works"}));
+        free.store(1 << 40, Ordering::Relaxed);
+        world.call(admin, "export_workspace", input).output();
+        world.call(admin, "import_workspace", import).output();
+        assert_eq!(spools.taken(), 0);
+    }
+}
+
+/// Sends the head of a request with a large file, and what it begins with. Returns the whole response.
+fn begun(world: &World, path: &str, begin: &str) -> String {
+    let mut stream = TcpStream::connect(world.address()).unwrap();
+    // Who asks first is answered without more of the body.
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n{begin}",
+        world.address(),
+        world.people.admin,
+        64 << 20
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    // The connection may be reset behind the response, as not all was read.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn a_file_is_refused_at_its_first_bad_bytes() {
+    on_both_engines(|world| {
+        for path in [VERIFY, "/workspaces/import?mode=new"] {
+            // The rest of the 64 MiB is never sent.
+            for begin in ["x".repeat(8 << 10), "{\"type\":\"other\",".repeat(500), " ".repeat(160 << 10)] {
+                let answer = begun(world, path, &begin);
+                assert!(answer.contains("HTTP/1.1 400 "), "{path} {begin:.20}: {answer}");
+                assert!(answer.contains("export-invalid") && answer.contains("not-an-export"), "{answer}");
+            }
+        }
+    });
+}
