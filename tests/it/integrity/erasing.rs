@@ -115,7 +115,8 @@ fn an_erased_workspace_comes_back_from_its_export_alone() {
         let restore = json!({"mode": "restore", "envelope": file, "admin_handle": "ada"});
         let other = world.new_token(vec!["token:admin"]);
         world.call(&other, "import_workspace", restore.clone()).refused(403, "forbidden");
-        let operator = world.new_token(vec!["token:admin", "operator:global"]);
+        // What the administrator's token allows is what this one does.
+        let operator = world.new_token(vec!["workspace:read", "token:admin", "operator:global"]);
         world.call(&operator, "import_workspace", restore.clone()).refused(503, "overloaded");
         world.pass(30 * SECOND);
         let restored = world.call(&operator, "import_workspace", restore).output();
