@@ -59,7 +59,7 @@ fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
         let export_of = |token: &str, id: &str| {
             call(&world.service, Some(token), "export_workspace", &json!({"workspace_id": id}))
         };
-        let id = world.id("workspace");
+        let id = world.id("workspace").to_string();
         // Nobody has read it yet.
         let unread = export_of(admin, &id).unwrap();
         let held = spools.taken();

@@ -130,7 +130,8 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 /// Of direct messages that you are not in it is left out, so that they can be read nowhere else: only an
 /// export by the administrator of the machine has it. Tokens, other secrets, their hashes and the keys that
 /// wrap keys are not in it. Over MCP a file of at most 4 MiB is returned; over HTTP there is no limit. A
-/// server makes one export at a time, and leaves an audit row `workspace.export`.
+/// workspace has one export in progress, for which others of it wait up to 10 s. It leaves an audit row
+/// `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
 /// does not verify; 507 `insufficient-storage` if the server has no space for the file.

@@ -2,11 +2,11 @@
 //!
 //! Each page is a read of its own, which authenticates again and then goes to the end of the queue, so that
 //! the long reads of several workspaces take turns and none delays those that wait for older transactions to
-//! end. A workspace has one at a time, and for a limited time.
+//! end. A workspace has one at a time, and for a limited time; and one export, which may take as long as it
+//! takes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::call::{Call, Entered};
@@ -149,10 +149,10 @@ impl Stage for ReadingLong<'_> {
     fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<BoxedOutput>> {
         let mut exclusive = self.exclusive.borrow_mut();
         if exclusive.is_none() {
-            let workspace = call.entered()?.caller.workspace_id;
+            let workspace = call.access.charged_to();
             let taken = match self.is_download {
-                true => Exclusive::download(&call.dispatch, self.turn_by)?,
-                false => Some(Exclusive::take(&call.dispatch, workspace)?),
+                true => Exclusive::download(&call.dispatch, workspace, self.turn_by)?,
+                false => Some(Exclusive::long_read(&call.dispatch, workspace)?),
             };
             if taken.is_none() {
                 // Whoever has it takes its next page before this one is asked again.
@@ -164,47 +164,48 @@ impl Stage for ReadingLong<'_> {
     }
 }
 
-/// The exclusive right to a long read of a workspace, or to make a file, which is released when this is
-/// dropped.
+/// The exclusive right of a workspace to a long read, or to an export, which is released when this is dropped.
 struct Exclusive {
     dispatch: Arc<Dispatch>,
-    /// None for a file.
-    workspace_id: Option<WorkspaceId>,
+    is_download: bool,
+    workspace: WorkspaceId,
 }
 
 impl Exclusive {
-    fn take(dispatch: &Arc<Dispatch>, workspace_id: WorkspaceId) -> Result<Self> {
-        if !lock(&dispatch.reading_long).insert(workspace_id) {
-            return Err(Error::new(
+    /// Takes the right to a long read; `None` if the workspace has one in progress.
+    fn take(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
+        let is_free = lock(dispatch.in_progress(is_download)).insert(workspace);
+        is_free.then(|| Self { dispatch: Arc::clone(dispatch), is_download, workspace })
+    }
+
+    fn long_read(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) -> Result<Self> {
+        Self::take(dispatch, false, workspace).ok_or_else(|| {
+            Error::new(
                 Code::RateLimited,
                 "the workspace has a long read in progress, and only one is allowed",
             )
-            .with("retry_after_secs", 1));
-        }
-        Ok(Self { dispatch: Arc::clone(dispatch), workspace_id: Some(workspace_id) })
+            .with("retry_after_secs", 1)
+        })
     }
 
-    /// Returns the right to make a file; none while somebody else has it, until `turn_by`.
-    fn download(dispatch: &Arc<Dispatch>, turn_by: Monotonic) -> Result<Option<Self>> {
-        if !dispatch.downloading.swap(true, Ordering::AcqRel) {
-            return Ok(Some(Self { dispatch: Arc::clone(dispatch), workspace_id: None }));
-        }
-        if dispatch.clock.remaining(turn_by).is_zero() {
-            return Err(Error::new(Code::Overloaded, "the server makes one export at a time, and is at one")
+    /// Returns the right to an export; `None` while the workspace has another one, until `turn_by`.
+    fn download(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, turn_by: Monotonic) -> Result<Option<Self>> {
+        let taken = Self::take(dispatch, true, workspace);
+        if taken.is_none() && dispatch.clock.remaining(turn_by).is_zero() {
+            let detail = "the workspace has an export in progress, and only one is allowed";
+            return Err(Error::new(Code::Overloaded, detail)
+                .with("scope", "workspace")
                 .with("retry_after_secs", DOWNLOAD_WAIT.as_secs()));
         }
-        Ok(None)
+        Ok(taken)
     }
 }
 
-/// How long a caller waits while somebody else's file is being made.
+/// How long a caller waits while another export of its workspace is being made.
 const DOWNLOAD_WAIT: Duration = Duration::from_secs(10);
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        match self.workspace_id {
-            Some(workspace) => drop(lock(&self.dispatch.reading_long).remove(&workspace)),
-            None => self.dispatch.downloading.store(false, Ordering::Release),
-        }
+        lock(self.dispatch.in_progress(self.is_download)).remove(&self.workspace);
     }
 }

@@ -215,8 +215,8 @@ pub struct Dispatch {
     lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
     reading_long: Mutex<BTreeSet<WorkspaceId>>,
-    /// Whether a file is being made.
-    downloading: AtomicBool,
+    /// The workspaces with an export in progress.
+    exporting: Mutex<BTreeSet<WorkspaceId>>,
 }
 
 impl Dispatch {
@@ -241,8 +241,13 @@ impl Dispatch {
             credentials: Credentials::default(),
             lookups: Lookups::default(),
             reading_long: Mutex::default(),
-            downloading: AtomicBool::new(false),
+            exporting: Mutex::default(),
         }
+    }
+
+    /// Returns the workspaces that have an export in progress, or another long read.
+    fn in_progress(&self, exports: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
+        if exports { &self.exporting } else { &self.reading_long }
     }
 
     /// Admits a request by its head alone, or rejects it.
