@@ -89,7 +89,8 @@ impl Mode {
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
 /// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
 /// `workspace-exists` if the instance has the workspace, or something with one of its ids; 400
-/// `export-invalid` if the file does not verify or has no words.
+/// `export-invalid` if the file does not verify or has no words; 507 `insufficient-storage` if the server has
+/// no space for it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
