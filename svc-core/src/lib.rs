@@ -227,5 +227,6 @@ pub use outreach::mail::{Letter, MAIL};
 pub use rate::{Client, Holder, RateSettings, Standing};
 pub use share::{Ceiling, Place};
 pub use store::{
-    Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Row, StatementCounts, ToParam, Value,
+    Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Ran, Row, StatementCounts, ToParam, Value,
+    Watcher,
 };

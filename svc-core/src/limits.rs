@@ -227,10 +227,12 @@ pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
 pub const SPAWN_TOOLS_MAX: i64 = 100;
 /// Threads and gates of each kind in the context of a workspace.
 pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
+/// Threads in review, and threads that the caller has claimed, that the context of a workspace looks through.
+pub const AWAITED_SCAN_MAX: i64 = 1000;
 /// Members that the occupancy of a workspace names, with claims and without.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
 /// How many threads in one situation the occupancy of a workspace looks at.
-pub const OCCUPANCY_COUNT_MAX: i64 = 10_000;
+pub const OCCUPANCY_COUNT_MAX: i64 = 1000;
 /// Approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;
 /// Listed reviewers of a thread.
@@ -465,6 +467,8 @@ pub const CENSUS_LAG: i64 = 1000;
 pub const CENSUS_STEP: i64 = 5000;
 /// Most events that a census counts itself.
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
+/// Events, or counts of events, that one page of a census reads.
+pub const CENSUS_PAGE: i64 = 3000;
 /// Workspaces that one step of the census looks at.
 pub const CENSUS_WORKSPACES: i64 = 100;
 /// Events that a log grows by before they are added to the tree that is kept for its checkpoints.

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
-use svc_core::spool::Spooled;
 use svc_core::Place;
+use svc_core::spool::Spooled;
 use tokio::task::JoinHandle;
 
 use crate::pace::{Pace, Pending, Sending};

@@ -18,7 +18,7 @@ use svc_core::op::{
 };
 use svc_core::spool::Spools;
 use svc_core::time::{Clock, Time};
-use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service};
+use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service, Watcher};
 use svc_http::HttpSettings;
 use uuid::Uuid;
 
@@ -89,6 +89,8 @@ pub struct Setup {
     pub spools: Option<Spools>,
     /// The settings of the world's server.
     pub http: HttpSettings,
+    /// Is called with every statement that an operation runs.
+    pub watcher: Option<Watcher>,
 }
 
 /// No limit.
@@ -118,6 +120,7 @@ impl Default for Setup {
             egress: Egress::default(),
             spools: None,
             http: HttpSettings::default(),
+            watcher: None,
         }
     }
 }
@@ -187,6 +190,7 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);
     options.features = (setup.features)();
+    options.watcher = setup.watcher;
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
 }
 

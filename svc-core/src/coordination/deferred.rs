@@ -14,12 +14,12 @@ use crate::conversation::places::visible;
 use crate::coordination::footprint::{Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::Conflict;
 use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::coordination::waiting::{Candidate, Reason, Waiting, candidate_columns, is_waiting};
+use crate::coordination::waiting::{self, Candidate, Detail, Reason, Waiting, candidate_columns, is_waiting};
 use crate::id::{ChannelId, ThreadId};
 use crate::identity::workspaces::Here;
-use crate::limits::{CONFLICTS_MAX, PAGE_BYTES};
+use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
-use crate::page::{Counted, Cursor, Limit, Page, Rows, json_bytes, rows_to_read};
+use crate::page::{Counted, Cursor, Horizon, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::ToParam;
 
 pub(crate) fn feature() -> Feature {
@@ -42,8 +42,9 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the open threads that nobody works on and that something is in the way of, with what that is.
 ///
-/// They are in the order in which they were created. One page covers at most 2000 threads, so it may be
-/// short or empty although there is more: continue while `next_cursor` is not null.
+/// They are in the order in which they were created. One page covers at most 500 threads, and footprints with
+/// at most 500 items, so it may be short or empty although there is more: continue while `next_cursor` is not
+/// null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
@@ -85,16 +86,20 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
     let (wants_more, after) = (input.reason.is_some(), Cursor::after(input.cursor));
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
-    let horizon = cx.horizon(horizon, &[&workspace_id], after)?;
+    let mut horizon = waiting::horizon(cx, horizon, &[&workspace_id], after)?;
     let (now, last) = (cx.now(), horizon.up_to());
     let params: [&dyn ToParam; 5] = [&workspace_id, &now, &after, &last, &repo];
     let candidates = if wants_more { CANDIDATES } else { CANDIDATES_WITH_FOOTPRINT };
     let candidates: Vec<Candidate> = cx.query(candidates, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::for_reason(input.reason, CONFLICTS_MAX);
-    let (mut deferred, mut bytes) = (Vec::new(), 0_usize);
+    let mut waiting = Waiting::find(cx, input.reason, Detail::All, &candidates)?;
+    let (mut deferred, mut bytes, mut covered) = (Vec::new(), 0_usize, after);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
-        let obstacles = waiting.obstacles(cx, &candidate)?;
+        let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
+            horizon = Horizon(Some(covered));
+            break;
+        };
+        covered = candidate.lsn;
         if obstacles.is_empty() {
             continue;
         }
@@ -116,19 +121,23 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
 /// It looks at the threads with a footprint that one page would cover.
 pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
     let workspace = cx.caller().workspace_id;
-    let horizon = cx.horizon(HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
+    let horizon = waiting::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
     let params: [&dyn ToParam; 5] = [&workspace, &now, &after, &last, &repo];
     let candidates: Vec<Candidate> =
         cx.query(CANDIDATES_WITH_FOOTPRINT, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::for_reason(None, 1);
-    let mut count = 0_i64;
+    let mut waiting = Waiting::find(cx, None, Detail::Any, &candidates)?;
+    let (mut count, mut is_all) = (0_i64, horizon.0.is_none());
     for candidate in candidates {
-        if !waiting.conflicts(cx, candidate.footprint)?.is_empty() {
+        let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
+            is_all = false;
+            break;
+        };
+        if !obstacles.is_empty() {
             count = count.saturating_add(1);
         }
     }
-    Ok(Counted { count, is_all: horizon.0.is_none() })
+    Ok(Counted { count, is_all })
 }
 
 impl DeferredThread {

@@ -64,14 +64,14 @@ struct ThreadCounts {
     /// Threads in the queue, whoever has the skills for them. Those that were not met yet count although
     /// something is in the way of their footprint.
     ready: i64,
-    /// Threads that something is in the way of because of their footprint, among the oldest 2000 open ones
-    /// that have one.
+    /// Threads that something is in the way of because of their footprint, among the oldest 500 open ones
+    /// that have one, and footprints with at most 500 items.
     deferred: i64,
-    /// Threads with a live claim, among the oldest 10000 that are claimed.
+    /// Threads with a live claim, among the oldest 1000 that are claimed.
     claimed: i64,
-    /// Threads in the state `in_review`, among the oldest 10000 of them.
+    /// Threads in the state `in_review`, among the oldest 1000 of them.
     in_review: i64,
-    /// Threads with a dead letter that is not settled, among the oldest 10000 letters.
+    /// Threads with a dead letter that is not settled, among the oldest 1000 letters.
     dead: i64,
     /// The names of those counts that may be too low, because there are more threads than were looked at. All
     /// others are exact.

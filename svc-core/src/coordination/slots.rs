@@ -266,7 +266,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
         }
         left = left.saturating_sub(slot.used.min(most));
         let obstacle = Obstacle::slot(workspace_id, key);
-        slot.holders = obstacles::holders(cx, obstacle, None, most)?
+        slot.holders = obstacles::holders(cx, obstacle, most)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
                 holder,

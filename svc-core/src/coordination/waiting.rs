@@ -1,7 +1,8 @@
 //! What is in the way of threads that wait to be claimed, whoever might claim them.
 //!
 //! It is as the rules of claiming have it, but for what is about one member: that somebody has the skills is
-//! enough. What is found for one thread of a page serves for the others.
+//! enough. What is found for one thread of a page serves for the others, and a page finds out so much only:
+//! it ends with the last thread of which everything is known.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,14 +11,22 @@ use serde::Deserialize;
 
 use crate::Result;
 use crate::coordination::budget;
-use crate::coordination::footprint;
+use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::obstacles::{self, Conflict, ConflictReason};
 use crate::coordination::skill_sets;
 use crate::coordination::thread::thread_of_workspace;
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::op::Read;
-use crate::store::columns;
+use crate::page::Horizon;
+use crate::store::{ToParam, columns};
+
+/// Threads that one page looks through for what is in the way of them.
+const WAITING_SCAN_MAX: i64 = 500;
+/// Items of footprints for which one page looks for what is in their way.
+const WAITING_ITEMS_MAX: usize = 500;
+/// Statements about single threads and skills that one page runs to find out what they wait for.
+const WAITING_LOOKUPS_MAX: usize = 30;
 
 /// What else than a footprint a thread may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -43,7 +52,8 @@ pub(in crate::coordination) use is_waiting;
 /// A thread that something may be in the way of.
 pub(in crate::coordination) struct Candidate {
     pub id: ThreadId,
-    pub footprint: i64,
+    pub lsn: i64,
+    footprint: i64,
     /// Whether it waits to be claimed.
     pub is_waiting: bool,
     /// How many threads it waits for.
@@ -58,6 +68,7 @@ pub(in crate::coordination) struct Candidate {
 columns! {
     pub(crate) candidate_columns: Candidate as t {
         id,
+        lsn,
         footprint,
         is_waiting = (crate::coordination::waiting::is_waiting!()),
         blocked,
@@ -68,35 +79,90 @@ columns! {
     }
 }
 
+/// Returns how far one page looks for candidates, as [`Read::horizon`] does for other pages.
+pub(in crate::coordination) fn horizon(
+    cx: &Read<'_>,
+    sql: &'static str,
+    list: &[&dyn ToParam],
+    after: i64,
+) -> Result<Horizon> {
+    cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
+}
+
+/// How much is to be found out about what is in the way of a footprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordination) enum Detail {
+    /// Everything in its way.
+    All,
+    /// Whether anything is.
+    Any,
+}
+
 /// What stands in the way of threads, as far as one page has found out.
 pub(in crate::coordination) struct Waiting {
     reason: Option<Reason>,
-    /// How many obstacles of one thread are looked for.
-    most: i64,
+    /// Of those footprints that one page can find out about.
     by_footprint: HashMap<i64, Vec<Conflict>>,
     /// Whether some member that can work has all skills of a set.
     by_skills: HashMap<i64, bool>,
     /// The members with a skill that can work: active, and not frozen.
     holders: HashMap<String, BTreeSet<MemberId>>,
+    /// Statements that were run for single threads.
+    lookups: usize,
 }
 
 impl Waiting {
-    pub fn for_reason(reason: Option<Reason>, most: i64) -> Self {
-        let (by_footprint, by_skills, holders) = Default::default();
-        Self { reason, most, by_footprint, by_skills, holders }
+    /// Finds out about the footprints of the first candidates that wait.
+    ///
+    /// For [`Detail::Any`], anything in the way of a footprint counts as one conflict.
+    pub fn find(
+        cx: &Read<'_>,
+        reason: Option<Reason>,
+        detail: Detail,
+        candidates: &[Candidate],
+    ) -> Result<Self> {
+        let waiting = candidates.iter().filter(|candidate| candidate.is_waiting);
+        let footprints = some_footprints(cx, waiting.map(|candidate| candidate.footprint))?;
+        let touched: Vec<&Footprint> = footprints.iter().map(|(_, footprint)| footprint).collect();
+        let conflicts: Vec<Vec<Conflict>> = match detail {
+            _ if touched.is_empty() => Vec::new(),
+            Detail::All => obstacles::in_the_way_of_each(cx, &touched)?
+                .into_iter()
+                .map(|found| found.into_iter().map(|blocked| blocked.conflict).collect())
+                .collect(),
+            Detail::Any => obstacles::blocked(cx, &touched)?
+                .into_iter()
+                .map(|is_blocked| {
+                    is_blocked.then(|| Conflict::alone(ConflictReason::Overlap)).into_iter().collect()
+                })
+                .collect(),
+        };
+        let mut by_footprint: HashMap<i64, Vec<Conflict>> =
+            footprints.iter().map(|(id, _)| *id).zip(conflicts).collect();
+        by_footprint.insert(0, Vec::new());
+        let (by_skills, holders) = Default::default();
+        Ok(Self { reason, by_footprint, by_skills, holders, lookups: 0 })
     }
 
     fn asks_for(&self, reason: Reason) -> bool {
         self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
     }
 
-    /// Returns everything in the way of a thread.
-    pub fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Vec<Conflict>> {
+    /// Returns everything in the way of a thread; none if the page must end before it.
+    ///
+    /// The first candidate of a page is never one of those.
+    pub fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Option<Vec<Conflict>>> {
+        if self.lookups >= WAITING_LOOKUPS_MAX {
+            return Ok(None);
+        }
+        let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
+        let (for_budget, for_letter) = (self.asks_for(Reason::Budget), self.asks_for(Reason::DeadLetter));
+        let fails = (for_budget || for_letter) && self.fails(cx, thread)?;
         let mut found = Vec::new();
-        if self.asks_for(Reason::Budget) && (thread.exhausted || fails(cx, thread)?) {
+        if for_budget && (thread.exhausted || fails) {
             found.push(Conflict::alone(ConflictReason::Budget));
         }
-        if self.asks_for(Reason::DeadLetter) && (thread.dead || fails(cx, thread)?) {
+        if for_letter && (thread.dead || fails) {
             found.push(Conflict::alone(ConflictReason::DeadLetter));
         }
         if self.asks_for(Reason::Dependencies) && thread.blocked > 0 {
@@ -105,23 +171,17 @@ impl Waiting {
         if self.asks_for(Reason::Skills) && !self.is_covered(cx, thread.skill_set)? {
             found.push(Conflict::alone(ConflictReason::Skills));
         }
-        found.extend(self.conflicts(cx, thread.footprint)?);
-        Ok(found)
+        found.extend(conflicts);
+        Ok(Some(found))
     }
 
-    pub fn conflicts(&mut self, cx: &Read<'_>, id: i64) -> Result<Vec<Conflict>> {
-        if let Some(known) = self.by_footprint.get(&id) {
-            return Ok(known.clone());
+    /// Whether a thread fails once its lapsed claim is ended.
+    fn fails(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
+        if !thread.is_lapsing {
+            return Ok(false);
         }
-        let found: Vec<Conflict> = match footprint::load(cx, id)? {
-            Some(touched) => {
-                let blocked = obstacles::in_the_way(cx, &touched, None, self.most)?;
-                blocked.into_iter().map(|blocked| blocked.conflict).collect()
-            }
-            None => Vec::new(),
-        };
-        self.by_footprint.insert(id, found.clone());
-        Ok(found)
+        self.lookups = self.lookups.saturating_add(LOOKUPS_OF_A_BUDGET);
+        thread_of_workspace(cx, thread.id)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
     }
 
     fn is_covered(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
@@ -129,11 +189,16 @@ impl Waiting {
             return Ok(*known);
         }
         let required = skill_sets::names_of(cx, skill_set)?;
-        for skill in &required {
-            if !self.holders.contains_key(skill) {
-                self.holders.insert(skill.clone(), members::able_holders(cx, skill)?);
-            }
+        let unknown: Vec<&str> =
+            required.iter().map(String::as_str).filter(|skill| !self.holders.contains_key(*skill)).collect();
+        let mut rows: usize = 0;
+        if !unknown.is_empty() {
+            let found = members::able_holders(cx, &unknown)?;
+            rows = found.values().map(BTreeSet::len).fold(0, usize::saturating_add);
+            self.holders.extend(unknown.iter().map(|skill| ((*skill).to_owned(), BTreeSet::new())));
+            self.holders.extend(found);
         }
+        self.lookups = self.lookups.saturating_add(2).saturating_add(rows / HOLDERS_OF_A_LOOKUP);
         let mut holders: Vec<&BTreeSet<MemberId>> =
             required.iter().filter_map(|skill| self.holders.get(skill)).collect();
         holders.sort_by_key(|members| members.len());
@@ -145,8 +210,25 @@ impl Waiting {
     }
 }
 
-/// Whether a thread fails once its lapsed claim is ended.
-fn fails(cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
-    let lapsing = if thread.is_lapsing { thread_of_workspace(cx, thread.id)? } else { None };
-    lapsing.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
+/// Statements that finding out about the budget of a thread takes.
+const LOOKUPS_OF_A_BUDGET: usize = 4;
+
+/// Members with a skill that count as one statement.
+const HOLDERS_OF_A_LOOKUP: usize = 200;
+
+/// Returns the footprints with these ids, in order and each once, until they have too many items together.
+fn some_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
+    let mut seen = BTreeSet::from([0]);
+    let ids: Vec<i64> = ids.filter(|id| seen.insert(*id)).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut footprints = footprint::load_some(cx, &ids)?;
+    let mut items: usize = 0;
+    let too_many = footprints.iter().position(|(_, footprint)| {
+        items = items.saturating_add(footprint.items.len());
+        items > WAITING_ITEMS_MAX
+    });
+    footprints.truncate(too_many.unwrap_or(footprints.len()));
+    Ok(footprints)
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::Result;
 use crate::conversation::places::visible;
 use crate::coordination::thread::{self, Thread, ThreadState, thread_of_workspace, thread_select};
-use crate::coordination::waiting::{Candidate, Reason, Waiting, candidate_columns};
+use crate::coordination::waiting::{self, Candidate, Detail, Reason, Waiting, candidate_columns};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::PAGE_BYTES;
@@ -17,8 +17,9 @@ use crate::store::ToParam;
 /// Returns the threads of all channels of a workspace that you may see, oldest first unless you want the
 /// newest first.
 ///
-/// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, so it may
-/// be short or empty although there is more: continue while `next_cursor` is not null.
+/// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, with
+/// `claimable` 500 and footprints with at most 500 items, so it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {
@@ -67,11 +68,28 @@ impl Span {
     fn of(cx: &Read<'_>, input: &ListWorkspaceThreads, of: &Ways, params: &[&dyn ToParam]) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
         let horizon = cx.horizon(of.in_order(input), params, from)?;
-        Ok(if input.newest_first {
+        Ok(Self::up_to(horizon, input))
+    }
+
+    /// Returns the span of a page for which is looked what is in the way of each thread.
+    fn of_waiting(
+        cx: &Read<'_>,
+        input: &ListWorkspaceThreads,
+        of: &Ways,
+        params: &[&dyn ToParam],
+    ) -> Result<Self> {
+        let from = Cursor::beyond(input.cursor, input.newest_first);
+        let horizon = waiting::horizon(cx, of.in_order(input), params, from)?;
+        Ok(Self::up_to(horizon, input))
+    }
+
+    fn up_to(horizon: Horizon, input: &ListWorkspaceThreads) -> Self {
+        let from = Cursor::beyond(input.cursor, input.newest_first);
+        if input.newest_first {
             Self { first: horizon.down_to(), last: from.saturating_sub(1), horizon }
         } else {
             Self { first: from.saturating_add(1), last: horizon.up_to(), horizon }
-        })
+        }
     }
 }
 
@@ -134,16 +152,23 @@ fn by_claimability(
     workspace: WorkspaceId,
     wanted: bool,
 ) -> Result<Page<Thread>> {
-    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON, &[&workspace])?;
+    let Span { first, last, mut horizon } = Span::of_waiting(cx, input, &HORIZON, &[&workspace])?;
     let now = cx.now();
     let params: [&dyn ToParam; 6] = [&workspace, &now, &first, &last, &input.state, &input.claimed];
     let sql = CANDIDATES.in_order(input);
     let candidates: Vec<Candidate> = cx.query(sql, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::for_reason(Some(Reason::Any), 1);
-    let (mut threads, mut bytes) = (Vec::new(), 0_usize);
+    let mut waiting = Waiting::find(cx, Some(Reason::Any), Detail::Any, &candidates)?;
+    let (mut threads, mut bytes, mut covered) = (Vec::new(), 0_usize, None);
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
-        let claimable = candidate.is_waiting && waiting.obstacles(cx, &candidate)?.is_empty();
+        let obstacles =
+            if candidate.is_waiting { waiting.obstacles(cx, &candidate)? } else { Some(Vec::new()) };
+        let Some(obstacles) = obstacles else {
+            horizon = Horizon(covered);
+            break;
+        };
+        covered = Some(candidate.lsn);
+        let claimable = candidate.is_waiting && obstacles.is_empty();
         if claimable != wanted {
             continue;
         }

@@ -16,7 +16,7 @@ use crate::gates::approvals::{self, ApprovalGate};
 use crate::gates::reviews;
 use crate::id::MemberId;
 use crate::identity::workspaces::Here;
-use crate::limits::{PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
+use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
 
@@ -43,11 +43,11 @@ pub(crate) fn feature() -> Feature {
 /// What a member has to do in a workspace.
 #[derive(Serialize, JsonSchema)]
 struct WorkspaceContext {
-    /// The first 20 threads whose live claim you hold, in the order in which they were created.
+    /// The first 20 threads whose live claim you hold, among the oldest 1000 that you claimed, oldest first.
     claims: Vec<Thread>,
     /// The thread that `claim_next_workspace_thread` would give you; null if there is none.
     next: Option<Thread>,
-    /// The first 20 threads in review, among the oldest 2000, that lack a verdict of yours and that your
+    /// The first 20 threads in review, among the oldest 1000, that lack a verdict of yours and that your
     /// approval would count for.
     ///
     /// Your last verdict is one if it requests changes, or approves and counts, and is newer than the last
@@ -80,15 +80,19 @@ fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<W
 
 fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
-    let claims =
-        thread::select(cx, CLAIMS, &sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX]))?;
-    claims.into_vec()
+    let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, AWAITED_SCAN_MAX)?.up_to();
+    let params = sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
+    thread::select(cx, CLAIMS, &params)?.into_vec()
 }
 
 /// By the index of claimed threads.
 const CLAIMS: &str = thread_select!(
     "join channels c on c.id = t.channel_id
-     where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and ",
+     where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and t.lsn <= $9 and ",
     visible!(c),
     " order by t.lsn limit $8"
 );
+
+const HORIZON_OF_CLAIMS: &str = "
+    select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
+    order by lsn limit 1 offset $4";

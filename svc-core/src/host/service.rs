@@ -40,7 +40,7 @@ use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
 use crate::store::executor::{Executor, Readers};
 use crate::store::refusal::refusal;
-use crate::store::{Database, OpenMode, Opener, StatementCounts, says_nothing_of_tls};
+use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher, says_nothing_of_tls};
 use crate::sync::lock;
 use crate::time::{Clock, Time};
 
@@ -72,6 +72,8 @@ pub struct Options {
     pub session_key: Option<SessionKey>,
     /// Features in addition to the built-in ones.
     pub features: Vec<Feature>,
+    /// Called with every statement of an operation, in tests of what one costs.
+    pub watcher: Option<Watcher>,
 }
 
 impl Options {
@@ -91,6 +93,7 @@ impl Options {
             entropy: Entropy::System,
             session_key: None,
             features: Vec::new(),
+            watcher: None,
         }
     }
 
@@ -189,7 +192,8 @@ impl Service {
             connections(&opener, cores, options.read_budget)
         };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
-        let executor = Executor::start(states, readers, &options.clock, &opener.opens())?;
+        let executor =
+            Executor::start(states, readers, &options.clock, &opener.opens(options.watcher.as_ref()))?;
         let shared = Shared {
             entropy: options.entropy,
             sealer,

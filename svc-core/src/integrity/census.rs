@@ -1,8 +1,9 @@
 //! The census: how many events of each kind a log has.
 //!
 //! The counts of each channel stand in a table up to a position that a chore moves on, so a census reads as
-//! many rows however long the log is, and counts only the events after that. What is pruned is subtracted
-//! when the floor moves. Posting writes nothing here.
+//! many rows however long the log is, and counts only the events after that. It reads both in pages, and
+//! begins again if the chore moves that position meanwhile. What is pruned is subtracted when the floor
+//! moves. Posting writes nothing here.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,8 +21,8 @@ use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{self, Here};
 use crate::integrity::events::sees_thread;
-use crate::limits::{CENSUS_LAG, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
-use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write, read};
+use crate::limits::{CENSUS_LAG, CENSUS_PAGE, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
+use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write, long_read};
 use crate::page::Page;
 use crate::sync::lock;
 
@@ -31,7 +32,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "events",
             vec![
-                read("get_kind_census", get_kind_census)
+                long_read("get_kind_census", begin, count_next_page)
                     .title("Count the events of a log by kind")
                     .when(
                         "Use to see which kinds of events a log has, and how many, before you filter \
@@ -63,7 +64,8 @@ const LEASE: Duration = Duration::from_secs(10);
 
 /// Returns how many events of each kind the log has, most first.
 ///
-/// Events in private channels that you are not in are left out, and so are those that were pruned.
+/// A workspace has one such read at a time. Events in private channels that you are not in are left out, and
+/// so are those that were pruned.
 ///
 /// At most 20,000 events that were not counted before are counted: if there are more, as in a long thread or
 /// where much has happened in the last seconds, `head_lsn` is how far it goes, and later events are left out.
@@ -101,50 +103,126 @@ struct KindCount {
     count: i64,
 }
 
-fn get_kind_census(cx: &Read<'_>, input: &GetKindCensus) -> Result<KindCensus> {
-    let GetKindCensus { workspace_id, channel_id, thread_id } = input;
-    let workspace_id = workspace_id.of(cx)?;
+/// What is counted so far.
+#[derive(Default)]
+struct Census {
+    counts: BTreeMap<String, i64>,
+    /// How far the table counted when the census began; none before it did.
+    counted_to: Option<i64>,
+    /// The last row of the table that was added; none once all are.
+    row: Option<(Uuid, String)>,
+    /// Up to where events were counted one by one, and up to where they will be.
+    after: i64,
+    up_to: i64,
+    /// How many events of a thread are still counted at most.
+    left: i64,
+}
+
+fn begin(_: &GetKindCensus) -> Result<Census> {
+    Ok(Census::default())
+}
+
+fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) -> Result<Option<KindCensus>> {
+    let workspace_id = input.workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
-    let sight = cx.caller().sight.params();
-    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    let head_lsn = match thread_id {
+    match input.thread_id {
         // As where events are listed, a hidden thread is no thread at all.
-        Some(thread) if !sees_thread(cx, *thread)? => range.head,
+        Some(thread) if !sees_thread(cx, thread)? => census.up_to = range.head,
         Some(thread) => {
-            let after = range.beginning();
-            let up_to = counted_until(cx, THREAD_UNTIL, thread, after, range.head)?;
-            let params = sight.and(&[thread, &after, &up_to, channel_id]);
-            add(&mut counts, cx.query(OF_THREAD, &params)?);
-            up_to
+            if census.counted_to.is_none() {
+                let after = range.beginning();
+                let (counted_to, left) = (Some(after), CENSUS_TAIL_MAX);
+                *census = Census { counted_to, after, up_to: range.head, left, ..Census::default() };
+            }
+            if !census.add_events_of_thread(cx, thread, input.channel_id)? {
+                return Ok(None);
+            }
         }
         None => {
             let at = census_at(cx, workspace_id)?.max(range.beginning());
-            let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
-            let no_channel = Uuid::nil();
-            add(&mut counts, cx.query(COUNTED, &sight.and(&[&workspace_id, &no_channel, channel_id]))?);
-            add(&mut counts, cx.query(TAIL, &sight.and(&[&workspace_id, &at, &up_to, channel_id]))?);
-            up_to
+            let is_reading_table = census.counted_to.is_none() || census.row.is_some();
+            if census.counted_to != Some(at) && (is_reading_table || range.beginning() > census.after) {
+                let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
+                let row = Some((Uuid::nil(), String::new()));
+                *census = Census { counted_to: Some(at), row, after: at, up_to, ..Census::default() };
+            }
+            if !census.add_counted(cx, workspace_id, input.channel_id)?
+                || !census.add_events(cx, workspace_id, input.channel_id)?
+            {
+                return Ok(None);
+            }
         }
-    };
+    }
+    let counts = std::mem::take(&mut census.counts);
     let total = counts.values().fold(0_i64, |sum, count| sum.saturating_add(*count));
     let kinds = counts.into_iter().map(|(kind, count)| KindCount { kind, count });
     let mut kinds: Vec<KindCount> = kinds.collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
-    Ok(KindCensus { kinds: Page::whole(kinds), total, floor: range.floor, head_lsn })
+    Ok(Some(KindCensus { kinds: Page::whole(kinds), total, floor: range.floor, head_lsn: census.up_to }))
 }
 
-fn add(counts: &mut BTreeMap<String, i64>, rows: Vec<(String, i64)>) {
-    for (kind, count) in rows {
-        let sum = counts.entry(kind).or_default();
-        *sum = sum.saturating_add(count);
+impl Census {
+    /// Adds the next rows of the table, and returns whether it has no others.
+    fn add_counted(
+        &mut self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let Some((last_channel, last_kind)) = self.row.take() else { return Ok(true) };
+        let params = cx.caller().sight.params();
+        let rows: Vec<(Uuid, String, i64, bool)> = cx.query(
+            COUNTED,
+            &params.and(&[&workspace, &last_channel, &last_kind, &Uuid::nil(), &channel, &CENSUS_PAGE]),
+        )?;
+        if i64::try_from(rows.len()).unwrap_or(i64::MAX) >= CENSUS_PAGE {
+            self.row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
+        }
+        let seen = rows.into_iter().filter(|(.., is_seen)| *is_seen);
+        self.add(seen.map(|(_, kind, count, _)| (kind, count)));
+        Ok(self.row.is_none())
     }
-}
 
-/// Returns up to where the events that `sql` lists of a thread are counted.
-fn counted_until(cx: &Read<'_>, sql: &'static str, thread: &ThreadId, after: i64, head: i64) -> Result<i64> {
-    let others = CENSUS_TAIL_MAX.saturating_sub(1);
-    let last: Option<(i64,)> = cx.one(sql, &[thread, &after, &others])?;
-    Ok(last.map_or(head, |(lsn,)| lsn))
+    /// Counts the next events of the workspace, and returns whether those were all.
+    fn add_events(
+        &mut self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
+        let params = cx.caller().sight.params();
+        self.add(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
+        self.after = to;
+        Ok(to >= self.up_to)
+    }
+
+    /// Counts the next events of a thread, and returns whether those were all.
+    fn add_events_of_thread(
+        &mut self,
+        cx: &Read<'_>,
+        thread: ThreadId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let most = self.left.min(CENSUS_PAGE);
+        let last: Option<(i64,)> = cx.one(THREAD_UNTIL, &[&thread, &self.after, &most.saturating_sub(1)])?;
+        let to = last.map_or(self.up_to, |(lsn,)| lsn.min(self.up_to));
+        self.left = self.left.saturating_sub(most);
+        if self.left == 0 {
+            self.up_to = to;
+        }
+        let params = cx.caller().sight.params();
+        self.add(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
+        self.after = to;
+        Ok(to >= self.up_to)
+    }
+
+    fn add(&mut self, rows: impl IntoIterator<Item = (String, i64)>) {
+        for (kind, count) in rows {
+            let sum = self.counts.entry(kind).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
 }
 
 const THREAD_UNTIL: &str =
@@ -159,12 +237,14 @@ const OF_THREAD: &str = concat!(
 );
 
 const COUNTED: &str = concat!(
-    "select e.kind, cast(sum(e.n) as bigint) from (
-         select nullif(channel_id, $6) as channel_id, kind, n from kind_counts where workspace_id = $5
-     ) e left join channels c on c.id = e.channel_id
-     where (cast($7 as uuid) is null or e.channel_id = $7) and ",
+    "select e.at, e.kind, e.n, coalesce((cast($9 as uuid) is null or e.channel_id = $9) and ",
     visible_at!("e.channel_id", c),
-    " group by e.kind"
+    ", false) from (
+         select channel_id as at, nullif(channel_id, $8) as channel_id, kind, n from kind_counts
+         where workspace_id = $5 and (channel_id, kind) > ($6, $7)
+         order by channel_id, kind limit $10
+     ) e left join channels c on c.id = e.channel_id
+     order by e.at, e.kind"
 );
 
 const TAIL: &str = concat!(

@@ -17,6 +17,7 @@ use super::row_write::{BulkWrite, JointWrite, RowWrite};
 use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
+use super::watch::Watcher;
 use crate::error::{Error, Result};
 
 /// A connection to one of the engines.
@@ -76,6 +77,16 @@ impl Conn {
     pub(crate) fn end_budget(&self) {
         if let Some(budget) = self.budget() {
             budget.begin(None);
+        }
+    }
+
+    /// Reports every statement from now on.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        match self {
+            Self::Sqlite(conn) => conn.watch(watcher),
+            Self::Postgres(conn) => conn.watch(watcher),
+            #[cfg(test)]
+            Self::Hostile(_) => drop(watcher),
         }
     }
 

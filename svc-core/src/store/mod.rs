@@ -16,6 +16,7 @@ mod columns;
 mod named;
 mod row_write;
 mod scan;
+mod watch;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub(crate) use row_write::{BulkWrite, JointWrite, RowWriteKind, names_any};
 pub(crate) use scan::{Scan, interned};
 pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};
+pub use watch::{Ran, Watcher};
 
 /// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::executor::{Open, Opens};
 use super::file::{self, At};
 use super::postgres::{PgConn, Server, listen, parse_url};
 use super::sqlite::{Role, SqliteConn};
+use super::watch::Watcher;
 use crate::error::{Error, Result};
 use crate::log::bus::Bus;
 use crate::time::Clock;
@@ -94,11 +95,17 @@ impl Opener {
         self.open(Role::Reader)
     }
 
-    /// Returns how core threads open their connections.
-    pub fn opens(&self) -> Opens {
+    /// Returns how core threads open their connections, each of which reports its statements to `watcher`.
+    pub fn opens(&self, watcher: Option<&Watcher>) -> Opens {
         let of = |role| -> Open {
-            let opener = self.clone();
-            Arc::new(move || opener.open(role))
+            let (opener, watcher) = (self.clone(), watcher.cloned());
+            Arc::new(move || {
+                let mut conn = opener.open(role)?;
+                if let Some(watcher) = &watcher {
+                    conn.watch(Arc::clone(watcher));
+                }
+                Ok(conn)
+            })
         };
         Opens { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
     }

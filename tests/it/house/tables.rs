@@ -231,6 +231,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/slots",
             "coordination/views",
             "coordination/workspace_threads",
+            "gates/context",
             "gates/approvals",
             "gates/reviews",
             "integrity/snapshot",

@@ -6,6 +6,7 @@ pub mod asking;
 mod borders;
 mod callers;
 mod chores;
+mod cost;
 mod extension;
 mod faults;
 mod homed;

@@ -8,7 +8,8 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::op::{Read, RowColumns, Write};
-use crate::store::{FromRow, FromValue, Row, Value, new_row};
+use crate::page::Rows;
+use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
 use super::value::{Footprint, Item, Mode, StoredItem};
 use crate::limits::FOOTPRINT_ITEMS_MAX;
@@ -52,6 +53,37 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     let Stored(footprint) = found.ok_or_else(|| Error::internal("a thread's footprint is missing"))?;
     Ok(Some(footprint))
 }
+
+/// Returns the footprints with these ids, in their order: the first ones that fit a page, with their ids.
+pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => BY_IDS_SQLITE,
+        Engine::Postgres => BY_IDS_POSTGRES,
+    };
+    let ids = serde_json::to_string(ids).map_err(Error::internal)?;
+    let rows: Rows<WithId> = cx.rows(sql, &[&cx.caller().workspace_id, &ids])?;
+    Ok(rows.into_vec()?.into_iter().map(|WithId(id, Stored(footprint))| (id, footprint)).collect())
+}
+
+/// A stored footprint with its id.
+struct WithId(i64, Stored);
+
+impl FromRow for WithId {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self(row.take()?, Stored::from_row(row)?))
+    }
+}
+
+const BY_IDS_SQLITE: &str = "
+    select f.id, f.repo, f.mode, f.items from json_each($2) p cross join footprints f
+    where f.workspace_id = $1 and f.id = p.value order by p.key";
+
+const BY_IDS_POSTGRES: &str = "
+    select f.id, f.repo, f.mode, f.items
+    from jsonb_array_elements_text(cast(cast($2 as text) as jsonb)) with ordinality p
+    cross join lateral (
+        select * from footprints where workspace_id = $1 and id = cast(p.value as bigint) offset 0) f
+    order by p.ordinality";
 
 const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
 

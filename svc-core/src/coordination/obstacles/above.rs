@@ -7,35 +7,54 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
+use crate::coordination::footprint::{Extent, RepoKey};
+
+/// Where a text is compared: with the prefixes of a repository, of exclusive claims alone or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub repo_key: RepoKey,
+    /// Whether the text is touched exclusively, so that shared claims count too.
+    pub exclusive: bool,
+}
+
+impl Place {
+    pub fn of(extent: &Extent) -> Self {
+        Self { repo_key: extent.repo_key.clone(), exclusive: extent.exclusive }
+    }
+}
 
 /// Texts to look before, each with a length: what is no longer than that is looked for elsewhere.
-type Open = BTreeMap<String, usize>;
+type Open = BTreeMap<(Place, String), usize>;
 
 /// Returns beginnings of texts, among them each prefix with which one of the texts begins.
 ///
-/// `nearest` is given texts and returns with each the greatest prefix before it, if there is one. It is
+/// `nearest` is given texts and returns for each the greatest prefix before it, if there is one. It is
 /// called a dozen times at most, because what is left of a text is halved each time; a beginning that several
-/// texts share is asked for once.
+/// texts of one place share is asked for once.
 pub(super) fn beginnings(
-    texts: impl IntoIterator<Item = String>,
-    mut nearest: impl FnMut(Vec<&str>) -> Result<Vec<(String, Option<String>)>>,
-) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
+    texts: impl IntoIterator<Item = (Place, String)>,
+    mut nearest: impl FnMut(&[&(Place, String)]) -> Result<Vec<Option<String>>>,
+) -> Result<BTreeMap<Place, BTreeSet<String>>> {
+    let mut found: BTreeMap<Place, BTreeSet<String>> = BTreeMap::new();
     let mut open: Open = texts.into_iter().map(|text| (text, 0)).collect();
     while !open.is_empty() {
+        let asked: Vec<&(Place, String)> = open.keys().collect();
+        let before = nearest(&asked)?;
         let mut left = Open::new();
-        for (text, before) in nearest(open.keys().map(String::as_str).collect())? {
-            let (Some(before), Some(&from)) = (before, open.get(&text)) else { continue };
-            let common = common(&text, &before);
+        for (((place, text), &from), before) in open.iter().zip(before) {
+            let Some(before) = before else { continue };
+            let common = common(text, &before);
             if common.len() < from {
                 continue;
             }
+            let found = found.entry(place.clone()).or_default();
             found.insert(common.to_owned());
             let (lower, _) = common.split_at(common.floor_char_boundary(from.midpoint(common.len())));
             for (text, from) in [(common, lower.len()), (lower, from)] {
                 if text.len() > from {
                     found.insert(text.to_owned());
-                    left.entry(text.to_owned()).and_modify(|known| *known = from.min(*known)).or_insert(from);
+                    let known = left.entry((place.clone(), text.to_owned()));
+                    known.and_modify(|known| *known = from.min(*known)).or_insert(from);
                 }
             }
         }
@@ -59,13 +78,13 @@ mod tests {
     /// The prefixes that texts begin with, how often was asked for them, and for how many texts in all.
     fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
         let (mut rounds, mut steps) = (0, 0);
-        let found = beginnings(texts.to_vec(), |asked| {
+        let found = beginnings(texts.iter().map(|text| (Place::default(), text.clone())), |asked| {
             rounds += 1;
             steps += asked.len();
             let before = |text: &str| prefixes.range(..text.to_owned()).next_back().cloned();
-            Ok(asked.into_iter().map(|text| (text.to_owned(), before(text))).collect())
+            Ok(asked.iter().map(|(_, text)| before(text)).collect())
         });
-        (found.unwrap(), rounds, steps)
+        (found.unwrap().remove(&Place::default()).unwrap_or_default(), rounds, steps)
     }
 
     fn texts(numbers: usize, text: impl Fn(usize) -> String) -> Vec<String> {

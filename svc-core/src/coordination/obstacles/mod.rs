@@ -8,6 +8,7 @@ mod above;
 mod limited;
 mod live;
 mod probe;
+mod full;
 
 use std::collections::HashSet;
 
@@ -25,9 +26,10 @@ use crate::limits::CONFLICTS_MAX;
 use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
+use full::FullSlots;
+pub(in crate::coordination) use full::holders;
 use limited::{Limited, limited};
 pub(in crate::coordination) use live::{begin, end};
-pub(in crate::coordination) use probe::holders;
 
 /// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.
 ///
@@ -159,13 +161,49 @@ pub(in crate::coordination) fn in_the_way(
         found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
     }
     if !cx.leaves_out(left_out::SLOTS) {
-        found.extend(probe::full_slots(cx, footprint, &limited, own, most)?);
+        let full = FullSlots::find(cx, &[footprint], &limited, own)?;
+        found.extend(full.holders(cx, own)?.in_the_way(cx, footprint));
     }
     if !cx.leaves_out(left_out::OVERLAP) {
         found.extend(probe::overlaps(cx, footprint, own, most)?);
     }
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
+}
+
+/// Returns what stands in the way of each of the first footprints, at most a thousand of it.
+///
+/// That are as many of them as can be found out at once, and one at least if there is one.
+pub(in crate::coordination) fn in_the_way_of_each(
+    cx: &Read<'_>,
+    footprints: &[&Footprint],
+) -> Result<Vec<Vec<Blocked>>> {
+    let limited = limited(cx)?;
+    let full = FullSlots::find(cx, footprints, &limited, None)?.holders(cx, None)?;
+    let overlaps = probe::overlaps_of_each(cx, footprints, CONFLICTS_MAX)?;
+    let of_each = footprints.iter().zip(overlaps).map(|(footprint, overlaps)| {
+        let mut found: Vec<Blocked> = Vec::new();
+        found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
+        found.extend(full.in_the_way(cx, footprint));
+        found.extend(overlaps);
+        found.truncate(usize::try_from(CONFLICTS_MAX).unwrap_or(usize::MAX));
+        found
+    });
+    Ok(of_each.collect())
+}
+
+/// Returns of each footprint whether anything stands in its way.
+pub(in crate::coordination) fn blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
+    let limited = limited(cx)?;
+    let full = FullSlots::find(cx, footprints, &limited, None)?;
+    let overlapped = probe::overlapped(cx, footprints)?;
+    let workspace = cx.caller().workspace_id;
+    let is_blocked = footprints.iter().enumerate().map(|(number, footprint)| {
+        limited.pause_of(workspace, footprint).is_some()
+            || full.blocks(cx, footprint)
+            || overlapped.contains(&number)
+    });
+    Ok(is_blocked.collect())
 }
 
 /// Fails with `footprint-conflict` if anything stands in the way of a footprint.

@@ -1,114 +1,282 @@
-//! Finding the live claims in the way of a footprint, by indexes of what they touch.
+//! Finding the live claims in the way of footprints, by indexes of what they touch.
 //!
 //! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
-//! begins, which `above` finds. One statement then reads the claims of both. For an item that may be shared
-//! it reads none that share it, however many there are: in the index, the exclusive ones stand apart.
+//! begins, which `above` finds. Both are spans of that order, which one statement reads for the items of many
+//! footprints. For an item that may be shared it reads none that share it, however many there are: in the
+//! index, the exclusive ones stand apart.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::above::beginnings;
-use super::{Blocked, Conflict, ConflictReason, Limited, Obstacle};
+use super::above::{Place, beginnings};
+use super::{Blocked, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::conversation::places::visible;
-use crate::coordination::footprint::{Extent, Footprint, Item, Mode, RepoKey, Space, extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, Space, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
+use crate::limits::CONFLICTS_MAX;
 use crate::op::Read;
-use crate::store::Engine;
+use crate::store::{Engine, FromRow, Row};
 use crate::time::Time;
 
-/// A live claim that was found: the number of the item, the holder, the end of its lease, its thread, whether
-/// the caller may see that, and the first prefix of it that the item overlaps.
-type Row = (i64, MemberId, Time, ThreadId, bool, String);
+/// Items of live claims that are read to say what is in the way of footprints.
+const OVERLAPS_READ: i64 = 2500;
+
+/// A claim that was found.
+struct Overlap {
+    /// The number of the item.
+    number: i64,
+    holder: Option<MemberId>,
+    until: Option<Time>,
+    thread: ThreadId,
+    /// Whether the caller may see the thread.
+    is_visible: bool,
+    /// The first prefix of it that the item overlaps.
+    prefix: String,
+    /// Whether the claim is live, and not on the caller's own thread.
+    is_in_the_way: bool,
+    /// How many of its items were found.
+    items: i64,
+}
+
+impl FromRow for Overlap {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self {
+            number: row.take()?,
+            holder: row.take()?,
+            until: row.take()?,
+            thread: row.take()?,
+            is_visible: row.take()?,
+            prefix: row.take()?,
+            is_in_the_way: row.take()?,
+            items: row.take()?,
+        })
+    }
+}
+
+/// The items of footprints, as they are compared.
+struct Asked {
+    /// With the number of its footprint.
+    touched: Vec<(usize, Item, Extent)>,
+    /// The spans of live items in which each is overlapped, in the order of the items.
+    spans: String,
+}
+
+impl Asked {
+    /// Returns the items of footprints; none if there is nothing to compare.
+    fn about(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
+        let touched: Vec<(usize, Item, Extent)> = footprints
+            .iter()
+            .enumerate()
+            .flat_map(|(number, footprint)| {
+                let items = footprint.items.iter().cloned().zip(extents(footprint));
+                items.map(move |(item, extent)| (number, item, extent))
+            })
+            .filter(|(.., extent)| extent.space != Space::Slot)
+            .collect();
+        if touched.is_empty() {
+            return Ok(None);
+        }
+        let above = above(cx, &touched)?;
+        let mut spans: Vec<Value> = Vec::new();
+        for (number, (.., extent)) in touched.iter().enumerate() {
+            let Extent { repo_key, space, prefix, exclusive } = extent;
+            let mut span = |exclusive: bool, low: &str, end: String| {
+                spans.push(json!([number, &**repo_key, space.name(), exclusive, low, end]));
+            };
+            // Unless the item is touched exclusively, only exclusive claims are in its way.
+            let modes = if *exclusive { &[true, false][..] } else { &[true] };
+            for mode in modes {
+                span(*mode, prefix, extent.end());
+            }
+            let above = above.get(&Place::of(extent)).filter(|_| *space == Space::Path);
+            for beginning in above.into_iter().flatten().filter(|text| is_above(text, prefix)) {
+                for mode in modes {
+                    // No prefix has a control character.
+                    span(*mode, beginning, format!("{beginning}\u{1}"));
+                }
+            }
+        }
+        Ok(Some(Self { touched, spans: Value::from(spans).to_string() }))
+    }
+
+    /// Reads what overlaps the items. Whatever a claim touches, it counts once for an item.
+    fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<Overlap>> {
+        let sql = match cx.engine() {
+            Engine::Sqlite => OVERLAPS_SQLITE,
+            Engine::Postgres => OVERLAPS_POSTGRES,
+        };
+        let own = own.map(ThreadId::uuid).unwrap_or_default();
+        let (workspace, now) = (cx.caller().workspace_id, cx.now());
+        let params = cx.caller().sight.params();
+        cx.query(sql, &params.and(&[&workspace, &own, &now, &self.spans, &OVERLAPS_READ, &CONFLICTS_MAX]))
+    }
+
+    /// Reads one of the live claims that overlap the items.
+    fn first(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Option<Blocked>> {
+        let sql = match cx.engine() {
+            Engine::Sqlite => ONE_OVERLAP_SQLITE,
+            Engine::Postgres => ONE_OVERLAP_POSTGRES,
+        };
+        let own = own.map(ThreadId::uuid).unwrap_or_default();
+        let (workspace, now) = (cx.caller().workspace_id, cx.now());
+        let params = cx.caller().sight.params();
+        let rows: Vec<Overlap> = cx.query(sql, &params.and(&[&workspace, &own, &now, &self.spans]))?;
+        let found = rows.into_iter().map(|row| self.blocked(cx, row));
+        Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
+    }
+
+    /// Returns what a row means, with the number of the footprint; none if that claim is not in its way.
+    fn blocked(&self, cx: &Read<'_>, found: Overlap) -> Result<Option<(usize, Blocked)>> {
+        let Overlap { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
+        if !is_in_the_way {
+            return Ok(None);
+        }
+        let at = usize::try_from(number).map_err(Error::internal)?;
+        let found = self.touched.get(at);
+        let (footprint, item, extent) =
+            found.ok_or_else(|| Error::internal("a conflict with an unknown item"))?;
+        let workspace = cx.caller().workspace_id;
+        let conflict = Conflict {
+            reason: ConflictReason::Overlap,
+            item: Some(item.clone()),
+            holder,
+            lease_expires_at: until,
+            thread_id: is_visible.then_some(thread),
+        };
+        let obstacle = Obstacle::new(workspace, &extent.repo_key, extent.space.name(), &prefix);
+        Ok(Some((
+            *footprint,
+            Blocked { conflict, thread: Some(thread), obstacle, exclusive: extent.exclusive },
+        )))
+    }
+}
+
+/// Whether a live item with the prefix `beginning` is above one with the prefix `prefix`.
+fn is_above(beginning: &str, prefix: &str) -> bool {
+    beginning.len() < prefix.len() && prefix.starts_with(beginning)
+}
 
 /// Returns the live claims that overlap a footprint, in the order of its items, at most `most`.
 ///
 /// A claim is returned once for each item that it overlaps. If only one is asked for it may be any of them,
-/// and no more are read.
+/// and no more are read. If there are very many, only some are read, but never none.
 pub(super) fn overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
     own: Option<ThreadId>,
     most: i64,
 ) -> Result<Vec<Blocked>> {
-    let extents = extents(footprint);
-    let repo = footprint.repo_key();
-    let asked: Vec<Value> = extents.iter().enumerate().filter_map(compared).collect();
-    if asked.is_empty() {
-        return Ok(Vec::new());
+    let Some(asked) = Asked::about(cx, &[footprint])? else { return Ok(Vec::new()) };
+    if most == 1 {
+        return Ok(asked.first(cx, own)?.into_iter().collect());
     }
-    let exclusive = footprint.mode == Mode::Exclusive;
-    let above: Vec<String> = above(cx, &repo, &extents, exclusive)?;
-    let sql = match (cx.engine(), most) {
-        (Engine::Sqlite, 1) => ONE_OVERLAP_SQLITE,
-        (Engine::Postgres, 1) => ONE_OVERLAP_POSTGRES,
-        (Engine::Sqlite, _) => OVERLAPS_SQLITE,
-        (Engine::Postgres, _) => OVERLAPS_POSTGRES,
+    let rows = asked.read(cx, own)?;
+    let is_all = is_all(&rows);
+    let found = rows.into_iter().map(|row| asked.blocked(cx, row)).filter_map(Result::transpose);
+    let mut found = found.map(|found| found.map(|(_, blocked)| blocked)).collect::<Result<Vec<_>>>()?;
+    if found.is_empty() && !is_all {
+        // All that were read have lapsed.
+        found.extend(asked.first(cx, own)?);
+    }
+    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// Returns the live claims that overlap each of the first footprints: of as many as can be read at once, and
+/// of one at least if there is one.
+pub(super) fn overlaps_of_each(
+    cx: &Read<'_>,
+    footprints: &[&Footprint],
+    most: i64,
+) -> Result<Vec<Vec<Blocked>>> {
+    let Some(asked) = Asked::about(cx, footprints)? else {
+        return Ok(footprints.iter().map(|_| Vec::new()).collect());
     };
-    let (asked, above) = (Value::from(asked).to_string(), Value::from(above).to_string());
-    let own = own.map(ThreadId::uuid).unwrap_or_default();
+    let rows = asked.read(cx, None)?;
+    let last = rows.iter().map(|row| row.number).max().and_then(|number| usize::try_from(number).ok());
+    let last = last.and_then(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint);
+    // Of the last one that was read there may be more.
+    let read = last.filter(|_| !is_all(&rows)).unwrap_or(footprints.len());
+    let mut found: Vec<Vec<Blocked>> = footprints.iter().take(read).map(|_| Vec::new()).collect();
+    for row in rows {
+        if let Some((number, blocked)) = asked.blocked(cx, row)?
+            && let Some(of_footprint) = found.get_mut(number)
+        {
+            of_footprint.push(blocked);
+        }
+    }
+    if let (true, Some(first)) = (found.is_empty(), footprints.first()) {
+        found.push(overlaps(cx, first, None, most)?);
+    }
+    Ok(found)
+}
+
+/// Returns which of the footprints a live claim overlaps, by their numbers.
+pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
+    let Some(asked) = Asked::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
+    let sql = match cx.engine() {
+        Engine::Sqlite => ANY_SQLITE,
+        Engine::Postgres => ANY_POSTGRES,
+    };
     let (workspace, now) = (cx.caller().workspace_id, cx.now());
-    let params = cx.caller().sight.params();
-    let rows: Vec<Row> =
-        cx.query(sql, &params.and(&[&workspace, &own, &now, &most, &repo, &asked, &above, &exclusive]))?;
-    let blocked = |(number, holder, until, thread, is_visible, prefix): Row| {
-        let at = usize::try_from(number).map_err(Error::internal)?;
-        let found = footprint.items.get(at).zip(extents.get(at));
-        let (item, extent) = found.ok_or_else(|| Error::internal("a conflict with an unknown item"))?;
-        Ok(Blocked {
-            conflict: Conflict {
-                reason: ConflictReason::Overlap,
-                item: Some(item.clone()),
-                holder: Some(holder),
-                lease_expires_at: Some(until),
-                thread_id: is_visible.then_some(thread),
-            },
-            thread: Some(thread),
-            obstacle: Obstacle::new(workspace, &extent.repo_key, extent.space.name(), &prefix),
-            exclusive: extent.exclusive,
-        })
-    };
-    rows.into_iter().map(blocked).collect()
+    let rows: Vec<(i64,)> = cx.query(sql, &[&workspace, &now, &asked.spans])?;
+    let numbers = rows.into_iter().filter_map(|(number,)| usize::try_from(number).ok());
+    Ok(numbers.filter_map(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint).collect())
 }
 
-/// Returns an item as the statement reads it: its number, space, prefix, what follows all that begin with it,
-/// and whether it excludes shared ones; none for a slot.
-fn compared((number, extent): (usize, &Extent)) -> Option<Value> {
-    let Extent { space, prefix, exclusive, .. } = extent;
-    (*space != Space::Slot).then(|| json!([number, space.name(), prefix, extent.end(), exclusive]))
+/// Whether what was read is all that there is.
+fn is_all(rows: &[Overlap]) -> bool {
+    let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
+    let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    items < OVERLAPS_READ && claims < CONFLICTS_MAX
 }
 
-/// Returns beginnings of paths, among them the prefix of each live claim with which one of them begins.
+/// Returns beginnings of paths, among them the prefix of each live claim with which one of them begins, by
+/// where they are in the order of live items.
 ///
 /// Unless the paths are touched exclusively, those are only the prefixes of exclusive claims.
-fn above(cx: &Read<'_>, repo: &RepoKey, extents: &[Extent], exclusive: bool) -> Result<Vec<String>> {
+fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<Place, BTreeSet<String>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,
         Engine::Postgres => NEAREST_POSTGRES,
     };
-    let paths = extents.iter().filter(|extent| extent.space == Space::Path);
-    let found = beginnings(paths.map(|extent| extent.prefix.clone()), |texts| {
-        cx.query(sql, &[&cx.caller().workspace_id, repo, &Value::from(texts).to_string(), &exclusive])
-    })?;
-    Ok(found.into_iter().collect())
+    let paths = items.iter().filter(|(.., extent)| extent.space == Space::Path);
+    let paths = paths.map(|(.., extent)| (Place::of(extent), extent.prefix.clone()));
+    beginnings(paths, |texts| {
+        let sent: Vec<Value> =
+            texts.iter().map(|(place, text)| json!([&*place.repo_key, place.exclusive, text])).collect();
+        let found: Vec<(i64, Option<String>)> =
+            cx.query(sql, &[&cx.caller().workspace_id, &Value::from(sent).to_string()])?;
+        let mut before: Vec<Option<String>> = texts.iter().map(|_| None).collect();
+        for (number, nearest) in found {
+            if let Some(place) = usize::try_from(number).ok().and_then(|number| before.get_mut(number)) {
+                *place = nearest;
+            }
+        }
+        Ok(before)
+    })
 }
 
-/// Selects with each text the greatest live prefix before it, of exclusive claims and, if `$4`, of others.
+/// Selects with each text the greatest live prefix before it, of exclusive claims and, if it says so, of
+/// others.
 macro_rules! nearest {
     ($texts:literal) => {
         concat!(
-            "select p.value, (
+            "select p.number, (
                  select max(n.prefix) from (
                      select (
                          select l.prefix from live_items l
-                         where l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path'
-                             and l.exclusive = true and l.prefix < p.value
+                         where l.workspace_id = $1 and l.repo_key = p.repo_key and l.space = 'path'
+                             and l.exclusive = true and l.prefix < p.prefix
                          order by l.prefix desc limit 1) as prefix
                      union all
                      select (
                          select l.prefix from live_items l
-                         where $4 and l.workspace_id = $1 and l.repo_key = $2 and l.space = 'path'
-                             and l.exclusive = false and l.prefix < p.value
+                         where p.exclusive and l.workspace_id = $1 and l.repo_key = p.repo_key
+                             and l.space = 'path' and l.exclusive = false and l.prefix < p.prefix
                          order by l.prefix desc limit 1)) n)
              from ",
             $texts,
@@ -117,178 +285,138 @@ macro_rules! nearest {
     };
 }
 
-const NEAREST_SQLITE: &str = nearest!("json_each($3)");
+const NEAREST_SQLITE: &str = nearest!(
+    "(select key as number, value ->> 0 as repo_key, value ->> 1 as exclusive, value ->> 2 as prefix
+      from json_each($2))"
+);
 
-const NEAREST_POSTGRES: &str = nearest!("jsonb_array_elements_text(cast(cast($3 as text) as jsonb))");
+const NEAREST_POSTGRES: &str = nearest!(
+    "(select ordinality - 1 as number, value ->> 0 as repo_key, cast(value ->> 1 as boolean) as exclusive,
+          value ->> 2 as prefix
+      from jsonb_array_elements(cast(cast($2 as text) as jsonb)) with ordinality)"
+);
 
-/// The live claims whose items a statement has found as `$f`.
-macro_rules! live_claims {
+/// The spans in `$spans`, and the live items in each, in their order.
+macro_rules! spans_sqlite {
+    ($spans:literal) => {
+        concat!(
+            "(select value ->> 0 as number, value ->> 1 as repo_key, value ->> 2 as space,
+                  value ->> 3 as exclusive, value ->> 4 as low, value ->> 5 as beyond
+              from json_each(",
+            $spans,
+            "))"
+        )
+    };
+}
+
+macro_rules! spans_postgres {
+    ($spans:literal) => {
+        concat!(
+            "(select cast(value ->> 0 as bigint) as number, value ->> 1 as repo_key, value ->> 2 as space,
+                  cast(value ->> 3 as boolean) as exclusive, value ->> 4 as low, value ->> 5 as beyond
+              from jsonb_array_elements(cast(cast(",
+            $spans,
+            " as text) as jsonb)))"
+        )
+    };
+}
+
+/// The condition of a live item `l` in the span `p`, in the workspace `$workspace`.
+macro_rules! in_span {
+    ($workspace:literal) => {
+        concat!(
+            "l.workspace_id = ",
+            $workspace,
+            " and l.repo_key = p.repo_key and l.space = p.space and l.exclusive = p.exclusive
+                 and l.prefix >= p.low and l.prefix < p.beyond"
+        )
+    };
+}
+
+/// The columns of a claim `f` that was found, on a thread `t` in the channel `c`.
+macro_rules! claim_columns {
     ($found:literal) => {
         concat!(
             "select f.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
             visible!(c),
-            ", false), f.prefix from ",
-            $found,
-            " f cross join threads t cross join channels c
-             where t.id = f.thread_id and c.id = t.channel_id
-                 and t.id <> $6 and t.assignment_expires_at > $7"
+            ", false), f.prefix, t.id <> $6 and coalesce(t.assignment_expires_at > $7, false), ",
+            $found
         )
     };
 }
 
-/// All of them, in order.
-macro_rules! all_claims {
-    () => {
-        concat!(
-            live_claims!(
-                "(select number, thread_id, min(prefix) as prefix from found group by number, thread_id)"
-            ),
-            " order by f.number, t.assignment_expires_at, t.id limit $8"
-        )
-    };
-}
+const OVERLAPS_SQLITE: &str = concat!(
+    claim_columns!("f.items"),
+    " from (
+         select number, thread_id, min(prefix) as prefix, count(*) as items from (
+             select p.number, l.thread_id, l.prefix from ",
+    spans_sqlite!("$8"),
+    " p cross join live_items l where ",
+    in_span!("$5"),
+    " limit $9) found
+         group by number, thread_id order by number limit $10) f
+     cross join threads t cross join channels c
+     where t.id = f.thread_id and c.id = t.channel_id
+     order by f.number, t.assignment_expires_at, t.id"
+);
 
-/// The first that is found.
-macro_rules! one_claim {
-    () => {
-        concat!(live_claims!("found"), " limit $8")
-    };
-}
+/// Before it has statistics, Postgres would read whole tables instead of looking rows up.
+const OVERLAPS_POSTGRES: &str = concat!(
+    claim_columns!("f.items"),
+    " from (
+         select number, thread_id, min(prefix) as prefix, count(*) as items from (
+             select p.number, l.thread_id, l.prefix from ",
+    spans_postgres!("$8"),
+    " p cross join lateral (select l.thread_id, l.prefix from live_items l where ",
+    in_span!("$5"),
+    " offset 0) l limit $9) found
+         group by number, thread_id order by number limit $10) f
+     cross join lateral (select * from threads where id = f.thread_id offset 0) t
+     cross join lateral (select * from channels where id = t.channel_id offset 0) c
+     order by f.number, t.assignment_expires_at, t.id"
+);
 
-macro_rules! overlaps_sqlite {
-    ($claims:expr) => {
-        concat!(
-            "with item (number, space, prefix, beyond, exclusive) as (
-         select p.value ->> 0, p.value ->> 1, p.value ->> 2, p.value ->> 3, p.value ->> 4
-         from json_each($10) p),
-     found (number, thread_id, prefix) as (
-         select i.number, l.thread_id, l.prefix
-         from json_each($11) a cross join live_items l cross join item i
-         where l.workspace_id = $5 and l.repo_key = $9 and l.space = 'path'
-             and l.exclusive in (true, not $12) and l.prefix = a.value
-             and i.space = 'path' and substr(i.prefix, 1, length(l.prefix)) = l.prefix
-         union all
-         select i.number, l.thread_id, l.prefix
-         from item i cross join live_items l
-         where l.workspace_id = $5 and l.repo_key = $9 and l.space = i.space
-             and l.exclusive in (true, not i.exclusive) and l.prefix >= i.prefix and l.prefix < i.beyond)
-     ",
-            $claims
-        )
-    };
-}
+const ONE_OVERLAP_SQLITE: &str = concat!(
+    claim_columns!("1"),
+    " from (
+         select p.number, l.thread_id, l.prefix from ",
+    spans_sqlite!("$8"),
+    " p cross join live_items l where ",
+    in_span!("$5"),
+    ") f cross join threads t cross join channels c
+     where t.id = f.thread_id and c.id = t.channel_id and t.id <> $6 and t.assignment_expires_at > $7
+     limit 1"
+);
 
-/// Before it has statistics, Postgres looks up an index by one value of a column alone, hence the modes.
-macro_rules! overlaps_postgres {
-    ($claims:expr) => {
-        concat!(
-            "with item (number, space, prefix, beyond, exclusive) as (
-         select cast(p.value ->> 0 as bigint), p.value ->> 1, p.value ->> 2, p.value ->> 3,
-             cast(p.value ->> 4 as boolean)
-         from jsonb_array_elements(cast(cast($10 as text) as jsonb)) p),
-     mode (exclusive) as (values (true), (false)),
-     found (number, thread_id, prefix) as (
-         select i.number, l.thread_id, l.prefix
-         from jsonb_array_elements_text(cast(cast($11 as text) as jsonb)) a
-         join mode m on m.exclusive or $12
-         cross join lateral (
-             select r.thread_id, r.prefix from live_items r
-             where r.workspace_id = $5 and r.repo_key = $9 and r.space = 'path'
-                 and r.exclusive = m.exclusive and r.prefix = a.value
-             offset 0) l
-         join item i on i.space = 'path' and starts_with(i.prefix, l.prefix)
-         union all
-         select i.number, l.thread_id, l.prefix
-         from item i join mode m on m.exclusive or i.exclusive
-         cross join lateral (
-             select r.thread_id, r.prefix from live_items r
-             where r.workspace_id = $5 and r.repo_key = $9 and r.space = i.space
-                 and r.exclusive = m.exclusive
-                 and r.prefix >= i.prefix and r.prefix < i.beyond
-             offset 0) l)
-     ",
-            $claims
-        )
-    };
-}
+const ONE_OVERLAP_POSTGRES: &str = concat!(
+    claim_columns!("cast(1 as bigint)"),
+    " from ",
+    spans_postgres!("$8"),
+    " p cross join lateral (select p.number, l.thread_id, l.prefix from live_items l where ",
+    in_span!("$5"),
+    " offset 0) f
+     cross join lateral (select * from threads where id = f.thread_id offset 0) t
+     cross join lateral (select * from channels where id = t.channel_id offset 0) c
+     where t.id <> $6 and t.assignment_expires_at > $7
+     limit 1"
+);
 
-const OVERLAPS_SQLITE: &str = overlaps_sqlite!(all_claims!());
+const ANY_SQLITE: &str = concat!(
+    "select p.number from ",
+    spans_sqlite!("$3"),
+    " p where (
+         select 1 from live_items l cross join threads t where ",
+    in_span!("$1"),
+    " and t.id = l.thread_id and t.assignment_expires_at > $2 limit 1) is not null"
+);
 
-const ONE_OVERLAP_SQLITE: &str = overlaps_sqlite!(one_claim!());
-
-const OVERLAPS_POSTGRES: &str = overlaps_postgres!(all_claims!());
-
-const ONE_OVERLAP_POSTGRES: &str = overlaps_postgres!(one_claim!());
-
-/// Returns the claims that use the full slots of a footprint, at most `most`.
-///
-/// A slot with no capacity at all is full without any.
-pub(super) fn full_slots(
-    cx: &Read<'_>,
-    footprint: &Footprint,
-    limited: &Limited,
-    own: Option<ThreadId>,
-    most: i64,
-) -> Result<Vec<Blocked>> {
-    let mut found = Vec::new();
-    for item in footprint.items.iter() {
-        let left = most.saturating_sub(i64::try_from(found.len()).unwrap_or(i64::MAX));
-        if left <= 0 {
-            break;
-        }
-        let Some((obstacle, capacity)) = slot_of(cx, item, limited) else { continue };
-        let own_id = own.map(ThreadId::uuid).unwrap_or_default();
-        let used: Option<(i64,)> = cx.one(USED, &[&obstacle, &own_id, &cx.now(), &capacity])?;
-        if used.is_none_or(|(used,)| used < capacity) {
-            continue;
-        }
-        let rows = holders(cx, obstacle, own, left)?;
-        let found_in = |conflict, thread| Blocked { conflict, thread, obstacle, exclusive: true };
-        if rows.is_empty() {
-            let closed = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };
-            found.push(found_in(closed, None));
-        }
-        found.extend(rows.into_iter().map(|(holder, until, thread, is_visible)| {
-            let of_claim = Conflict {
-                reason: ConflictReason::SlotFull,
-                item: Some(item.clone()),
-                holder: Some(holder),
-                lease_expires_at: Some(until),
-                thread_id: is_visible.then_some(thread),
-            };
-            found_in(of_claim, Some(thread))
-        }));
-    }
-    Ok(found)
-}
-
-/// Counts live claims up to the capacity.
-const USED: &str = "
-    select count(*) from (
-        select 1 from live_items l join threads t on t.id = l.thread_id
-        where l.obstacle = $1 and t.id <> $2 and t.assignment_expires_at > $3 limit $4) used";
-
-/// Returns the obstacle that an item is while its slot is full, and the slot's capacity.
-fn slot_of(cx: &Read<'_>, item: &Item, limited: &Limited) -> Option<(Obstacle, i64)> {
-    let key = item.slot_key()?;
-    Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
-}
-
-/// Returns the live claims that use a slot: holder, end of the lease, thread, and whether the caller sees it.
-pub(in crate::coordination) fn holders(
-    cx: &Read<'_>,
-    slot: Obstacle,
-    own: Option<ThreadId>,
-    most: i64,
-) -> Result<Vec<(MemberId, Time, ThreadId, bool)>> {
-    let own = own.map(ThreadId::uuid).unwrap_or_default();
-    cx.query(HOLDERS, &cx.caller().sight.params().and(&[&slot, &own, &cx.now(), &most]))
-}
-
-const HOLDERS: &str = concat!(
-    "select t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
-    visible!(c),
-    ", false) from live_items l join threads t on t.id = l.thread_id join channels c on c.id = t.channel_id
-     where l.obstacle = $5 and t.id <> $6 and t.assignment_expires_at > $7
-     order by t.assignment_expires_at, t.id limit $8"
+const ANY_POSTGRES: &str = concat!(
+    "select p.number from ",
+    spans_postgres!("$3"),
+    " p where (
+         select 1 from (select l.thread_id from live_items l where ",
+    in_span!("$1"),
+    " offset 0) l
+         cross join lateral (select assignment_expires_at from threads where id = l.thread_id offset 0) t
+         where t.assignment_expires_at > $2 limit 1) is not null"
 );

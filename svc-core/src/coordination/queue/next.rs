@@ -98,11 +98,13 @@ fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Resul
 /// Counts the threads of the queue in all channels that the caller may see, whoever can claim them, up to
 /// `most`; with those that lapsed claims will leave there.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
-    let (mut total, pools) = (0_i64, pools(cx)?);
-    for pool in &pools {
-        let found: Option<(i64,)> = cx.one(COUNT_IN_POOL, &[pool, &most.saturating_sub(total)])?;
-        total = total.saturating_add(found.map_or(0, |(count,)| count));
-    }
+    let pools = pools(cx)?;
+    let sql = match cx.engine() {
+        Engine::Sqlite => COUNT_SQLITE,
+        Engine::Postgres => COUNT_POSTGRES,
+    };
+    let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
+    let mut total = found.map_or(0, |(count,)| count);
     cx.with_findings(|found: &mut QueueFindings| {
         let mut checks = Checks::beginning(&mut found.free);
         for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
@@ -112,7 +114,12 @@ pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     })
 }
 
-const COUNT_IN_POOL: &str = "select count(*) from (select 1 from ready where pool = $1 limit $2) counted";
+const COUNT_SQLITE: &str = "
+    select count(*) from (
+        select 1 from json_each($1) p cross join ready r where r.pool = unhex(p.value) limit $2) counted";
+
+const COUNT_POSTGRES: &str =
+    "select count(*) from (select 1 from ready where pool = any($1) limit $2) counted";
 
 /// Which footprints are free, as far as this read and others of its snapshot have found out.
 pub(super) struct Checks<'f> {

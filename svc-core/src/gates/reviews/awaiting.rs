@@ -10,9 +10,10 @@ use crate::coordination::thread::{self, Thread, thread_select};
 use crate::coordination::workers::worked_on;
 use crate::gates::judges::Judge;
 use crate::identity::members::{self, has_skill, may_act};
+use crate::limits::AWAITED_SCAN_MAX;
 use crate::op::Read;
 
-/// Returns the first threads in review that wait for the caller's verdict, among the oldest 2000 in review.
+/// Returns the first threads in review that wait for the caller's verdict, among the oldest 1000 in review.
 ///
 /// The caller is the member and, under delegation, the delegate: what either decided is the verdict of both.
 pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
@@ -21,7 +22,7 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
         return Ok(Vec::new());
     }
     let (workspace, Judge { member, actor }) = (caller.workspace_id, Judge::of(caller)?);
-    let last = cx.horizon(HORIZON, &[&workspace], 0)?.up_to();
+    let last = cx.horizon_within(HORIZON, &[&workspace], 0, AWAITED_SCAN_MAX)?.up_to();
     let params = caller.sight.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
     thread::select(cx, AWAITING, &params)?.into_vec()

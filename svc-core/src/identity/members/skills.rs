@@ -3,7 +3,7 @@
 //! Routing skills say what work a member takes, and each member sets its own. Governance skills say what a
 //! member's judgement counts for; others confer them, in `governance`, and nothing in this file changes them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::op::{Read, Write};
 use crate::page::Page;
-use crate::store::{columns, named_enum};
+use crate::store::{Engine, columns, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
@@ -58,15 +58,37 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Returns the members of the caller's workspace that have a skill and can work: active, and not frozen.
-pub(crate) fn able_holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
-    let holders: Vec<(MemberId,)> = cx.query(ABLE_HOLDERS, &[&cx.caller().workspace_id, &skill])?;
-    Ok(holders.into_iter().map(|(member,)| member).collect())
+/// Returns the members of the caller's workspace that have one of these skills and can work: active, and not
+/// frozen.
+pub(crate) fn able_holders(cx: &Read<'_>, skills: &[&str]) -> Result<BTreeMap<String, BTreeSet<MemberId>>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => ABLE_HOLDERS_SQLITE,
+        Engine::Postgres => ABLE_HOLDERS_POSTGRES,
+    };
+    let skills = serde_json::to_string(skills).map_err(Error::internal)?;
+    let holders: Vec<(String, MemberId)> = cx.query(sql, &[&cx.caller().workspace_id, &skills])?;
+    let mut found: BTreeMap<String, BTreeSet<MemberId>> = BTreeMap::new();
+    for (skill, member) in holders {
+        found.entry(skill).or_default().insert(member);
+    }
+    Ok(found)
 }
 
-const ABLE_HOLDERS: &str = "
-    select m.id from member_skills s join members m on m.id = s.member_id
-    where m.workspace_id = $1 and s.skill = $2 and m.deactivated_at is null and m.frozen_at is null";
+macro_rules! able_holders {
+    ($skills:literal) => {
+        concat!(
+            "select s.skill, m.id from ",
+            $skills,
+            " p join member_skills s on s.skill = p.value join members m on m.id = s.member_id
+             where m.workspace_id = $1 and m.deactivated_at is null and m.frozen_at is null"
+        )
+    };
+}
+
+const ABLE_HOLDERS_SQLITE: &str = able_holders!("json_each($2)");
+
+const ABLE_HOLDERS_POSTGRES: &str =
+    able_holders!("jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
 /// Returns the members of the caller's workspace that have a skill.
 pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {

@@ -299,6 +299,14 @@ impl Call {
         if let (Code::Unauthenticated, AdmittedBy::Known(known)) = (error.code(), &self.access) {
             self.dispatch.credentials.remove(&known.key);
         }
+        if error.code() == Code::ReadTooExpensive {
+            let operation = match &self.work {
+                Work::Operation(operation, _) => operation.name(),
+                Work::Own | Work::Unknown => "none",
+            };
+            let (workspace, cause) = (self.access.workspace(), error.cause());
+            tracing::warn!(operation, %workspace, ?cause, "a read has used up its budget");
+        }
         let error = error.seen_at(self.lsn());
         // A rate-limited request is not recorded, because a record costs more than the request.
         if error.code() == Code::RateLimited {

@@ -145,7 +145,18 @@ impl<'a> Read<'a> {
     /// `sql` selects the position of the last row that the page may read. Its last two parameters are the
     /// position after which the page begins and the number of rows to skip; `list` are those before them.
     pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<Horizon> {
-        let others = limits::PAGE_SCAN_MAX.saturating_sub(1);
+        self.horizon_within(sql, list, after, limits::PAGE_SCAN_MAX)
+    }
+
+    /// Returns how far one page scans a list of which it may read `rows`, as [`Self::horizon`] does.
+    pub(crate) fn horizon_within(
+        &self,
+        sql: &'static str,
+        list: &[&dyn ToParam],
+        after: i64,
+        rows: i64,
+    ) -> Result<Horizon> {
+        let others = rows.saturating_sub(1);
         let params: Vec<&dyn ToParam> =
             list.iter().copied().chain([&after as &dyn ToParam, &others]).collect();
         let row = self.one::<(i64,)>(sql, &params)?;

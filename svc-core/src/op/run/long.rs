@@ -189,7 +189,11 @@ impl Exclusive {
     }
 
     /// Returns the right to an export; `None` while the workspace has another one, until `turn_by`.
-    fn download(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, turn_by: Monotonic) -> Result<Option<Self>> {
+    fn download(
+        dispatch: &Arc<Dispatch>,
+        workspace: WorkspaceId,
+        turn_by: Monotonic,
+    ) -> Result<Option<Self>> {
         let taken = Self::take(dispatch, true, workspace);
         if taken.is_none() && dispatch.clock.remaining(turn_by).is_zero() {
             let detail = "the workspace has an export in progress, and only one is allowed";

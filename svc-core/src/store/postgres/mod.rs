@@ -14,6 +14,7 @@ mod listen;
 mod values;
 mod deferred;
 mod pending;
+mod watched;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ use super::row::{Row, Visitor};
 use super::scan::{FETCHED, Scan};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
+use super::watch::Watcher;
 use crate::error::{Code, Error, Result};
 use crate::limits::ANSWER_SLACK;
 use crate::time::Clock;
@@ -63,6 +65,7 @@ pub struct PgConn {
     budget: Budget,
     /// What limits its reads; `None` if it does not only read.
     reads: Option<Reads>,
+    watcher: Option<Watcher>,
 }
 
 /// What limits the reads of a connection.
@@ -122,6 +125,7 @@ impl PgConn {
             is_new: Cell::new(false),
             budget: Budget::new(&Clock::system()),
             reads: None,
+            watcher: None,
         };
         conn.client()?;
         Ok(conn)
@@ -328,6 +332,7 @@ impl PgConn {
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
         self.write_pending_of(sql)?;
+        self.watch_read(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
@@ -339,6 +344,7 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
+        self.watch_change(sql);
         self.write_pending_of(sql)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =

@@ -27,6 +27,7 @@ use crate::store::row::{Columns as _, Row, Visitor};
 use crate::store::scan::{FETCHED, Scan};
 use crate::store::transaction::{Transaction, outcome_unknown};
 use crate::store::value::{Param, Value};
+use crate::store::watch::{Ran, Watcher};
 use crate::time::Clock;
 pub(super) use errors::failed;
 use errors::failed_in;
@@ -54,6 +55,7 @@ pub struct SqliteConn {
     limit: Option<StatementLimit>,
     /// How long a read may take.
     read_limit: Option<Duration>,
+    watcher: Option<Watcher>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,11 @@ impl SqliteConn {
     /// Returns the budget of the read in progress; `None` if the connection does not only read.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         self.limit.as_ref().map(|limit| &limit.budget)
+    }
+
+    /// Reports every statement from now on.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
@@ -214,6 +221,11 @@ impl SqliteConn {
             limit.restart(STATEMENT_TIMEOUT);
         }
         let result = step(&mut statement).map_err(|error| self.record(error, |error| failed_in(error, sql)));
+        if let Some(watcher) = &self.watcher {
+            // Reset by each report, so it counts the steps of this run.
+            let steps = statement.reset_status(StatementStatus::VmStep);
+            watcher(&Ran { sql, cost: u64::from(steps.unsigned_abs()) });
+        }
         let again = statement.reset_status(StatementStatus::RePrepare);
         if again > 0 {
             let mut counts = self.counts.get();

@@ -138,6 +138,7 @@ impl SqliteConn {
             held_back: Cell::new(false),
             data_version: Cell::new(-1),
             counts: Cell::default(),
+            watcher: None,
         })
     }
 }

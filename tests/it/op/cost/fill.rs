@@ -1,0 +1,244 @@
+//! Filling a workspace: each row of a sample becomes thousands, alike but for one column of its key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::limits::FOOTPRINT_ITEMS_MAX;
+use svc_tests::World;
+use svc_tests::database::TestDatabase;
+
+use super::limits::{FEWER, NOT_FILLED};
+
+/// How many rows are made of one, unless the service allows fewer.
+const MANY: i64 = 11_000;
+/// Open threads with a footprint of their own, and claimed ones.
+const WAITING: i64 = 700;
+const CLAIMED: i64 = 100;
+
+/// Columns whose values are words of the service.
+const WORDS: [&str; 4] = ["kind", "state", "space", "mode"];
+
+/// A table: its columns with their types, and the columns of its unique keys, the primary one first.
+#[derive(Debug, Default)]
+struct Table {
+    columns: Vec<(String, String)>,
+    keys: BTreeMap<String, Vec<String>>,
+}
+
+fn tables(database: &TestDatabase) -> BTreeMap<String, Table> {
+    let (columns, keys) = match database.engine() {
+        Engine::Sqlite => (
+            "select t.name, c.name, c.type from sqlite_master t, pragma_table_info(t.name) c
+             where t.type = 'table' and t.name not like 'sqlite_%' order by t.name, c.cid",
+            "select t.name, (case i.origin when 'pk' then '0' else '1' end) || i.name, x.name
+             from sqlite_master t, pragma_index_list(t.name) i, pragma_index_info(i.name) x
+             where t.type = 'table' and i.\"unique\" = 1 order by 1, 2, x.seqno",
+        ),
+        Engine::Postgres => (
+            "select r.relname::text, a.attname::text, format_type(a.atttypid, null)
+             from pg_class r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+             where r.relkind in ('r', 'p') and not r.relispartition
+             and r.relnamespace = 'public'::regnamespace order by r.relname, a.attnum",
+            "select r.relname::text,
+                 (case when i.indisprimary then '0' else '1' end) || i.indexrelid::text, a.attname::text
+             from pg_index i join pg_class r on r.oid = i.indrelid
+             cross join lateral unnest(i.indkey) with ordinality k (att, ord)
+             join pg_attribute a on a.attrelid = r.oid and a.attnum = k.att
+             where i.indisunique and r.relkind in ('r', 'p') and not r.relispartition
+             and r.relnamespace = 'public'::regnamespace order by 1, 2, k.ord",
+        ),
+    };
+    let texts = |row: Vec<Value>| [0, 1, 2].map(|at| row[at].as_str().unwrap().to_lowercase());
+    let mut tables: BTreeMap<String, Table> = BTreeMap::new();
+    for [table, column, kind] in database.rows(columns).into_iter().map(texts) {
+        tables.entry(table).or_default().columns.push((column, kind));
+    }
+    for [table, key, column] in database.rows(keys).into_iter().map(texts) {
+        tables.entry(table).or_default().keys.entry(key).or_default().push(column);
+    }
+    tables
+}
+
+/// The table that a column refers to by the name of most such columns.
+fn referred<'t>(table: &'t str, column: &'t str) -> &'t str {
+    match column {
+        "id" => table,
+        "member_id" | "author_id" | "holder_id" | "subject_id" | "delegate_id" => "members",
+        "channel_id" => "channels",
+        "thread_id" | "depends_on_id" => "threads",
+        "message_id" => "messages",
+        "token_id" => "tokens",
+        "block_id" => "memory_blocks",
+        other => other,
+    }
+}
+
+struct Filler<'w> {
+    world: &'w World,
+    head: i64,
+}
+
+impl Filler<'_> {
+    /// SQL for the value of a column in the copy `n.i` of the row `s`.
+    fn varied(&self, table: &str, column: &str, kind: &str) -> String {
+        let is_hash = ["hash", "digest", "secret"].iter().any(|word| column.contains(word));
+        match kind {
+            "bigint" if column == "lsn" => format!("{} + n.i", self.head),
+            "bigint" => format!("s.{column} + n.i"),
+            "text" => format!("s.{column} || '-' || n.i"),
+            "blob" if is_hash => "randomblob(32)".to_owned(),
+            "bytea" => "sha256(convert_to(random()::text, 'utf8'))".to_owned(),
+            "blob" | "uuid" => self.id(referred(table, column), "n.i"),
+            _ => format!("s.{column}"),
+        }
+    }
+
+    /// SQL for the id of the copy `number` of a row.
+    fn id(&self, table: &str, number: &str) -> String {
+        let tag: String = table.bytes().cycle().take(12).map(|byte| format!("{byte:02x}")).collect();
+        match self.world.engine() {
+            Engine::Sqlite => format!("unhex('{tag}' || printf('%08x', {number}))"),
+            Engine::Postgres => format!("cast('{tag}' || lpad(to_hex({number}), 8, '0') as uuid)"),
+        }
+    }
+
+    /// Copies a row of a table that has as many samples as possible, once for each column of its key.
+    fn fill(&self, name: &str, table: &Table) {
+        let Some(primary) = table.keys.values().next() else { return };
+        let kind = |column: &str| &*table.columns.iter().find(|(name, _)| name == column).unwrap().1;
+        let is_free = |column: &str| kind(column) != "boolean" && !WORDS.contains(&column);
+        for column in primary.iter().filter(|column| *column != "workspace_id" && is_free(column)) {
+            let fewer = FEWER.iter().find(|(of, by, _)| *of == name && (*by == "*" || by == column));
+            let count = fewer.map_or(MANY, |(.., count)| *count);
+            let mut varied = BTreeSet::from([column.as_str()]);
+            for key in table.keys.values() {
+                if !key.iter().any(|column| varied.contains(column.as_str())) {
+                    varied.extend(key.iter().map(String::as_str).rfind(|column| is_free(column)));
+                }
+            }
+            varied.extend(table.columns.iter().map(|(name, _)| name.as_str()).filter(|name| *name == "lsn"));
+            self.copy(name, table, &varied, count);
+        }
+    }
+
+    fn copy(&self, name: &str, table: &Table, varied: &BTreeSet<&str>, count: i64) {
+        if count == 0 {
+            return;
+        }
+        let samples: Vec<String> = self.samples();
+        let ids = table.columns.iter().filter(|(column, kind)| {
+            (kind == "blob" && (column == "id" || column.ends_with("_id"))) || kind == "uuid"
+        });
+        let score: String = ids
+            .map(|(column, _)| {
+                format!(" + (case when {column} in ({}) then 1 else 0 end)", samples.join(", "))
+            })
+            .collect();
+        let columns: Vec<&str> = table.columns.iter().map(|(column, _)| column.as_str()).collect();
+        let values: Vec<String> = table
+            .columns
+            .iter()
+            .map(|(column, kind)| match (name, column.as_str()) {
+                // There is no key for the words of a copy.
+                ("messages", "withdrawn_at") => "s.posted_at".to_owned(),
+                (_, column) if varied.contains(column) => self.varied(name, column, kind),
+                (_, column) => format!("s.{column}"),
+            })
+            .collect();
+        self.world.database.insert_many(
+            count,
+            &format!(
+                "insert into {name} ({}) select {} from
+                     (select * from {name} order by 0{score} desc limit 1) s cross join n
+                 where true on conflict do nothing",
+                columns.join(", "),
+                values.join(", ")
+            ),
+        );
+    }
+
+    fn samples(&self) -> Vec<String> {
+        let names = self.world.service.table().samples().iter().map(|sample| sample.name());
+        let all = names.chain(["workspace", "admin", "agent"]);
+        all.filter_map(|name| self.world.fixture.get(name)).map(|id| self.world.database.id(id)).collect()
+    }
+
+    /// Threads that wait with long footprints, and claims of such, many of which are in their way.
+    fn footprints(&self) {
+        let (database, workspace) =
+            (&self.world.database, self.world.database.id(self.world.id("workspace")));
+        let rows: Vec<String> = (1..=WAITING + CLAIMED)
+            .map(|number| {
+                let items: Vec<Value> = (0..FOOTPRINT_ITEMS_MAX)
+                    .map(
+                        |item| json!({"kind": "path", "value": format!("d{}/f{item}/n{number}", number % 7)}),
+                    )
+                    .collect();
+                let items = Value::from(items).to_string();
+                let digest = database.bytes(&number.to_be_bytes());
+                format!(
+                    "({workspace}, {}, {digest}, 'acme/app', 'acme/app', 'exclusive', '{items}')",
+                    100_000 + number
+                )
+            })
+            .collect();
+        database.execute(&format!(
+            "insert into footprints (workspace_id, id, digest, repo, repo_key, mode, items) values {}",
+            rows.join(", ")
+        ));
+        let [waiting, held] = [("0", WAITING), ("50000", CLAIMED)].map(|(from, count)| {
+            let id = self.id("footprint threads", &format!("n.i + {from}"));
+            (id, from, count)
+        });
+        let (agent, thread) = (database.id(self.world.id("agent")), database.id(self.world.id("thread")));
+        let until = self.world.clock.now().micros() + 600_000_000;
+        let copied = "workspace_id, channel_id, depth, title, priority, skill_set, blocked, has_result,
+            worked_micros, created_at";
+        for ((id, from, count), claim) in
+            [(waiting, "null, null, null".to_owned()), (held, format!("{agent}, {until}, {agent}"))]
+        {
+            database.insert_many(
+                count,
+                &format!(
+                    "insert into threads (id, state, lsn, footprint, assignee_id, assignment_expires_at,
+                         claim_lease_id, {copied})
+                     select {id}, 'open', -100000 + {from} + n.i, 100000 + n.i + {}, {claim}, {copied}
+                     from threads cross join n where id = {thread}",
+                    if from == "0" { 0 } else { WAITING }
+                ),
+            );
+        }
+        let id = self.id("footprint threads", "(n.i - 1) / 100 + 50001");
+        let number = format!("((n.i - 1) / 100 + 1 + {WAITING})");
+        database.insert_many(
+            CLAIMED * 100,
+            &format!(
+                "insert into live_items (
+                     workspace_id, repo_key, space, prefix, exclusive, obstacle, thread_id)
+                 select {workspace}, 'acme/app', 'path',
+                     'd' || ({number} % 7) || '/f' || ((n.i - 1) % 100) || '/n' || (n.i % 3), {},
+                     {}, {id} from n where true",
+                if self.world.engine() == Engine::Sqlite { "1" } else { "true" },
+                self.id("obstacles", "n.i"),
+            ),
+        );
+    }
+}
+
+/// Fills the workspace of a world.
+pub fn fill(world: &World) {
+    let head = world.lsn();
+    let filler = Filler { world, head };
+    let tables = tables(&world.database);
+    for (name, table) in tables.iter().filter(|(name, _)| !NOT_FILLED.contains(&name.as_str())) {
+        filler.fill(name, table);
+    }
+    filler.footprints();
+    let workspace = world.database.id(world.id("workspace"));
+    let last = head + MANY;
+    world.database.execute(&format!("update heads set lsn = {last} where workspace_id = {workspace}"));
+    if world.engine() == Engine::Postgres {
+        world.database.execute("analyze");
+    }
+}
