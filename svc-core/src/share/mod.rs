@@ -26,9 +26,9 @@ const RETRY_AFTER_SECS: u64 = 1;
 
 /// A number of places, shared by workspaces, and inside each workspace by its clients.
 ///
-/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all, and
-/// while another workspace waits, so do the others: one workspace alone holds three quarters, and leaves the
-/// others a quarter at least. The same holds for the clients of a workspace, in what the workspace may hold at
+/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all. While
+/// another workspace waits, every place does. So one workspace alone holds three quarters, and leaves a quarter
+/// at least to the others. The same holds for the clients of a workspace, in what the workspace may hold at
 /// the time: half of the ceiling, or more if the others leave more. Clients and workspaces may have fixed
 /// quotas in addition. Who holds nothing may take more than its quota or share at once, because otherwise
 /// something larger could never be taken; what a client holds beyond its quota, and a workspace beyond three
@@ -152,7 +152,7 @@ impl Ceiling {
 
     /// Resolves once a client holds less than its quota, and its workspace less than all.
     pub async fn below_quota(&self, holder: Holder) {
-        loop {
+        while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.returned.notified());
             // Registered before the counts are read, so that no return is missed.
             returned.as_mut().enable();
