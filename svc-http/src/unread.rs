@@ -132,11 +132,17 @@ mod tests {
         }
         assert_eq!(made.get(), 1, "nothing was done");
         let mut others = Vec::new();
-        for number in 2..8 {
+        for number in 2..7 {
             let other = Holder::at([127, 0, 0, number].into());
             let read = room.answer(other, false, || make(7 << 20)).now_or_never();
             others.push(read.expect("there is room for others"));
         }
+        let last = Holder::at([127, 0, 0, 7].into());
+        let read = room.answer(last, false, || make(7 << 20)).now_or_never();
+        assert!(read.is_none(), "its workspace has three quarters");
+        let workspace = "00000000-0000-0000-0000-000000000001".parse().unwrap();
+        let read = room.answer(Holder { workspace, ..last }, false, || make(7 << 20)).now_or_never();
+        others.push(read.expect("there is room for another workspace"));
         drop(left);
         assert!(room.answer(holder, false, || make(1)).now_or_never().is_some());
     }
