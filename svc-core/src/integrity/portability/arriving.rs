@@ -195,7 +195,8 @@ mod tests {
         let max = 400 << 10;
         let (taken, error) = sent(good.as_bytes(), STEP, max);
         assert_eq!(error.code(), Code::InsufficientStorage);
-        assert!((100 << 10..=200 << 10).contains(&taken), "{taken}");
+        // Half of the budget, and what is in memory before it is written.
+        assert!((128 << 10..=272 << 10).contains(&taken), "{taken}");
         assert_eq!(sent(b"x", 1, 0).1.code(), Code::ExportInvalid);
     }
 }
