@@ -5,11 +5,12 @@
 //! write does not wait, and checked again under the lock of migrations.
 
 use crate::error::{Code, Error, Result};
+use crate::log::batch::newest_time;
 use crate::log::keys;
 use crate::log::seal::Sealer;
 use crate::op::Read;
 use crate::store::migrate::{self, Schema};
-use crate::store::{Conn, Engine, OpenMode, Opener, Row, rate_windows};
+use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
 
 /// The migration that introduced the check values of keys.
@@ -33,12 +34,9 @@ pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
         let asked = clock.monotonic();
         clock.hear(rate_windows::database_time(&conn)?, asked);
     }
-    let newest = conn.query(NEWEST_TIME, &[])?.first_mut().map(Row::take).transpose()?;
-    newest.flatten().into_iter().for_each(|newest| clock.remember(newest));
+    newest_time(&conn)?.into_iter().for_each(|newest| clock.remember(newest));
     Ok(())
 }
-
-const NEWEST_TIME: &str = "select max(at) from heads";
 
 /// Rejects a database that has been set up, without changing it.
 pub(crate) fn check_is_new(opener: &Opener) -> Result<()> {

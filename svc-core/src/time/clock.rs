@@ -136,7 +136,7 @@ impl Clock {
         followed.latest = followed.latest.max(Some(stored));
         drop(followed);
         if is_ahead(stored, now) {
-            tracing::warn!(%stored, %now, "the newest stored time lies in the future: a clock is or was wrong");
+            tracing::warn!(%stored, %now, "the newest stored time lies in the future: a clock is wrong");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How far ahead of the monotonic clock another one is that may be set, such as the machine's or a database's.
+//! How far ahead of the monotonic clock another one is that may be set: the machine's or a database's.
 //!
 //! Small differences count at once. A step counts only once it has lasted, so that a clock which is wrong for
 //! a moment ends nothing.

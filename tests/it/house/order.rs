@@ -36,7 +36,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/store/opener.rs", "log::bus", NOTIFIED),
     ("svc-core/src/store/postgres/listen.rs", "log::bus", NOTIFIED),
     ("svc-core/src/text.rs", "store::value", STORED),
-    ("svc-core/src/time.rs", "store::value", STORED),
+    ("svc-core/src/time/mod.rs", "store::value", STORED),
 ];
 
 const STORED: &str = "its values say themselves how they are stored";

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::log::cache::Epochs;
 use crate::log::chain::genesis;
-use crate::store::{BulkWrite, Param, Row};
+use crate::store::{BulkWrite, Conn, Param, Row};
 use crate::time::Time;
 
 /// The end of a workspace's logs.
@@ -119,3 +119,11 @@ pub(super) const IMPORTED_HEAD: &str = "
     insert into heads (workspace_id, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch,
         rules_epoch)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)";
+
+/// Returns the time of the newest event of all logs.
+pub(crate) fn newest_time(conn: &Conn) -> Result<Option<Time>> {
+    let newest = conn.query(NEWEST_TIME, &[])?.first_mut().map(Row::take).transpose()?;
+    Ok(newest.flatten())
+}
+
+const NEWEST_TIME: &str = "select max(at) from heads";

@@ -24,7 +24,7 @@ use crate::store::executor::{BatchState, Held};
 use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Monotonic, Time};
 use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
-pub(crate) use head::{Head, ImportedHead};
+pub(crate) use head::{Head, ImportedHead, newest_time};
 pub use memo::BatchMemo;
 pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
