@@ -150,7 +150,8 @@ impl Ceiling {
         (&mut waiting.receiver).await.map_err(Error::internal)
     }
 
-    /// Resolves once a client holds less than its quota, and its workspace less than all.
+    /// Resolves once a client holds less than its quota, and its workspace, each client up to its quota, less
+    /// than all.
     pub async fn below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.returned.notified());
@@ -166,7 +167,7 @@ impl Ceiling {
     fn is_below_quota(&self, holder: Holder) -> bool {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
         state.of_client(holder) < rules.client
-            && (!rules.has_shares || state.of_workspace(holder.workspace).held < rules.all)
+            && (!rules.has_shares || state.of_workspace(holder.workspace).counted < rules.all)
     }
 
     /// Returns the error of a caller who has waited in vain.
@@ -535,12 +536,13 @@ mod tests {
         assert_eq!(bytes.taken(), 20);
         assert!(bytes.below_quota(holder(1, 2)).now_or_never().is_none());
         assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
-        assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_none(), "its workspace has all and more");
-        drop((large, over));
         assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_some());
+        drop((large, over));
         drop(colleague);
         let others: Vec<_> = (0..20).map(|client| bytes.take_anyway(holder(1, client), 10)).collect();
         assert_eq!(bytes.taken(), 75, "the last quarter is left to others");
+        assert!(bytes.below_quota(holder(1, 30)).now_or_never().is_none(), "its workspace has all and more");
+        assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
         assert!(bytes.take(holder(2, 1), 10).is_ok());
         drop(others);
         assert!(is_empty(&bytes));
