@@ -160,33 +160,38 @@ mod tests {
 
     /// Takes the next bytes of a body that sends this many at once and then nothing, after the peer was
     /// waited for as long. Returns none while it is still waited for.
-    fn next(incoming: &mut Incoming, bytes: Option<usize>, waited: Duration) -> Option<bool> {
+    async fn next(incoming: &mut Incoming, bytes: Option<usize>, waited: Duration) -> Option<bool> {
         let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
         let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
         incoming.waited = waited;
-        let next = incoming.next(&mut Box::pin(StreamBody::new(frames))).now_or_never();
-        next.map(|outcome| outcome.is_ok())
+        let mut body = Box::pin(StreamBody::new(frames));
+        let next = timeout(Duration::from_millis(100), incoming.next(&mut body)).await;
+        next.ok().map(|outcome| outcome.is_ok())
     }
 
     #[tokio::test]
     async fn a_body_that_was_fast_and_then_rests_is_given_up() {
         let (window, second) = (RATE_WINDOW, Duration::from_secs(1));
         let mut incoming = Incoming::default();
-        assert_eq!(next(&mut incoming, Some(20 << 20), second), Some(true));
-        assert_eq!(next(&mut incoming, None, window), None, "it has the time of a window");
-        assert_eq!(next(&mut incoming, None, window + 2 * second), Some(false), "banked speed buys nothing");
+        assert_eq!(next(&mut incoming, Some(20 << 20), second).await, Some(true));
+        assert_eq!(next(&mut incoming, None, window).await, None, "it has the time of a window");
+        assert_eq!(
+            next(&mut incoming, None, window + 2 * second).await,
+            Some(false),
+            "banked speed buys nothing"
+        );
         // A control: one that keeps up takes as long as it takes.
         let mut incoming = Incoming::default();
         let each = usize::try_from(FILE_RATE_MIN).unwrap();
         for seconds in 1..300 {
-            assert_eq!(next(&mut incoming, Some(each), second * seconds), Some(true), "{seconds}");
+            assert_eq!(next(&mut incoming, Some(each), second * seconds).await, Some(true), "{seconds}");
         }
-        assert_eq!(next(&mut Incoming::default(), None, window - second), None);
-        assert_eq!(next(&mut Incoming::default(), None, window), Some(false));
+        assert_eq!(next(&mut Incoming::default(), None, window - second).await, None);
+        assert_eq!(next(&mut Incoming::default(), None, window).await, Some(false));
     }
 
-    #[test]
-    fn one_workspace_leaves_places_to_others() {
+    #[tokio::test]
+    async fn one_workspace_leaves_places_to_others() {
         let transfers = Transfers::new();
         let place = |workspace: u8, client: u8| {
             let client = Client::at([127, 0, 0, client].into());
