@@ -4,6 +4,7 @@
 //! in process, over REST and over MCP, and the real programs on a [`site::Site`]. The tests themselves are in
 //! `tests/it`.
 
+pub mod attacks;
 pub mod bench;
 pub mod browser;
 pub mod client;

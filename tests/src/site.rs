@@ -7,6 +7,7 @@ use std::process::Command;
 
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use svc_core::note::NoteSigner;
 use svc_core::time::Clock;
 use svc_core::{Database, Engine, Options, RateSettings, Service};
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use crate::client::Answer;
 use crate::client::rest::Rest;
 use crate::database::TestDatabase;
 use crate::process::{Exited, Running, program, run};
-use crate::world::{answer_of, call, text};
+use crate::world::{SIGNS, answer_of, call, text};
 
 /// The members after a set-up.
 #[derive(Clone, Debug)]
@@ -136,10 +137,19 @@ impl Site {
         self.open_at(Clock::system())
     }
 
+    /// Opens the service in this process, with a key to sign with.
+    pub fn open_signing(&self) -> Service {
+        self.open_where(|options| options.settings.signer = Some(NoteSigner::new(&SIGNS)))
+    }
+
     /// Opens the service in this process, with another time.
     pub fn open_at(&self, clock: Clock) -> Service {
+        self.open_where(|options| options.clock = clock)
+    }
+
+    fn open_where(&self, change: impl FnOnce(&mut Options)) -> Service {
         let mut options = Options::new(self.database.address(), self.kek());
-        options.clock = clock;
+        change(&mut options);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
     }

@@ -492,7 +492,8 @@ fn tests_are_in_the_folder_of_the_layer_they_test() {
         let Some(file) = source.path.strip_prefix("tests/it/") else { continue };
         match file.split('/').collect::<Vec<_>>()[..] {
             ["main.rs"] => {}
-            [folder, _] | [folder, _, _] if layer(folder) || ["house", "shells"].contains(&folder) => {}
+            [folder, _] | [folder, _, _]
+                if layer(folder) || ["attacks", "house", "shells"].contains(&folder) => {}
             _ => findings.push(format!("{file}: belongs into the folder of a layer")),
         }
     }

@@ -4,10 +4,12 @@
 //! are those of the machine.
 
 pub mod admission;
+pub mod attacks;
 pub mod board;
 pub mod claims;
 pub mod credentials;
 pub mod export;
+pub mod fair;
 pub mod fanout;
 pub mod floor;
 pub mod footprints;

@@ -5,27 +5,34 @@
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
 //! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
 //! connections, or pipes.
+//! `bench fair [--engine ..] [--pairs N]` measures what a workspace gets beside one that asks for everything.
+//! `bench attacks [--engine ..] [--seconds N] [--only NAME]` attacks real servers, each attack for so long,
+//! and exits with 1 if they do not hold; without `--engine` on every engine that there is.
 //! `bench board [--pairs N]` needs a browser and Node.js.
 //! `bench memory`, `bench idle` and `bench mcp-waits` print KiB. `bench simulate [--engine ..] [--steps N]
 //! [--seed N] [--json]` takes steps of the simulation of the claim engine.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use mimalloc::MiMalloc;
 use serde_json::Value;
 use svc_core::Engine;
 use svc_tests::bench::{
-    admission, board, claims, credentials, export, fanout, footprints, herd, idle, inboxes, mcp, memory, pop,
-    posts, prune, reads, restore, scim, simulate, verify, waits, withdraw,
+    admission, attacks, board, claims, credentials, export, fair, fanout, footprints, herd, idle, inboxes,
+    mcp, memory, pop, posts, prune, reads, restore, scim, simulate, verify, waits, withdraw,
 };
+
+use svc_tests::database::{POSTGRES, engines};
 
 /// The allocator of `svc-http`, for both sides.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore \
-    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench memory|idle|mcp-waits \
+    delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore|fair \
+    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench attacks \
+    [--engine sqlite|postgres] [--seconds N] [--only ATTACK] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
     [--json]\n   or: bench board [--pairs N] [--json]\n   \
     or: bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe] \
@@ -34,24 +41,28 @@ const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|with
 
 struct Arguments {
     name: String,
-    engine: Engine,
+    engine: Option<Engine>,
     pairs: usize,
     callers: usize,
     carrier: mcp::Carrier,
     steps: usize,
     seed: usize,
+    seconds: usize,
+    only: Option<String>,
     json: bool,
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut parsed = Arguments {
         name: String::new(),
-        engine: Engine::Sqlite,
+        engine: None,
         pairs: 5,
         callers: 64,
         carrier: mcp::Carrier::Http,
         steps: 100_000,
         seed: 1,
+        seconds: 60,
+        only: None,
         json: false,
     };
     let mut arguments = arguments;
@@ -60,11 +71,12 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--json" => parsed.json = true,
             "--pipe" => parsed.carrier = mcp::Carrier::Pipe,
             "--engine" => match arguments.next().as_deref() {
-                Some("sqlite") => parsed.engine = Engine::Sqlite,
-                Some("postgres") => parsed.engine = Engine::Postgres,
+                Some("sqlite") => parsed.engine = Some(Engine::Sqlite),
+                Some("postgres") => parsed.engine = Some(Engine::Postgres),
                 other => return Err(format!("unknown engine {other:?}")),
             },
-            "--pairs" | "--callers" | "--steps" | "--seed" => {
+            "--only" => parsed.only = Some(arguments.next().ok_or("--only takes the name of an attack")?),
+            "--pairs" | "--callers" | "--steps" | "--seed" | "--seconds" => {
                 let number =
                     arguments.next().and_then(|text| text.parse().ok()).filter(|number| *number >= 1);
                 let number = number.ok_or_else(|| format!("{argument} takes a whole number from 1"))?;
@@ -72,6 +84,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
                     "--pairs" => parsed.pairs = number,
                     "--callers" => parsed.callers = number,
                     "--steps" => parsed.steps = number,
+                    "--seconds" => parsed.seconds = number,
                     _ => parsed.seed = number,
                 }
             }
@@ -90,9 +103,16 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Err(error) = check_engine(&arguments) {
+        eprintln!("{error}");
+        return ExitCode::from(2);
+    }
+    if arguments.name == "attacks" {
+        return run_attacks(&arguments);
+    }
     // One loop for the load, the server and the floor: no side pays for threads of its own.
     let runtime = svc_tests::runtime();
-    let (engine, pairs) = (arguments.engine, arguments.pairs);
+    let (engine, pairs) = (arguments.engine.unwrap_or(Engine::Sqlite), arguments.pairs);
     let printed = match arguments.name.as_str() {
         "simulate" => {
             let seed = u64::try_from(arguments.seed).expect("a seed of 64 bits");
@@ -134,6 +154,7 @@ fn main() -> ExitCode {
         "fanout-ws" => fanout::fanout(engine, pairs, runtime),
         "posts-ws" => fanout::quiet(engine, pairs, runtime),
         "prune" => prune::run(engine, pairs, runtime),
+        "fair" => fair::run(engine, pairs, runtime),
         "export" => export::run(engine, pairs, runtime),
         "restore" => restore::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
@@ -148,6 +169,45 @@ fn main() -> ExitCode {
     };
     print(finding.report(), arguments.json);
     ExitCode::SUCCESS
+}
+
+/// Fails with a sentence if a benchmark needs a Postgres server and there is none.
+fn check_engine(arguments: &Arguments) -> Result<(), String> {
+    if arguments.name == "pop" && arguments.engine != Some(Engine::Postgres) {
+        return Err("bench pop runs on Postgres only: add --engine postgres".to_owned());
+    }
+    if arguments.engine == Some(Engine::Postgres) && std::env::var_os(POSTGRES).is_none() {
+        return Err(format!(
+            "bench {} --engine postgres needs a PostgreSQL server: set {POSTGRES} to the URL of one whose \
+             user may create databases, such as postgres://user@host/postgres",
+            arguments.name
+        ));
+    }
+    Ok(())
+}
+
+/// Runs the attacks, and prints what they did line by line.
+fn run_attacks(arguments: &Arguments) -> ExitCode {
+    let engines = arguments.engine.map_or_else(engines, |engine| vec![engine]);
+    let span = Duration::from_secs(u64::try_from(arguments.seconds).unwrap_or(u64::MAX));
+    let mut all_held = true;
+    for engine in engines {
+        let show = |report: &Value| {
+            if arguments.json {
+                println!("{report}");
+            } else {
+                println!("{}", attacks::line(report));
+            }
+        };
+        match attacks::run(engine, arguments.only.as_deref(), span, show) {
+            Ok(held) => all_held &= held,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if all_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn print(report: Value, as_json: bool) {

@@ -34,6 +34,11 @@ impl Kept {
     pub async fn open(address: SocketAddr, token: &str) -> Result<Self, Broken> {
         let stream = TcpStream::connect(address).await.map_err(|_| Broken::Idle)?;
         stream.set_nodelay(true).map_err(|_| Broken::Idle)?;
+        Self::over(stream, address, token).await
+    }
+
+    /// Speaks over a stream that is connected already.
+    pub async fn over(stream: TcpStream, address: SocketAddr, token: &str) -> Result<Self, Broken> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken::Idle)?;
         // The request that was under way shows how it ended.
         tokio::spawn(async move { drop(connection.await) });

@@ -1,0 +1,67 @@
+//! A world with two workspaces beside its own: one attacks, and the other must not notice.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use svc_http::HttpSettings;
+use svc_tests::attacks::ground::{Ground, Size, Tally};
+use svc_tests::attacks::{Attacking, Begun, Needs, prepare};
+use svc_tests::client::Answer;
+use svc_tests::database::engines;
+use svc_tests::process::until;
+use svc_tests::{Setup, World};
+
+/// How many polls without a change mean that an attack gets no more.
+const SETTLED: usize = 60;
+
+/// A world under attack.
+pub struct Arena {
+    pub ground: Arc<Ground>,
+    pub world: World,
+}
+
+/// Runs `test` on each engine, with these settings of the server.
+pub fn on_each_engine(needs: Needs, size: Size, http: &HttpSettings, test: impl Fn(&Arena)) {
+    svc_http::raise_descriptors();
+    for engine in engines() {
+        let world = World::with(engine, Setup { http: http.clone(), ..Setup::default() });
+        let mut ground = prepare(&world.service, &world.people.admin, needs, size);
+        ground.addresses.push(world.address());
+        test(&Arena { ground: Arc::new(ground), world });
+    }
+}
+
+impl Arena {
+    /// Begins an attack, which ends when the returned value is dropped.
+    pub fn attack(&self, run: impl FnOnce(Arc<Ground>, Arc<Tally>) -> Attacking) -> Begun {
+        Begun::new(run, &self.ground)
+    }
+
+    /// Makes each of the victim's requests, and checks the health of the service.
+    pub fn serves_the_victim(&self) {
+        for wanted in self.ground.victim.requests() {
+            let (token, method, target) = (&wanted.token, wanted.method.as_str(), &wanted.target);
+            let answer = self.world.rest().send(Some(token), method, target, &[], wanted.body.as_ref());
+            assert!(answer.is_success(), "{}: {} {:#}", wanted.name, answer.status, answer.body);
+        }
+        let health = self.world.rest().send(None, "GET", "/health", &[], None);
+        assert_eq!(health.status, 200, "{:#}", health.body);
+    }
+
+    /// Sends a request of the victim's administrator.
+    pub fn victim(&self, method: &str, target: &str, body: Option<&Value>) -> Answer {
+        self.world.rest().send(Some(&self.ground.victim.admin), method, target, &[], body)
+    }
+}
+
+/// Waits until an attack gets no more of something, and returns how much it has.
+pub fn settled(what: &str, count: impl Fn() -> usize) -> usize {
+    let (mut last, mut unchanged) = (0, 0);
+    until(what, || {
+        let now = count();
+        unchanged = if now == last && now > 0 { unchanged + 1 } else { 0 };
+        last = now;
+        unchanged >= SETTLED
+    });
+    last
+}

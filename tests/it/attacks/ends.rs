@@ -1,0 +1,129 @@
+//! Requests that never become whole: what their bytes may take, and how they end with the server.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use serde_json::json;
+use svc_core::Engine;
+use svc_tests::attacks::ground::Size;
+use svc_tests::attacks::places::{HEADS, stopped_bodies};
+use svc_tests::attacks::wire::{head, head_of_json};
+use svc_tests::attacks::{Begun, Needs, prepare};
+use svc_tests::database::{TestDatabase, engines};
+use svc_tests::process::{TEST_TIMEOUT, until};
+use svc_tests::site::Site;
+
+/// Memory by which bodies may let a server grow: what all of them may take.
+const GROWTH_MAX_KIB: u64 = 256 << 10;
+
+/// A line of a process's status, in KiB.
+fn memory(process: u32, name: &str) -> u64 {
+    svc_tests::bench::memory::kib(&format!("/proc/{process}/status"), name)
+}
+
+#[test]
+fn bodies_count_from_their_first_byte() {
+    svc_http::raise_descriptors();
+    for engine in engines() {
+        let site = Site::found(engine);
+        let size = Size { tasks: 20, ..Size::SMALL };
+        let mut ground = prepare(&site.open(), &site.founders.admin, Needs::Nothing, size);
+        let server = site.serve(&[("SVC_MAX_CONNECTIONS", "0")]);
+        ground.addresses.push(server.address());
+        let ground = Arc::new(ground);
+        let idle = memory(server.running.id(), "VmRSS:");
+        let attack = Begun::new(|ground, tally| Box::pin(stopped_bodies(ground, tally)), &ground);
+        until("bodies have stopped", || attack.tally.all() >= 60);
+        for _ in 0..10 {
+            for wanted in ground.victim.requests() {
+                let caller = server.caller(&wanted.token);
+                let answer = caller.ask(wanted.method.as_str(), &wanted.target, wanted.body.as_ref());
+                assert!(answer.is_success(), "{}: {} {:#}", wanted.name, answer.status, answer.body);
+            }
+        }
+        let growth = memory(server.running.id(), "VmHWM:").saturating_sub(idle);
+        assert!(growth < GROWTH_MAX_KIB, "{growth} KiB: {}", attack.tally.report());
+    }
+}
+
+/// A lock under which no change of a site commits.
+enum Lock<'a> {
+    Sqlite(rusqlite::Connection),
+    Postgres(&'a TestDatabase),
+}
+
+impl<'a> Lock<'a> {
+    fn take(database: &'a TestDatabase) -> Self {
+        match (database.engine(), database.file()) {
+            (Engine::Sqlite, Some(file)) => {
+                let conn = rusqlite::Connection::open(file).unwrap();
+                conn.execute_batch("begin immediate").unwrap();
+                Self::Sqlite(conn)
+            }
+            _ => {
+                database.execute("begin; select lsn from heads for update");
+                Self::Postgres(database)
+            }
+        }
+    }
+
+    fn release(self) {
+        match self {
+            Self::Sqlite(conn) => conn.execute_batch("rollback").unwrap(),
+            Self::Postgres(database) => database.execute("rollback"),
+        }
+    }
+}
+
+fn connect(site: &svc_tests::site::Server) -> TcpStream {
+    let stream = TcpStream::connect(site.address()).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    stream
+}
+
+/// A change that is in flight is finished, and heads that are not whole do not wait for it.
+#[test]
+fn heads_that_are_not_whole_end_with_the_listener() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        let server = site.serve(&[]);
+        let whole = head("GET", "/me", None, "");
+        let heads: Vec<TcpStream> = (0..HEADS)
+            .map(|_| {
+                let mut stream = connect(&server);
+                stream.write_all(&whole.as_bytes()[..whole.len() - 2]).unwrap();
+                stream
+            })
+            .collect();
+        let lock = Lock::take(&site.database);
+        let founders = &site.founders;
+        let target = format!("/workspaces/{}/channels", founders.workspace_id);
+        let body = json!({"name": "in-flight"}).to_string();
+        let begun = head_of_json(&target, &founders.admin, body.len());
+        let mut change = connect(&server);
+        change
+            .write_all(begun.replacen("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1).as_bytes())
+            .unwrap();
+        let mut line = [0; 25];
+        change.read_exact(&mut line).unwrap();
+        assert_eq!(line, *b"HTTP/1.1 100 Continue\r\n\r\n", "its body is being read");
+        change.write_all(body.as_bytes()).unwrap();
+        server.running.signal("TERM");
+        for mut head in heads {
+            let mut rest = Vec::new();
+            // What ends it does not matter, but that nothing else does.
+            let _ = head.read_to_end(&mut rest);
+        }
+        change.set_nonblocking(true).unwrap();
+        let early = change.read(&mut line).map_err(|error| error.kind());
+        assert_eq!(early, Err(std::io::ErrorKind::WouldBlock), "the change waits for the lock");
+        change.set_nonblocking(false).unwrap();
+        lock.release();
+        let mut answer = [0; 12];
+        change.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, *b"HTTP/1.1 201");
+        drop(change);
+        assert_eq!(server.running.ended().code, Some(0));
+    }
+}

@@ -1,0 +1,129 @@
+//! Callers that send one request after the other, as many at once as an attack has connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::ground::{Ground, Tally, Team};
+use super::wire::{connect, source};
+use crate::client::kept::Kept;
+
+/// How long a caller pauses that is over its rate limit; it goes on as soon as it may.
+const OVER_RATE: Duration = Duration::from_millis(200);
+/// How long a caller pauses that was rejected otherwise.
+const REJECTED: Duration = Duration::from_millis(20);
+
+/// A request: method, target and body.
+pub type Sent = (Method, String, Option<Value>);
+
+/// Sends requests for ever, over `each` connections for each token.
+pub async fn keep_asking(
+    ground: Arc<Ground>,
+    tally: Arc<Tally>,
+    tokens: Vec<String>,
+    each: usize,
+    request: impl Fn(usize) -> Sent + Clone + Send + 'static,
+) {
+    let mut callers = JoinSet::new();
+    for number in 0..tokens.len() * each {
+        let token = tokens[number % tokens.len()].clone();
+        let (ground, tally, request) = (Arc::clone(&ground), Arc::clone(&tally), request.clone());
+        callers.spawn(async move {
+            let mut kept = None;
+            for turn in number.. {
+                let (method, target, body) = request(turn);
+                let outcome = ask(&ground, &mut kept, number, &token, (method, &target, body.as_ref())).await;
+                tally.add(outcome.map_or_else(|| "broken".to_owned(), |status| status.to_string()));
+                match outcome {
+                    Some(200..300) => {}
+                    Some(429) => sleep(OVER_RATE).await,
+                    _ => sleep(REJECTED).await,
+                }
+            }
+        });
+    }
+    callers.join_all().await;
+}
+
+/// Sends a request over a connection, which is opened if there is none, and returns the status.
+async fn ask(
+    ground: &Ground,
+    kept: &mut Option<Kept>,
+    number: usize,
+    token: &str,
+    (method, target, body): (Method, &str, Option<&Value>),
+) -> Option<u16> {
+    if kept.is_none() {
+        let address = ground.address(number);
+        let stream = connect(address, source(number)).await.ok()?;
+        *kept = Some(Kept::over(stream, address, token).await.ok()?);
+    }
+    let answer = kept.as_mut()?.ask(method, target, body).await;
+    if answer.is_err() {
+        *kept = None;
+    }
+    answer.ok().map(|(status, _)| status)
+}
+
+/// Reads that take long, of a worker who has created much: 128 at once by one token.
+pub async fn expensive_reads(ground: Arc<Ground>, tally: Arc<Tally>) {
+    let tokens = ground.attacker.agents[..1].to_vec();
+    let request = expensive(&ground);
+    keep_asking(ground, tally, tokens, 128, request).await;
+}
+
+/// More requests than may be in flight: 9 tokens with 130 slow reads each.
+pub async fn in_flight(ground: Arc<Ground>, tally: Arc<Tally>) {
+    let tokens = ground.attacker.agents[..9].to_vec();
+    let request = expensive(&ground);
+    keep_asking(ground, tally, tokens, 130, request).await;
+}
+
+fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+    let (workspace, thread) = (ground.attacker.workspace_id.clone(), ground.attacker.thread_id.clone());
+    let targets = [
+        format!("/workspaces/{workspace}/deferred"),
+        format!("/workspaces/{workspace}/occupancy"),
+        format!("/workspaces/{workspace}/kind-census?thread_id={thread}"),
+    ];
+    move |turn| (Method::GET, targets[turn % targets.len()].clone(), None)
+}
+
+/// Posts at full speed, by every agent.
+pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
+    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker));
+    keep_asking(ground, tally, tokens, 32, request).await;
+}
+
+/// The requests of members who post.
+pub fn posting(team: &Team) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+    let target = format!("/threads/{}/messages", team.thread_id);
+    let body = json!({"body": "more and more of it ".repeat(15)});
+    move |_| (Method::POST, target.clone(), Some(body.clone()))
+}
+
+/// Imports copies of the attacker's workspace as new ones, at full speed.
+pub async fn imports(ground: Arc<Ground>, tally: Arc<Tally>) {
+    let tokens = ground.arms.admins.clone();
+    let envelope: Value = serde_json::from_slice(&ground.arms.export).expect("an export");
+    let request = move |_| (Method::POST, "/workspaces/import?mode=new".to_owned(), Some(envelope.clone()));
+    keep_asking(ground, tally, tokens, 2, request).await;
+}
+
+/// Handshakes of the MCP revision that has sessions, by ten agents.
+pub async fn sessions(ground: Arc<Ground>, tally: Arc<Tally>) {
+    let tokens = ground.attacker.agents.clone();
+    let request = |_| (Method::POST, "/mcp/streamable".to_owned(), Some(initialize()));
+    keep_asking(ground, tally, tokens, 4, request).await;
+}
+
+/// The message that begins a session.
+pub fn initialize() -> Value {
+    let client = json!({"name": "svc-tests", "version": "0"});
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+}
