@@ -7,15 +7,17 @@ use std::sync::Arc;
 use serde_json::json;
 use svc_core::Engine;
 use svc_tests::attacks::ground::Size;
-use svc_tests::attacks::places::{HEADS, stopped_bodies};
+use svc_tests::attacks::places::{HEADS, asking_to_go_on, few_stopped_bodies};
 use svc_tests::attacks::wire::{head, head_of_json};
 use svc_tests::attacks::{Begun, Needs, prepare};
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::Site;
 
-/// Memory by which bodies may let a server grow: what all of them may take.
-const GROWTH_MAX_KIB: u64 = 256 << 10;
+/// Memory by which bodies may let a server grow: what those of one workspace may take.
+const GROWTH_MAX_KIB: u64 = 192 << 10;
+/// Bodies that are sent at once, of 2 MiB each.
+const BODIES: usize = 250;
 
 /// A line of a process's status, in KiB.
 fn memory(process: u32, name: &str) -> u64 {
@@ -33,9 +35,9 @@ fn bodies_count_from_their_first_byte() {
         ground.addresses.push(server.address());
         let ground = Arc::new(ground);
         let idle = memory(server.running.id(), "VmRSS:");
-        let attack = Begun::new(|ground, tally| Box::pin(stopped_bodies(ground, tally)), &ground);
+        let attack = Begun::new(|ground, tally| Box::pin(few_stopped_bodies(ground, tally, BODIES)), &ground);
         until("bodies have stopped", || attack.tally.all() >= 60);
-        for _ in 0..10 {
+        for _ in 0..3 {
             for wanted in ground.victim.requests() {
                 let caller = server.caller(&wanted.token);
                 let answer = caller.ask(wanted.method.as_str(), &wanted.target, wanted.body.as_ref());
@@ -102,9 +104,7 @@ fn heads_that_are_not_whole_end_with_the_listener() {
         let body = json!({"name": "in-flight"}).to_string();
         let begun = head_of_json(&target, &founders.admin, body.len());
         let mut change = connect(&server);
-        change
-            .write_all(begun.replacen("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1).as_bytes())
-            .unwrap();
+        change.write_all(asking_to_go_on(&begun).as_bytes()).unwrap();
         let mut line = [0; 25];
         change.read_exact(&mut line).unwrap();
         assert_eq!(line, *b"HTTP/1.1 100 Continue\r\n\r\n", "its body is being read");

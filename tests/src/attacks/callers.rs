@@ -20,7 +20,7 @@ const REJECTED: Duration = Duration::from_millis(20);
 /// A request: method, target and body.
 pub type Sent = (Method, String, Option<Value>);
 
-/// Sends requests for ever, over `each` connections for each token.
+/// Sends requests for ever, over `each` connections to each server for each token.
 pub async fn keep_asking(
     ground: Arc<Ground>,
     tally: Arc<Tally>,
@@ -29,8 +29,9 @@ pub async fn keep_asking(
     request: impl Fn(usize) -> Sent + Clone + Send + 'static,
 ) {
     let mut callers = JoinSet::new();
-    for number in 0..tokens.len() * each {
-        let token = tokens[number % tokens.len()].clone();
+    let servers = ground.addresses.len();
+    for number in 0..tokens.len() * each * servers {
+        let token = tokens[number / servers % tokens.len()].clone();
         let (ground, tally, request) = (Arc::clone(&ground), Arc::clone(&tally), request.clone());
         callers.spawn(async move {
             let mut kept = None;

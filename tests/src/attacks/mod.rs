@@ -58,6 +58,8 @@ pub struct Attack {
     pub target: Target,
     /// Variables that bring a ceiling within what one machine can open.
     pub variables: &'static [(&'static str, &'static str)],
+    /// In how many seconds the servers must have ended that are stopped under it.
+    pub ends_in_secs: u32,
     /// Begins it.
     pub run: fn(Arc<Ground>, Arc<Tally>) -> Attacking,
 }
@@ -89,7 +91,10 @@ pub const ALL: &[Attack] = &[
     attack("unread-exports", Needs::LargeExport, Target::Files, |g, t| Box::pin(streams::exports(g, t))),
     attack("imports", Needs::Export, Target::Requests, |g, t| Box::pin(callers::imports(g, t))),
     attack("stopped-bodies", Needs::Nothing, Target::Requests, |g, t| Box::pin(places::stopped_bodies(g, t))),
-    attack("half-heads", Needs::Nothing, Target::Requests, |g, t| Box::pin(places::half_heads(g, t))),
+    Attack {
+        ends_in_secs: 2,
+        ..attack("half-heads", Needs::Nothing, Target::Requests, |g, t| Box::pin(places::half_heads(g, t)))
+    },
 ];
 
 const fn attack(
@@ -98,7 +103,7 @@ const fn attack(
     target: Target,
     run: fn(Arc<Ground>, Arc<Tally>) -> Attacking,
 ) -> Attack {
-    Attack { name, needs, target, variables: &[], run }
+    Attack { name, needs, target, variables: &[], ends_in_secs: 15, run }
 }
 
 /// Founds two workspaces and prepares the attack of the first on the second.

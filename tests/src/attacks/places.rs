@@ -15,6 +15,8 @@ use super::wire::{connect, handshake, head, head_of_json, source, status, text_f
 
 /// How long an attacker pauses before it connects again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long an attacker pauses whose body was rejected.
+const REJECTED: Duration = Duration::from_secs(1);
 /// Handshakes and sockets of an attack.
 const SOCKETS: usize = 310;
 /// Bodies that stop before their end, and the bytes of each.
@@ -25,14 +27,14 @@ pub const HEADS: usize = 50;
 /// Bytes of a file that is no export.
 pub const JUNK_BYTES: usize = 64 << 20;
 
-/// Keeps `count` connections busy with `once`, each of which begins again when it has ended.
+/// Keeps `count` connections to each server busy with `once`, each of which begins again when it has ended.
 async fn keep<F: Future<Output = Option<()>> + Send>(
     ground: Arc<Ground>,
     count: usize,
     once: impl Fn(Arc<Ground>, usize, TcpStream) -> F + Clone + Send + 'static,
 ) {
     let mut holders = JoinSet::new();
-    for number in 0..count {
+    for number in 0..count * ground.addresses.len() {
         let (ground, once) = (Arc::clone(&ground), once.clone());
         holders.spawn(async move {
             loop {
@@ -86,26 +88,47 @@ pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
         let (tally, sent, length) = (Arc::clone(&tally), sent.clone(), export.len());
         async move {
             let admins = &ground.arms.admins;
-            let token = &admins[number % admins.len()];
+            let token = &admins[number / ground.addresses.len() % admins.len()];
             let begun = head_of_json("/workspaces/export/verify", token, length);
-            send_and_stop(&mut stream, begun, &sent, &tally).await
+            stream.write_all(asking_to_go_on(&begun).as_bytes()).await.ok()?;
+            let answered = status(&mut stream).await?;
+            tally.add(answered);
+            if answered == 100 {
+                // The server reads it: it has a place.
+                stream.write_all(&sent).await.ok()?;
+            }
+            until_closed(&mut stream).await;
+            tally.add("closed");
+            Some(())
         }
     };
     keep(ground, 8, once).await;
 }
 
+/// The head of a request that waits for the server to ask for its body.
+pub fn asking_to_go_on(head: &str) -> String {
+    head.replacen("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1)
+}
+
 /// Bodies of a message by one worker that stop before their end.
 pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
+    few_stopped_bodies(ground, tally, BODIES).await;
+}
+
+/// The same with so many at once.
+pub async fn few_stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>, count: usize) {
     let sent = Bytes::from(vec![b' '; BODY_BYTES]);
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
         let (tally, sent) = (Arc::clone(&tally), sent.clone());
         async move {
             let target = format!("/threads/{}/messages", ground.attacker.thread_id);
             let begun = head_of_json(&target, &ground.attacker.agents[0], sent.len() + 1);
-            send_and_stop(&mut stream, begun, &sent, &tally).await
+            send_and_stop(&mut stream, begun, &sent, &tally).await?;
+            sleep(REJECTED).await;
+            Some(())
         }
     };
-    keep(ground, BODIES, once).await;
+    keep(ground, count, once).await;
 }
 
 /// Sends a head and a part of a body, and waits for the server to lose its patience.
@@ -135,7 +158,8 @@ pub async fn junk_files(ground: Arc<Ground>, tally: Arc<Tally>) {
         let tally = Arc::clone(&tally);
         async move {
             let admins = &ground.arms.admins;
-            let (answered, sent) = junk_file(&mut stream, &admins[number % admins.len()]).await?;
+            let token = &admins[number / ground.addresses.len() % admins.len()];
+            let (answered, sent) = junk_file(&mut stream, token).await?;
             tally.add(answered);
             (sent < JUNK_BYTES).then(|| tally.add("refused before the end"));
             Some(())

@@ -32,10 +32,12 @@ pub async fn exports(ground: Arc<Ground>, tally: Arc<Tally>) {
     hold(ground, tally, tokens, 5, target).await;
 }
 
-/// Requests `target` for ever, `each` times at once with each token, and reads no byte of a body.
+/// Requests `target` of each server for ever, `each` times at once with each token, and reads no byte of a body.
 async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each: usize, target: String) {
     let mut holders = JoinSet::new();
-    for (number, token) in tokens.into_iter().enumerate() {
+    let servers = ground.addresses.len();
+    for number in 0..tokens.len() * servers {
+        let token = tokens[number / servers].clone();
         let (ground, tally, target) = (Arc::clone(&ground), Arc::clone(&tally), target.clone());
         holders.spawn(async move {
             loop {
