@@ -3,11 +3,17 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use secrecy::SecretString;
+use serde_json::json;
+use svc_core::Service;
+use svc_core::op::{Request, Surface};
 use svc_http::HttpSettings;
-use svc_tests::attacks::callers::{expensive_reads, in_flight, keep_asking, posting};
-use svc_tests::attacks::ground::Size;
+use svc_tests::attacks::callers::{expensive_reads, in_flight};
+use svc_tests::attacks::ground::{Ground, Size, Tally};
 use svc_tests::attacks::{Begun, Needs};
 use svc_tests::process::until;
+use svc_tests::site::done;
+use tokio::task::JoinSet;
 
 use super::arena::{Arena, on_each_engine};
 
@@ -33,24 +39,44 @@ fn a_read_waits_for_a_few_of_another_workspace() {
 
 #[test]
 fn a_change_waits_for_two_batches_of_another_workspace_at_most() {
+    const POSTS: usize = 4;
     on_each_engine(Needs::Nothing, FEW, &HttpSettings::default(), |arena| {
-        let attack = arena.attack(|ground, tally| {
-            let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker));
-            Box::pin(keep_asking(ground, tally, tokens, 100, request))
+        let (service, victim) = (&arena.world.service, &arena.ground.victim);
+        let attack = arena.attack({
+            let service = service.clone();
+            |ground, tally| Box::pin(post_in_process(service, ground, tally))
         });
-        until("the queue is full", || attack.tally.count(201) > 1000);
-        // There are 1,000 at any moment, and a batch takes 256 of them.
+        until("the queue is full", || attack.tally.all() > CHANGES);
         let before = attack.tally.all();
-        const POSTS: usize = 4;
-        let [_, _, post, _] = arena.ground.victim.requests();
         for _ in 0..POSTS {
-            let posted = arena.victim(post.method.as_str(), &post.target, post.body.as_ref());
-            assert_eq!(posted.status, 201, "{:#}", posted.body);
+            let message = json!({"thread_id": victim.thread_id, "body": "is anybody there?"});
+            done(service, &victim.agents[0], "post_message", message);
         }
-        let done = (attack.tally.all() - before) / POSTS;
-        assert!(done < 700, "{done} changes of the attacker for each of the victim");
-        arena.serves_the_victim();
+        // A batch takes 256 of them.
+        let each = (attack.tally.all() - before) / POSTS;
+        assert!(each < CHANGES / 2, "{each} changes of the attacker for each of the victim");
     });
+}
+
+/// Changes that the attacker has queued at any moment.
+const CHANGES: usize = 1500;
+
+/// Posts from many callers in this process, so that nothing but the queue is between them and the writer.
+async fn post_in_process(service: Service, ground: Arc<Ground>, tally: Arc<Tally>) {
+    let mut callers = JoinSet::new();
+    for number in 0..CHANGES {
+        let token = SecretString::from(ground.attacker.agents[number % 10].as_str());
+        let input = json!({"thread_id": ground.attacker.thread_id, "body": "more and more"}).to_string();
+        let (service, tally) = (service.clone(), Arc::clone(&tally));
+        callers.spawn(async move {
+            loop {
+                let request = Request::json(Surface::Rest, Some(token.clone()), input.clone());
+                let post = service.operation("post_message").expect("an operation");
+                tally.add(service.ask(post, request).await.is_ok());
+            }
+        });
+    }
+    callers.join_all().await;
 }
 
 #[test]

@@ -112,11 +112,6 @@ pub fn asking_to_go_on(head: &str) -> String {
 
 /// Bodies of a message by one worker that stop before their end.
 pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
-    few_stopped_bodies(ground, tally, BODIES).await;
-}
-
-/// The same with so many at once.
-pub async fn few_stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>, count: usize) {
     let sent = Bytes::from(vec![b' '; BODY_BYTES]);
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
         let (tally, sent) = (Arc::clone(&tally), sent.clone());
@@ -128,7 +123,7 @@ pub async fn few_stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>, count: u
             Some(())
         }
     };
-    keep(ground, count, once).await;
+    keep(ground, BODIES, once).await;
 }
 
 /// Sends a head and a part of a body, and waits for the server to lose its patience.
