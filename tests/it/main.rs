@@ -2,8 +2,8 @@
 //!
 //! The folders are the layers of the core, and a file has the name of the area that it tests, as in
 //! `svc-core/src`; `house` has the rules for the whole project, `shells` the tests of what is in front of the
-//! core, and `attacks` what one workspace may take from others. The generated tests cover the whole operation table; the others show what the service promises
-//! beyond it.
+//! core, and `attacks` what one workspace may take from others. The generated tests cover the whole operation
+//! table; the others show what the service promises beyond it.
 
 mod attacks;
 mod conversation;

@@ -71,9 +71,10 @@ pub type Attacking = Pin<Box<dyn Future<Output = ()> + Send>>;
 const FEW_SOCKETS: &[(&str, &str)] = &[("SVC_MAX_WS_CONNECTIONS", "300")];
 
 /// Every attack.
-#[rustfmt::skip]
 pub const ALL: &[Attack] = &[
-    attack("expensive-reads", Needs::Footprints, Target::Requests, |g, t| Box::pin(callers::expensive_reads(g, t))),
+    attack("expensive-reads", Needs::Footprints, Target::Requests, |g, t| {
+        Box::pin(callers::expensive_reads(g, t))
+    }),
     attack("in-flight", Needs::Footprints, Target::Requests, |g, t| Box::pin(callers::in_flight(g, t))),
     attack("writes", Needs::Nothing, Target::Requests, |g, t| Box::pin(callers::writes(g, t))),
     attack("unread-pages", Needs::LargeThread, Target::Requests, |g, t| Box::pin(streams::pages(g, t))),

@@ -32,7 +32,9 @@ pub async fn exports(ground: Arc<Ground>, tally: Arc<Tally>) {
     hold(ground, tally, tokens, 5, target).await;
 }
 
-/// Requests `target` of each server for ever, `each` times at once with each token, and reads no byte of a body.
+/// Requests `target` of each server for ever, `each` times at once with each token.
+///
+/// No byte of a body is read.
 async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each: usize, target: String) {
     let mut holders = JoinSet::new();
     let servers = ground.addresses.len();
