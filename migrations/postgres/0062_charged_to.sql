@@ -11,8 +11,6 @@ create table charged_imports (
     at bigint not null
 );
 create index charged_imports_of on charged_imports (charged_to, at);
-create index charged_imports_at on charged_imports (at);
 
 -- Codes are counted for the workspace that they are charged to, and outlast the member that got them.
 alter table delivery_codes rename column workspace_id to charged_to;
-create index delivery_codes_at on delivery_codes (at);

@@ -11,7 +11,6 @@ create table charged_imports (
     at bigint not null
 ) without rowid;
 create index charged_imports_of on charged_imports (charged_to, at);
-create index charged_imports_at on charged_imports (at);
 
 -- Codes are counted for the workspace that they are charged to, and outlast the member that got them.
 alter table delivery_codes rename to former_codes;
@@ -26,4 +25,3 @@ insert into delivery_codes (id, charged_to, member_id, at)
     select id, workspace_id, member_id, at from former_codes;
 drop table former_codes;
 create index delivery_codes_of on delivery_codes (charged_to, at);
-create index delivery_codes_at on delivery_codes (at);

@@ -5,6 +5,7 @@
 //! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
 //! and decide nothing themselves.
 
+mod exit;
 mod problem;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::text::{shortened, without_secrets};
+pub use exit::EXIT_CODES;
 pub use problem::{Problem, ProblemType};
 
 /// The result type of the service.
@@ -186,8 +188,8 @@ codes! {
     /// The `Expect` header expects something other than `100-continue`.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
         "Leave the `Expect` header out, or send `Expect: 100-continue`.";
-    /// There is no space on the disk for a file that is sent or returned: files that are being moved have used
-    /// up their budget, or only the database may use the rest of the disk.
+    /// There is no space on the disk for a file that is sent or returned: files that are being moved have
+    /// used up their budget, or only the database may use the rest of the disk.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
         "Read or drop the exports that you have begun, and try again once other transfers have ended; if the \
          failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
@@ -250,18 +252,6 @@ impl Code {
     ];
 }
 
-/// The exit codes of the programs, and what they mean.
-pub const EXIT_CODES: [(u8, &str); 8] = [
-    (0, "success"),
-    (1, "failure of the database, the file system or the service itself"),
-    (2, "invalid command line, variable or input"),
-    (3, "a log does not verify"),
-    (4, "not found, or the folder or database is not set up"),
-    (5, "the current state does not allow it, such as a second set-up"),
-    (6, "the token is missing, unknown, or does not allow it"),
-    (7, "the log verifies, and was pruned beyond the head that was expected"),
-];
-
 impl Code {
     /// Returns the code that [`Code::name`] writes as `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
@@ -280,19 +270,6 @@ impl Code {
             title: self.title(),
             status: self.status(),
             description: self.manual(),
-        }
-    }
-
-    /// Returns the exit code of a program that ends with this error.
-    pub fn exit_code(self) -> u8 {
-        match (self, self.status()) {
-            (Self::Configuration, _) | (_, 400) => 2,
-            (Self::EventLogBroken, _) => 3,
-            (Self::BelowFloor, _) => 7,
-            (_, 401 | 403) => 6,
-            (_, 404) => 4,
-            (_, 409) => 5,
-            _ => 1,
         }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! A page scans a bounded number of rows. Where many of them are left out it is short, or empty, and says
 //! where to continue. It is also bounded in bytes, while it is being read: a page can only be made of
-//! [`Rows`], and those are fetched from the database no further than the page goes. And it is bounded in time:
-//! where half of the read's budget is used up it ends, after at least one row.
+//! [`Rows`], and those are fetched from the database no further than the page goes. And it is bounded in
+//! time: where half of the read's budget is used up it ends, after at least one row.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -42,8 +42,8 @@ pub struct Page<T, K = i64> {
     budget: Option<Budget>,
 }
 
-/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger, or when the page has
-/// to end.
+/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger, or when the page
+/// has to end.
 #[derive(Debug)]
 pub struct Rows<T> {
     rows: Vec<T>,

@@ -1,9 +1,9 @@
 //! Request bodies: framing, encoding, size and minimum rate.
 //!
-//! A body is kept only for a request that was admitted; that of others is dropped as it is read, and not for
-//! long. The bytes that are kept are counted from the first one until the request is answered. Until a body is
-//! complete it takes no place among the requests in flight, so each client may have only a limited number of
-//! slow ones.
+//! A body is kept only for a request that was admitted; that of others is dropped as it is read, and not
+//! for long. The bytes that are kept are counted from the first one until the request is answered. Until a
+//! body is complete it takes no place among the requests in flight, so each client may have only a limited
+//! number of slow ones.
 
 use std::time::Duration;
 

@@ -109,8 +109,8 @@ impl Pace {
         Sending { waiting: Arc::clone(&self.0), number }
     }
 
-    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile, or when a file moves
-    /// too slowly.
+    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile, or when a file
+    /// moves too slowly.
     pub async fn stalled(&self, timeout: Duration) {
         let timeout = timeout.min(RATE_WINDOW);
         loop {

@@ -89,14 +89,13 @@ async fn input(
 ) -> Result<op::Input> {
     let (head, body) = request.into_parts();
     if operation.http().takes_file {
-        // Somebody who sends slowly keeps nobody from reading a file.
         let place = state.transfers.place(holder).await?;
         let spooled = transfer::receive(&state.service, holder, &head.headers, body).await?;
-        let slot = state.service.begin_upload().await?;
+        // While it waits to be read it moves nothing.
         drop(place);
         let mut text = text?;
         decode::query(head.uri.query(), &mut text)?;
-        let file = spooled.map(|spooled| Upload::File(spooled.holding(slot)));
+        let file = spooled.map(Upload::File);
         return Ok(op::Input { text, file, ..op::Input::default() });
     }
     let max = state.settings.body_max_bytes;

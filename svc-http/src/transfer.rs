@@ -1,8 +1,8 @@
 //! File transfers: bodies that are received as files, and responses that are files.
 //!
-//! A transfer holds one of few places, which workspaces and their clients share: an upload until the file is read, a download until its last byte is
-//! written out. Both must keep up with [`FILE_RATE_MIN`], over each [`RATE_WINDOW`]. A file is judged while it
-//! arrives, and refused where it is wrong.
+//! A transfer holds one of few places, which workspaces and their clients share: an upload until the file
+//! is read, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
+//! each [`RATE_WINDOW`]. A file is judged while it arrives, and refused where it is wrong.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Incoming {
 
 fn too_slow() -> Error {
     Error::malformed(format!(
-        "the body arrived too slowly: over each {} s it must arrive at {FILE_RATE_MIN} bytes a second or more",
+        "the body arrived too slowly: over each {} s it must arrive at {FILE_RATE_MIN} bytes a second",
         RATE_WINDOW.as_secs()
     ))
 }

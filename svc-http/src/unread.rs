@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
+use svc_core::{Ceiling, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout_at};
 
 use crate::encode::Response;
@@ -82,12 +82,17 @@ impl UnreadAnswers {
     /// Nothing is done for it before that, so even the responses that need no room (small ones, and those of
     /// changes) exceed the quota by no more than the requests in progress.
     pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
-        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| full())
+        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
     }
 
     /// Waits until there is room for `size` bytes, and takes it.
     pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<Place> {
         timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
+    }
+
+    /// Returns the error of a request for whose response there is no room.
+    pub fn full(&self, holder: Holder) -> Error {
+        self.0.exhausted(holder, 1)
     }
 
     /// Takes room for `size` bytes, from the share `kept` or else from the supply.
@@ -98,14 +103,6 @@ impl UnreadAnswers {
             None => self.0.try_take(holder, size).ok(),
         }
     }
-}
-
-/// Returns the error of a request for whose response there is no room.
-pub(crate) fn full() -> Error {
-    Error::new(
-        Code::Overloaded,
-        "there is no room for the response: too many bytes of earlier ones are unread; read those first",
-    )
 }
 
 #[cfg(test)]

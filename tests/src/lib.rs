@@ -34,12 +34,19 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use person::Person;
 pub use prepare::People;
-pub use world::{
-    MAIL_DELAY, SIGNS, Setup, World, answer_of, call, in_parallel, on_both_engines, session_key, text,
-};
+pub use world::{MAIL_DELAY, SIGNS, Setup, World, answer_of, call, on_both_engines, session_key, text};
 
 /// The runtime of clients and servers in this process.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
+}
+
+/// Does `work` for each of `0..count` on a thread of its own, and collects the results.
+pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || work(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }

@@ -462,15 +462,6 @@ impl World {
     }
 }
 
-/// Does `work` for each of `0..count` on a thread of its own, and collects the results.
-pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || work(number))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
-
 /// Calls an operation in process.
 pub fn call(service: &Service, token: Option<&str>, operation: &str, input: &Value) -> Result<Reply> {
     let credential = token.map(SecretString::from);

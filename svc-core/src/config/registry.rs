@@ -195,8 +195,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_WORKSPACE_RATE_LIMIT_MAX", Form::Number(limits::WORKSPACE_RATE_LIMIT_MAX, 0, MANY),
         "Limit on the requests to one workspace per window; 0 means no limit."),
     variable("SVC_READ_BUDGET_MS", Form::Number(limits::READ_BUDGET_MS, 0, 60_000),
-        "Milliseconds that one read may take; 0 means no limit. The time that it waits does not count. A page \
-        ends early then, with a cursor; a read without pages fails with 503 read-too-expensive."),
+        "Milliseconds that one read may take; 0 means no limit. The time that it waits does not count. A \
+        page ends early then, with a cursor; a read without pages fails with 503 read-too-expensive."),
     variable("SVC_SHUTDOWN_DRAIN_SECS", Form::Number(limits::SHUTDOWN_DRAIN_SECS, 0, 3600),
         "Seconds after a termination signal during which the server still serves and readiness reports \
         draining."),
@@ -219,15 +219,15 @@ pub const VARIABLES: &[Variable] = &[
         limit. It does not apply to callers with the capability operator:global, nor to svc import \
         --as-instance."),
     variable("SVC_SPOOL_MAX_BYTES",
-        Form::Bytes("the smaller of 8589934592 and half of what is free on the disk at the start", 1, 1 << 50),
-        "Maximum bytes of the files that are being sent to svc-http or that it has written and a client has \
-        not read yet: uploads and exports. One workspace may have half of them. A transfer that does not fit \
-        fails with 507 insufficient-storage. The work files of an import do not count; there is one import \
-        at a time, and they take up to three times the size of its file."),
+        Form::Bytes("the smaller of 8589934592 and half of the free disk space at the start", 1, 1 << 50),
+        "Maximum bytes of the files that are being sent to one svc-http process or that it has written and a \
+        client has not read yet: uploads and exports. One workspace may have half of them. A transfer that \
+        does not fit fails with 507 insufficient-storage. The work files of imports do not count; there are \
+        at most two imports at a time, and each takes up to three times the size of its file."),
     variable("SVC_DISK_RESERVE_BYTES",
         Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
-        "While fewer bytes are free on the disk of the data folder, only the database may use them: transfers \
-        and imports that need space for a file fail with 507 insufficient-storage. 0 reserves nothing."),
+        "While fewer bytes are free on the disk of the data folder, only the database may use them: \
+        transfers and imports that need space for a file fail with 507 insufficient-storage. 0 reserves nothing."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
         "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),

@@ -1,18 +1,12 @@
-//! Files that are received: they are judged while they arrive, and then read one at a time.
+//! Files that are received and judged while they arrive.
 
 use crate::error::{Error, Result};
-use crate::host::parts::UploadSlot;
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::integrity::portability::ArrivingExport;
 use crate::spool::Spooled;
 
 impl Service {
-    /// Waits for the right to read a file that was received.
-    pub async fn begin_upload(&self) -> Result<UploadSlot> {
-        UploadSlot::take(self.process()).await
-    }
-
     /// Begins to receive a file that a workspace sends, which is judged while it arrives.
     pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
         let service = self.clone();

@@ -4,11 +4,15 @@
 //! was used with is configured. All of it is checked before anything is locked, so that a start during a long
 //! write does not wait, and checked again under the lock of migrations.
 
+use std::time::Duration;
+
 use crate::error::{Code, Error, Result};
+use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
 use crate::log::batch::newest_time;
 use crate::log::keys;
 use crate::log::seal::Sealer;
 use crate::op::Read;
+use crate::store::executor::Readers;
 use crate::store::migrate::{self, Schema};
 use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
@@ -124,5 +128,40 @@ impl Missing {
     fn supply(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
         self.schema.complete(conn, now)?;
         keys::record(conn, sealer, &self.keys, now)
+    }
+}
+
+/// Returns the numbers of writers and readers of a process on a machine with this many cores.
+pub(super) fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, Readers) {
+    if opener.is_sqlite() {
+        let inline = cores.saturating_add(1).min(INLINE_READERS);
+        return (1, Readers { threads: READERS, inline, limit });
+    }
+    // Each of their statements waits for the network, whatever the cores. Their number is fixed, so that a
+    // server can be configured for a number of processes.
+    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::limits::POSTGRES_CONNECTIONS;
+    use crate::store::Database;
+
+    #[test]
+    fn a_process_has_sixteen_connections_to_postgres_whatever_its_cores() {
+        let postgres =
+            Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
+        for cores in [1, 2, 8, 64, 256] {
+            let (lanes, readers) = connections(&postgres, cores, None);
+            // Plus one each for health, the long reader, the scanner, the bus, the listener, the
+            // housekeeper and the rate limits.
+            assert_eq!(lanes + readers.threads + readers.inline + 7, POSTGRES_CONNECTIONS, "{cores} cores");
+        }
+        let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
+        assert_eq!(connections(&sqlite, 2, None).1.inline, 3);
+        assert_eq!(connections(&sqlite, 64, None).1.inline, 9);
     }
 }

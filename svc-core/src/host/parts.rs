@@ -5,12 +5,13 @@
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
 use crate::host::opening::Outdated;
-use crate::limits::WAITS_MAX;
+use crate::limits::{FILES_READ_MAX, WAITS_MAX};
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
+use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
 
 /// Returns the parts that are seen in the database.
@@ -44,27 +45,17 @@ impl Threads {
 pub(crate) struct Process {
     pub threads: Threads,
     dispatch: OnceLock<Weak<Dispatch>>,
-    /// The files that may be read at the same time.
-    uploads: Arc<Semaphore>,
+    /// The files that are read by operations: of one workspace one at a time.
+    pub reading: Ceiling,
     /// The files that are judged at the same time while they arrive.
     pub judging: Semaphore,
 }
 
-/// The right to read a file that was received, of which a process gives one at a time.
-pub struct UploadSlot(#[expect(dead_code, reason = "it counts until it is dropped")] OwnedSemaphorePermit);
-
-impl UploadSlot {
-    /// Waits for it, in the order of those who do.
-    pub(super) async fn take(process: &Process) -> Result<Self> {
-        Arc::clone(&process.uploads).acquire_owned().await.map(Self).map_err(Error::internal)
-    }
-}
-
 impl Default for Process {
     fn default() -> Self {
-        let uploads = Arc::new(Semaphore::new(1));
+        let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
         let judging = Semaphore::new(1);
-        Self { threads: Threads::default(), dispatch: OnceLock::new(), uploads, judging }
+        Self { threads: Threads::default(), dispatch: OnceLock::new(), reading, judging }
     }
 }
 

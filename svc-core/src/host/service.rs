@@ -10,6 +10,8 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use tokio::time::timeout;
+
 use crate::config::Config;
 use crate::data_dir;
 use crate::entropy::Entropy;
@@ -26,7 +28,7 @@ use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
 use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
-use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
+use crate::limits::FILES_READ_WAIT;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
 use crate::log::note::{NoteSigner, PublicKey, known_keys};
@@ -38,7 +40,7 @@ use crate::op::{
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
-use crate::store::executor::{Executor, Readers};
+use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher, says_nothing_of_tls};
 use crate::sync::lock;
@@ -189,7 +191,7 @@ impl Service {
         let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
         let (lanes, readers) = {
             let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-            connections(&opener, cores, options.read_budget)
+            opening::connections(&opener, cores, options.read_budget)
         };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let executor =
@@ -294,12 +296,22 @@ impl Service {
     }
 
     /// Does the same where the file is read first, which takes long and needs no database.
+    ///
+    /// Workspaces take turns, whatever the transport, and one has one file at a time read.
     async fn run_with_file(
         &self,
         operation: &Arc<Operation>,
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
+        let reading = &self.process().reading;
+        let _turn = match admission.holder() {
+            None => None,
+            Some(holder) => match timeout(FILES_READ_WAIT, reading.wait(holder, 1)).await {
+                Ok(turn) => Some(turn?),
+                Err(_) => return Err(reading.exhausted(holder, 1)),
+            },
+        };
         let (service, operation, input) = (self.clone(), Arc::clone(operation), input.clone());
         let reading = tokio::task::spawn_blocking(move || {
             waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
@@ -460,17 +472,6 @@ pub(super) fn waited<T: Send + 'static>(
     outcome
 }
 
-/// Returns the numbers of writers and readers of a process on a machine with this many cores.
-fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, Readers) {
-    if opener.is_sqlite() {
-        let inline = cores.saturating_add(1).min(INLINE_READERS);
-        return (1, Readers { threads: READERS, inline, limit });
-    }
-    // Each of their statements waits for the network, whatever the cores. Their number is fixed, so that a
-    // server can be configured for a number of processes.
-    (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
-}
-
 fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
     let (bus, conn) = (Arc::clone(&dispatch.bus), opener.reader()?);
     let body = move || bus.serve(&conn);
@@ -501,27 +502,5 @@ impl Drop for Inner {
             // If a thread panicked, there is nothing left to report.
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use secrecy::SecretString;
-
-    use super::*;
-    use crate::limits::POSTGRES_CONNECTIONS;
-
-    #[test]
-    fn a_process_has_sixteen_connections_to_postgres_whatever_its_cores() {
-        let postgres =
-            Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
-        for cores in [1, 2, 8, 64, 256] {
-            let (lanes, readers) = connections(&postgres, cores, None);
-            // Plus one each for health, the long reader, the scanner, the bus, the listener, the housekeeper and the rate limits.
-            assert_eq!(lanes + readers.threads + readers.inline + 7, POSTGRES_CONNECTIONS, "{cores} cores");
-        }
-        let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
-        assert_eq!(connections(&sqlite, 2, None).1.inline, 3);
-        assert_eq!(connections(&sqlite, 64, None).1.inline, 9);
     }
 }

@@ -180,7 +180,9 @@ impl Stored {
     /// Returns the address that mail goes to, if any does.
     pub fn reached(&self) -> Option<&MailAddress> {
         let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != DeliveryMode::Off;
-        self.address.as_ref().filter(|_| serves)
+        // One that is older than the rule about domains is not mailed.
+        let address = self.address.as_ref().filter(|_| serves)?;
+        DeliveryAddress::parse(address.as_str()).map(|_| address)
     }
 
     fn shown(self) -> Delivery {
@@ -311,7 +313,7 @@ fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     // An imported workspace has no codes of its own, so that importing one makes no more of them.
     let (charged_to, now) = (cx.caller().charged_to, cx.now());
     let since = now.before(CODES_SPAN);
-    cx.execute_any(FORGET_CODES, &[&since])?;
+    cx.execute_any(FORGET_CODES, &[&charged_to, &since])?;
     let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&charged_to, &member, &since])?;
     let (own, all) = counted.unwrap_or_default();
     if own >= CODES_OF_MEMBER_MAX || all >= CODES_OF_WORKSPACE_MAX {
@@ -323,7 +325,7 @@ fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     cx.execute(1, ADD_CODE, &[&id, &charged_to, &member, &now])
 }
 
-const FORGET_CODES: &str = "delete from delivery_codes where at <= $1";
+const FORGET_CODES: &str = "delete from delivery_codes where charged_to = $1 and at <= $2";
 
 const COUNT_CODES: &str = "
     select cast(coalesce(sum(case when member_id = $2 then 1 else 0 end), 0) as bigint), count(*)

@@ -1,8 +1,8 @@
 //! Ceilings: what a process has only so much of, and who holds which part of it.
 //!
 //! A [`Ceiling`] is the only way to take a [`Place`] of anything that callers could use up: requests in
-//! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others, and
-//! no client from the others of its workspace.
+//! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others,
+//! and no client from the others of its workspace.
 
 mod scope;
 mod turns;
@@ -26,13 +26,13 @@ const RETRY_AFTER_SECS: u64 = 1;
 
 /// A number of places, shared by workspaces, and inside each workspace by its clients.
 ///
-/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all. While
-/// another workspace waits, every place does. So one workspace alone holds three quarters, and leaves a quarter
-/// at least to the others. The same holds for the clients of a workspace, in what the workspace may hold at
-/// the time: half of the ceiling, or more if the others leave more. Clients and workspaces may have fixed
-/// quotas in addition. Who holds nothing may take more than its quota or share at once, because otherwise
-/// something larger could never be taken; what a client holds beyond its quota, and a workspace beyond three
-/// quarters, counts against nobody else.
+/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all.
+/// While another workspace waits, every place does. So one workspace alone holds three quarters, and leaves
+/// a quarter at least to the others. The same holds for the clients of a workspace, in what the workspace
+/// may hold at the time: half of the ceiling, or more if the others leave more. Clients and workspaces may
+/// have fixed quotas in addition. Who holds nothing may take more than its quota or share at once, because
+/// otherwise something larger could never be taken; what a client holds beyond its quota, and a workspace
+/// beyond three quarters, counts against nobody else.
 ///
 /// Clones share the places.
 #[derive(Clone)]
@@ -70,6 +70,8 @@ struct Rules {
     workspace: usize,
     /// Whether workspaces have shares; otherwise only the clients' quotas count.
     has_shares: bool,
+    /// Whether the last quarter is left to others, because nobody can wait for places that are held for long.
+    keeps_quarter: bool,
 }
 
 #[derive(Default)]
@@ -97,14 +99,26 @@ impl Ceiling {
     pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
-        Self::with(what, Rules { all, client, workspace, has_shares: true })
+        Self::with(what, Rules { all, client, workspace, has_shares: true, keeps_quarter: true })
+    }
+
+    /// Creates the same of places that are held for a short time, and that are waited for.
+    ///
+    /// One workspace alone may hold all of them: those who wait have the next ones.
+    pub fn of_short(what: &'static str, all: usize, quotas: Quotas) -> Self {
+        let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
+        let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
+        Self::with(what, Rules { all, client, workspace, has_shares: true, keeps_quarter: false })
     }
 
     /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
     ///
     /// It is for what is taken by an address, before a workspace is known.
     pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
-        Self::with(what, Rules { all, client: each, workspace: usize::MAX, has_shares: false })
+        Self::with(
+            what,
+            Rules { all, client: each, workspace: usize::MAX, has_shares: false, keeps_quarter: false },
+        )
     }
 
     fn with(what: &'static str, rules: Rules) -> Self {
@@ -205,9 +219,10 @@ impl Rules {
         all.div_ceil(2)
     }
 
-    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others.
-    fn most(all: usize) -> usize {
-        all.saturating_sub(all.div_ceil(4))
+    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others. All of
+    /// it where places are held for a short time.
+    fn most(&self, all: usize) -> usize {
+        if self.keeps_quarter { all.saturating_sub(all.div_ceil(4)) } else { all }
     }
 
     /// Returns whose places are used up, if the holder cannot take `size` more.
@@ -227,14 +242,14 @@ impl Rules {
 
     fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
         self.is_in_share_of_workspace(state, holder.workspace, size)
-            || (state.total.saturating_add(size) <= Self::most(self.all)
+            || (state.total.saturating_add(size) <= self.most(self.all)
                 && !self.another_workspace_waits(state, holder.workspace))
     }
 
     fn fits_client(&self, state: &State, holder: Holder, size: usize) -> bool {
         let own = state.of_workspace(holder.workspace).counted;
         self.is_in_share_of_client(state, holder, size)
-            || (own.saturating_add(size) <= Self::most(self.of_workspace(state, holder.workspace))
+            || (own.saturating_add(size) <= self.most(self.of_workspace(state, holder.workspace))
                 && !self.another_client_waits(state, holder))
     }
 
@@ -252,12 +267,12 @@ impl Rules {
     fn of_workspace(&self, state: &State, workspace: WorkspaceId) -> usize {
         let others = state.total.saturating_sub(self.towards_total(state.of_workspace(workspace).counted));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
-        share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
+        share.max(self.most(self.all).saturating_sub(others)).min(self.workspace)
     }
 
     /// Returns how much of what counts against a workspace counts towards the total.
     fn towards_total(&self, counted: usize) -> usize {
-        if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
+        if self.has_shares { counted.min(self.most(self.all).max(1)) } else { counted }
     }
 
     /// Returns whether another workspace waits for a place within its share.
@@ -657,7 +672,9 @@ mod tests {
         #[test]
         fn there_is_always_a_place_for_who_holds_less_than_a_quarter(
             all in 2_usize..40,
-            steps in proptest::collection::vec((any::<bool>(), 1_u128..3, 1_u128..3, any::<prop::sample::Index>()), 0..120),
+            steps in proptest::collection::vec(
+                (any::<bool>(), 1_u128..3, 1_u128..3, any::<prop::sample::Index>()), 0..120,
+            ),
         ) {
             let seats = ceiling(all);
             let mut held: Vec<Place> = Vec::new();
@@ -672,16 +689,16 @@ mod tests {
                 prop_assert_eq!(seats.taken(), held.len());
                 prop_assert!(held.len() <= all);
                 for workspace in [1, 2] {
-                    let fewest = [1, 2].into_iter().min_by_key(|client| of(holder(workspace, *client))).unwrap();
-                    let fewest = holder(workspace, fewest);
+                    let clients = [1, 2].map(|client| holder(workspace, client));
+                    let fewest = clients.into_iter().min_by_key(|holder| of(*holder)).unwrap();
                     if of_workspace(workspace) < all.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    let may = Rules::half(all).max(Rules::most(all));
+                    let may = Rules::half(all).max(all - all.div_ceil(4));
                     if of_workspace(3 - workspace) == 0 && may > 1 && of(fewest) < may.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(Rules::most(all)));
+                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(all - all.div_ceil(4)));
                 }
             }
             drop(held);

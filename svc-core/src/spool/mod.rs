@@ -111,7 +111,6 @@ struct SpoolFile {
 pub struct Spooled {
     file: Arc<SpoolFile>,
     len: u64,
-    held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for Spooled {
@@ -121,13 +120,6 @@ impl fmt::Debug for Spooled {
 }
 
 impl Spooled {
-    /// Holds something as long as there is the file.
-    #[must_use]
-    pub fn holding(mut self, held: impl Any + Send + Sync) -> Self {
-        self.held = Some(Arc::new(held));
-        self
-    }
-
     /// Returns how many bytes it has.
     pub fn len(&self) -> u64 {
         self.len

@@ -195,7 +195,7 @@ impl BatchPost {
             return Err(error);
         }
         let share = self.state.unread.take(holder, manner.changes, answer.bytes.size(), None);
-        let share = share.ok_or_else(unread::full)?;
+        let share = share.ok_or_else(|| self.state.unread.full(holder))?;
         match &mut self.share {
             Some(all) => all.merge(share),
             None => self.share = Some(share),

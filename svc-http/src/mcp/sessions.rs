@@ -2,8 +2,8 @@
 //!
 //! A session remembers what its handshake has agreed on. It is of one process and one credential, gives no
 //! right, and ends when it is deleted, after half an hour without a request, if its client begins too many
-//! others, if there are too many and nobody has more than its holder, or, if its client reads its answers from
-//! a stream, with that stream. What runs for it ends, too. Each request authenticates itself.
+//! others, if there are too many and nobody has more than its holder, or, if its client reads its answers
+//! from a stream, with that stream. What runs for it ends, too. Each request authenticates itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -269,7 +269,8 @@ impl Client {
         match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
             Ok(batch) => {
                 let size = batch.size();
-                let share = self.unread.take(holder, true, size, Some(kept)).ok_or_else(unread::full);
+                let share =
+                    self.unread.take(holder, true, size, Some(kept)).ok_or_else(|| self.unread.full(holder));
                 Ok(Some(share.map(|share| (batch, share))))
             }
             Err(error) => Ok(Some(Err(error))),

@@ -131,8 +131,8 @@ pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
     footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
 }
 
-/// Returns the extents of a footprint, and then those with which its claim may have been recorded before names
-/// had one form.
+/// Returns the extents of a footprint, and then those with which its claim may have been recorded before
+/// names had one form.
 pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     let mut all = extents(footprint);

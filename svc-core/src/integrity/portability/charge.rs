@@ -67,11 +67,11 @@ const LAST: &str = "
 pub(super) fn record(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let Some(payer) = payer.filter(|_| cx.settings().import_workspaces.is_some()) else { return Ok(()) };
     let now = cx.now();
-    cx.execute_any(FORGET, &[&now.before(SPAN)])?;
+    cx.execute_any(FORGET, &[&payer, &now.before(SPAN)])?;
     cx.execute(1, ADD, &[&cx.new_id::<ImportId>()?, &payer, &now])
 }
 
-const FORGET: &str = "delete from charged_imports where at <= $1";
+const FORGET: &str = "delete from charged_imports where charged_to = $1 and at <= $2";
 
 const ADD: &str = "insert into charged_imports (id, charged_to, at) values ($1, $2, $3)";
 

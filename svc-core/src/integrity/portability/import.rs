@@ -303,7 +303,12 @@ pub(super) fn step(
             if row.holder == REMOVED || is_other {
                 return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
-            (row.reached, row.holder, row.charged_to)
+            // Who ends an import that an operator has begun is charged for it.
+            let payer = row.charged_to.or(charge::payer(cx.caller()));
+            if row.charged_to.is_none() {
+                charge::check(cx, payer)?;
+            }
+            (row.reached, row.holder, payer)
         }
     };
     let offset = u64::try_from(reached).unwrap_or(0);

@@ -164,11 +164,11 @@ fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) 
 /// `reason` of a refusal is one of not-an-export, truncated, order, hash, signature, unknown-key,
 /// credential-field, unknown-field and chain, and `record` the number of the record, from 1.
 ///
-/// Over HTTP the file is read while it arrives, and refused at the first record that is wrong; 64 KiB of white
-/// space in a row is wrong.
+/// Over HTTP the file is read while it arrives, and refused at the first record that is wrong; 64 KiB of
+/// white space in a row is wrong.
 ///
-/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify; 507
-/// `insufficient-storage` if the server has no space for it.
+/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify;
+/// 507 `insufficient-storage` if the server has no space for it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyWorkspaceExport {

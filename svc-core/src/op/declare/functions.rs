@@ -104,7 +104,7 @@ where
 
 /// Declares an operation whose output is a file, which is written one page at a time.
 ///
-/// It reads as [`scan`] does, but for as long as it takes; a process makes one such file at a time. `O`
+/// It reads as [`scan`] does, but for as long as it takes; a workspace has one such file made at a time. `O`
 /// is what the file holds. A page that failed may be read again, so each begins where the one before ended.
 pub fn download<I, S, O>(
     operation: impl Into<TypedOperation<I, Content>>,

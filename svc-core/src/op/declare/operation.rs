@@ -39,6 +39,7 @@ type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync
 /// One operation: everything that is declared about it, each thing once.
 ///
 /// Whoever declares one says each thing with a method of its own; whoever reads it asks for a group.
+#[must_use = "an operation is served once it is in the table"]
 pub struct Operation {
     name: &'static str,
     http: Http,
@@ -201,45 +202,38 @@ impl Operation {
     }
 
     /// Sets the title, a short name for people.
-    #[must_use]
     pub fn title(mut self, title: &'static str) -> Self {
         self.docs.title = title;
         self
     }
 
     /// Says when a model uses it, and which other tool it uses in a case that is near.
-    #[must_use]
     pub fn when(mut self, when: &'static str) -> Self {
         self.docs.when = when;
         self
     }
 
     /// Serves `GET path`.
-    #[must_use]
     pub fn get(self, path: &'static str) -> Self {
         self.served(Method::Get, path)
     }
 
     /// Serves `POST path`.
-    #[must_use]
     pub fn post(self, path: &'static str) -> Self {
         self.served(Method::Post, path)
     }
 
     /// Serves `PUT path`.
-    #[must_use]
     pub fn put(self, path: &'static str) -> Self {
         self.served(Method::Put, path)
     }
 
     /// Serves `PATCH path`.
-    #[must_use]
     pub fn patch(self, path: &'static str) -> Self {
         self.served(Method::Patch, path)
     }
 
     /// Serves `DELETE path`.
-    #[must_use]
     pub fn delete(self, path: &'static str) -> Self {
         self.served(Method::Delete, path)
     }
@@ -250,21 +244,18 @@ impl Operation {
     }
 
     /// Serves another path as well.
-    #[must_use]
     pub fn alias(mut self, path: &'static str) -> Self {
         self.http.aliases.push(path);
         self
     }
 
     /// Requires a credential with at least one of `any`: capabilities, or other rights.
-    #[must_use]
     pub fn needs<R: Into<Right> + Copy>(mut self, any: &[R]) -> Self {
         self.access.needs = Needs::one_of(any);
         self
     }
 
     /// Requires no credential.
-    #[must_use]
     pub fn open_to_all(mut self) -> Self {
         self.access.needs = Needs::Nothing;
         self
@@ -274,21 +265,18 @@ impl Operation {
     ///
     /// A delegate and the service itself are rejected with 403 `forbidden`, before the input is looked at,
     /// and so is an input whose `member_id` is another member's. Its audit rows name no ids.
-    #[must_use]
     pub fn personal(mut self) -> Self {
         self.access.personal = true;
         self
     }
 
     /// Lets a frozen member call it, although it changes something.
-    #[must_use]
     pub fn open_to_frozen(mut self) -> Self {
         self.access.open_to_frozen = true;
         self
     }
 
     /// Writes an audit row with this name before the reply, although it changes nothing.
-    #[must_use]
     pub fn audited(mut self, action: &'static str) -> Self {
         self.access.audited = Some(action);
         self
@@ -296,7 +284,6 @@ impl Operation {
 
     /// Leaves no audit row, although it changes something: what it writes is of no workspace's history, and
     /// goes by itself.
-    #[must_use]
     pub fn unaudited(mut self) -> Self {
         self.access.unaudited = true;
         self
@@ -304,49 +291,42 @@ impl Operation {
 
     /// Leaves no audit row of a call that has changed nothing of note, which its function says by
     /// [`Write::unchanged`](crate::op::Write::unchanged).
-    #[must_use]
     pub fn unaudited_if_unchanged(mut self) -> Self {
         self.access.unaudited_if_unchanged = true;
         self
     }
 
     /// Makes it a route that is no operation of the API, with this around its input and output on the wire.
-    #[must_use]
     pub fn framed(mut self, frame: Frame) -> Self {
         (self.http.frame, self.http.rest_only) = (Some(frame), true);
         self
     }
 
     /// Succeeds with 201.
-    #[must_use]
     pub fn created(mut self) -> Self {
         self.http.success = Success::Created;
         self
     }
 
     /// Succeeds with 204: its frame sends no body.
-    #[must_use]
     pub fn no_content(mut self) -> Self {
         self.http.success = Success::NoContent;
         self
     }
 
     /// Succeeds with 303: its frame sends the browser on to another address.
-    #[must_use]
     pub fn redirects(mut self) -> Self {
         self.http.success = Success::SeeOther;
         self
     }
 
     /// Excludes it from the MCP tools.
-    #[must_use]
     pub fn rest_only(mut self) -> Self {
         self.http.rest_only = true;
         self
     }
 
     /// Serves its output as a page, too: to a client of REST that prefers HTML to JSON.
-    #[must_use]
     pub fn as_page(mut self) -> Self {
         self.http.is_page = true;
         self
@@ -356,7 +336,6 @@ impl Operation {
     ///
     /// If that needs no network, it runs on the caller's thread with the connection of an idle reader, which
     /// is cheaper than handing over so little work.
-    #[must_use]
     pub fn quick(mut self) -> Self {
         self.run.quick = true;
         self
@@ -365,42 +344,36 @@ impl Operation {
     /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
     /// By default they see none, whatever they may do.
-    #[must_use]
     pub fn whole_for_instance(mut self) -> Self {
         self.access.sight_of_instance = Sight::Whole;
         self
     }
 
     /// Lets its callers ask for an answer with less or more `detail`, which every list has.
-    #[must_use]
     pub fn detailed(mut self) -> Self {
         self.run.lean = Some(OnceLock::new());
         self
     }
 
     /// Says that what it ends or removes can be put back by another call.
-    #[must_use]
     pub fn reversible(mut self) -> Self {
         self.run.reversible = true;
         self
     }
 
     /// Says that it reaches somebody outside of the service.
-    #[must_use]
     pub fn reaches_out(mut self) -> Self {
         self.run.reaches_out = true;
         self
     }
 
     /// Declares the codes with which it can fail, besides those of every operation.
-    #[must_use]
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
         self.docs.refuses = codes;
         self
     }
 
     /// Sets an example: an input that succeeds in the prepared world.
-    #[must_use]
     pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
         self.docs.example = Some(example);
         self

@@ -6,7 +6,8 @@
 //! takes.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::call::{Call, Entered};
@@ -164,7 +165,14 @@ impl Stage for ReadingLong<'_> {
     }
 }
 
-/// The exclusive right of a workspace to a long read, or to an export, which is released when this is dropped.
+impl Dispatch {
+    /// Returns the workspaces that have an export in progress, or another long read.
+    fn in_progress(&self, exports: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
+        if exports { &self.exporting } else { &self.reading_long }
+    }
+}
+
+/// The exclusive right of a workspace to a long read, or to an export; dropping it releases it.
 struct Exclusive {
     dispatch: Arc<Dispatch>,
     is_download: bool,

@@ -245,11 +245,6 @@ impl Dispatch {
         }
     }
 
-    /// Returns the workspaces that have an export in progress, or another long read.
-    fn in_progress(&self, exports: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
-        if exports { &self.exporting } else { &self.reading_long }
-    }
-
     /// Admits a request by its head alone, or rejects it.
     ///
     /// The request is counted; its credential must be live and have what the operation needs, or be any

@@ -96,7 +96,7 @@ struct Seats {
 }
 
 impl Seats {
-    /// Returns whether a workspace may take a reader: it must not take the last free one while it has another.
+    /// Returns whether a workspace may take a reader: it must not take the last free one if it has another.
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
         self.free > 1 || self.free == 1 && !self.taken.contains_key(&workspace)
     }
@@ -478,7 +478,7 @@ mod tests {
                 ["other"],
                 "a second reader is free, but not for the first workspace"
             );
-            // Its callers' threads have a reader of another kind, and the last one of that kind is not theirs.
+            // Callers' threads have readers of another kind, and the last one of these is not theirs either.
             let (entered, enter) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
             let inline = fixture.probe("inline", 1, move |_| {

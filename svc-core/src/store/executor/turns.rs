@@ -289,7 +289,9 @@ mod tests {
         /// Between two tasks of a workspace that waits, no other workspace runs more than one; and one
         /// client's tasks keep their order.
         #[test]
-        fn nobody_runs_twice_while_another_waits(sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60)) {
+        fn nobody_runs_twice_while_another_waits(
+            sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60),
+        ) {
             let mut turns = Turns::new(100);
             for (number, (workspace, client)) in sources.iter().enumerate() {
                 prop_assert!(turns.push(task(source(*workspace, *client), number)).is_ok());

@@ -14,6 +14,8 @@ mod listen;
 mod values;
 mod deferred;
 mod pending;
+mod reads;
+mod rewrite;
 mod watched;
 
 use std::cell::{Cell, RefCell};
@@ -25,12 +27,11 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::budget::{Budget, Interrupt, interrupted, too_expensive};
+use super::budget::Budget;
 use super::engine::Failure;
 use super::row::{Row, Visitor};
 
@@ -38,12 +39,12 @@ use super::scan::{FETCHED, Scan};
 use super::transaction::{Transaction, outcome_unknown};
 use super::value::{FromValue, Param};
 use super::watch::Watcher;
-use crate::error::{Code, Error, Result};
-use crate::limits::ANSWER_SLACK;
+use crate::error::{Error, Result};
 use crate::time::Clock;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use pending::Pending;
+use reads::Reads;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{Server, parse_url};
 pub(crate) use tls::says_nothing_of_tls;
@@ -66,15 +67,6 @@ pub struct PgConn {
     /// What limits its reads; `None` if it does not only read.
     reads: Option<Reads>,
     watcher: Option<Watcher>,
-}
-
-/// What limits the reads of a connection.
-struct Reads {
-    interrupt: Interrupt,
-    /// How long one may take.
-    limit: Option<Duration>,
-    /// Whether the statements of the transaction are limited to what was left of a read.
-    is_shortened: Cell<bool>,
 }
 
 /// The connection's runtime.
@@ -131,53 +123,6 @@ impl PgConn {
         Ok(conn)
     }
 
-    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
-    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
-        self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
-        self
-    }
-
-    /// Returns the budget of the read in progress.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
-    /// Begins a read, which has the whole limit again.
-    pub(crate) fn begin_budget(&self) {
-        let Some(Reads { limit, is_shortened, .. }) = &self.reads else { return };
-        self.budget.begin(*limit);
-        if let (Some(limit), true, Some(client)) = (limit, is_shortened.take(), self.live_client()) {
-            self.limit_statements(client, *limit);
-        }
-    }
-
-    /// Fails if the time of the read is over, and lets the server end the next statement when it is.
-    ///
-    /// The limit of a transaction's statements is that of a read; what is left of it is less only later.
-    fn limit_next(&self, client: &Arc<Client>) -> Result<()> {
-        let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
-            (&self.reads, self.budget.left())
-        else {
-            return Ok(());
-        };
-        if left.is_zero() {
-            return Err(too_expensive("its time was over before a statement"));
-        }
-        if left < *limit / 2 {
-            is_shortened.set(true);
-            self.limit_statements(Arc::clone(client), left);
-        }
-        Ok(())
-    }
-
-    /// Limits the next statements of the transaction, together with the first of them.
-    fn limit_statements(&self, client: Arc<Client>, limit: Duration) {
-        let sql = statement_timeout(limit);
-        self.deferred.borrow_mut().push(Box::pin(async move {
-            client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
-        }));
-    }
-
     /// Returns the client of the transaction's session.
     ///
     /// Outside of a transaction it is that of a live session, opened if there is none.
@@ -227,26 +172,10 @@ impl PgConn {
     }
 
     fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
-        let outcome = match &self.reads {
-            None => self.runtime.wait(limit, work),
-            Some(reads) => self.runtime.wait(limit, async {
-                tokio::select! {
-                    outcome = work => outcome,
-                    // The fate of the statement is not known, so the session is closed.
-                    () = reads.interrupt.interrupted() => {
-                        Err(Failed { failure: Failure::Silent, error: interrupted() })
-                    }
-                }
-            }),
-        };
+        let outcome = self.unless_interrupted(limit, work);
         outcome.map_err(|failed| {
             self.record(failed.failure);
-            match failed.error.code() {
-                Code::Unavailable if failed.failure == Failure::Statement && self.budget.is_over() => {
-                    too_expensive(failed.error)
-                }
-                _ => failed.error,
-            }
+            self.explained(failed)
         })
     }
 
@@ -365,9 +294,8 @@ impl PgConn {
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         let client = self.client()?;
         let mut named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
-        if let Some(Reads { limit: Some(limit), is_shortened, .. }) = &self.reads {
-            is_shortened.set(false);
-            named = format!("{named}; {}", statement_timeout(*limit));
+        if let Some(limit) = self.first_limit() {
+            named = format!("{named}; {limit}");
         }
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&named).await.map_err(|error| Failed::of(error, sql))
@@ -394,40 +322,6 @@ impl PgConn {
     /// to have ended.
     pub fn has_passed(&self, horizon: &str) -> Result<bool> {
         Ok(first::<i64>(self.query(OLDER, &[Param::Text(horizon)])?)? == 0)
-    }
-
-    /// Rewrites a table without its dead rows. Returns false if its lock was not available at once.
-    ///
-    /// Statements that arrive later wait no longer than this waits for the lock, and then for the rewrite of
-    /// a small table. The server only warns if the role lacks the permission: a table still in the same file
-    /// counts as a failure.
-    pub fn rewrite(&self, table: &str) -> Result<bool> {
-        let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
-        let before = file()?;
-        let rewritten = self.try_rewrite(table)?;
-        if rewritten && file()? == before {
-            return Err(Error::internal(format!("the role may not rewrite {table}: it must own it")));
-        }
-        Ok(rewritten)
-    }
-
-    fn try_rewrite(&self, table: &str) -> Result<bool> {
-        let client = self.client()?;
-        let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
-        let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
-        let back = "reset lock_timeout; reset statement_timeout";
-        // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
-        let rewrite = format!("vacuum full {table}");
-        self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
-            client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
-            let rewritten = match client.batch_execute(&rewrite).await {
-                Ok(()) => Ok(true),
-                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
-                Err(error) => Err(Failed::of(error, &rewrite)),
-            };
-            let reset = client.batch_execute(back).await.map_err(|error| Failed::of(error, back));
-            rewritten.and_then(|rewritten| reset.map(|()| rewritten))
-        })
     }
 
     /// Commits and, in the same round trip, notifies other servers how far the logs reach.
@@ -515,11 +409,6 @@ impl PgConn {
 }
 
 /// Commits, and returns the name of the transaction that it ends.
-/// Returns the statement that limits those of a transaction, to a whole number of milliseconds.
-fn statement_timeout(limit: Duration) -> String {
-    format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
-}
-
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
 fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {
@@ -532,9 +421,6 @@ fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
     let row = rows.first_mut().ok_or_else(|| Error::internal("a statement returned no row"))?;
     row.take()
 }
-
-/// Selects the file that holds a table's rows; a rewrite creates a new one.
-const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
 const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
@@ -550,12 +436,6 @@ const OLDER: &str = "
         union all select transaction from pg_prepared_xacts
         union all select xmin from pg_replication_slots
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
-
-/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it meanwhile.
-const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// How long a rewrite may take. Other statements on the table are told to retry meanwhile.
-const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Most bytes in one notification, with a margin below the server's limit of 8000.
 const NOTICE_BYTES: usize = 7000;

@@ -21,7 +21,8 @@ const BUSY_STEP: Duration = Duration::from_millis(1);
 /// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 
-/// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service closes.
+/// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service
+/// closes.
 ///
 /// There are few readers, and a statement that occupies one for long keeps everyone else from reading.
 pub(super) struct StatementLimit {

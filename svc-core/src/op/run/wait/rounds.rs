@@ -1,7 +1,7 @@
 //! Rounds: waits that are due are polled together, many in one read transaction.
 //!
-//! A round polls the waits of one workspace and takes one place in its queue, however many it polls; if that is
-//! full the waits stay where they are, and the round is retried.
+//! A round polls the waits of one workspace and takes one place in its queue, however many it polls; if that
+//! is full the waits stay where they are, and the round is retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

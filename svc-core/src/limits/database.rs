@@ -1,0 +1,41 @@
+//! Limits of connections to the database.
+
+use std::time::Duration;
+
+/// Longest time the bus may spend on one piece of work before readiness reports it as hung.
+pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
+/// Timeout for connecting to a Postgres server, unless the address says otherwise.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long data may stay unacknowledged before the kernel drops a connection to Postgres.
+pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection to Postgres is idle before the kernel sends a keepalive probe.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Time between two keepalive probes.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Keepalive probes that may go unanswered.
+pub const KEEPALIVE_RETRIES: u32 = 3;
+/// How much longer than the statement timeout of Postgres its reply is awaited.
+pub const ANSWER_SLACK: Duration = Duration::from_secs(2);
+/// Postgres `statement_timeout`.
+pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
+/// Postgres `idle_in_transaction_session_timeout`.
+pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
+/// Postgres `lock_timeout`.
+pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
+/// Postgres connections of one process.
+///
+/// Those below, one for health, one for long reads, one for scans, one that reads other servers' commits, one
+/// that listens for them, one for housekeeping, and one for rate limits.
+pub const POSTGRES_CONNECTIONS: usize = 16;
+/// Postgres connections that write, per process.
+pub const WRITER_LANES: usize = 2;
+/// Threads that read from SQLite, per process. One workspace occupies all but one of them.
+pub const READERS: usize = 3;
+/// Postgres connections that read, per process: more, because each of their statements waits for the network.
+pub const POSTGRES_READERS: usize = 6;
+/// Postgres connections for reads on callers' own threads, per process.
+///
+/// Only programs that wait for each reply use them.
+pub const POSTGRES_INLINE_READERS: usize = 1;
+/// Most SQLite connections for reads on callers' own threads, per process: one more than there are cores.
+pub const INLINE_READERS: usize = 9;

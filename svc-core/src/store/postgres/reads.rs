@@ -1,0 +1,115 @@
+//! The time that reads may take, and what interrupts them.
+//!
+//! The server ends the statements of a transaction that reads after the limit of one read, and a statement of
+//! a read that has less time left when that is over.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::PgConn;
+use super::errors::{Failed, PgResult};
+use crate::error::{Code, Error, Result};
+use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
+use crate::store::engine::Failure;
+
+/// What limits the reads of a connection.
+pub(super) struct Reads {
+    interrupt: Interrupt,
+    /// How long one may take.
+    limit: Option<Duration>,
+    /// Whether the statements of the transaction are limited to what was left of a read.
+    is_shortened: Cell<bool>,
+}
+
+impl PgConn {
+    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
+        self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
+        self
+    }
+
+    /// Returns the budget of the read in progress.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Begins a read, which has the whole limit again.
+    pub(crate) fn begin_budget(&self) {
+        let Some(Reads { limit, is_shortened, .. }) = &self.reads else { return };
+        self.budget.begin(*limit);
+        if let (Some(limit), true, Some(client)) = (limit, is_shortened.take(), self.live_client()) {
+            self.limit_statements(client, *limit);
+        }
+    }
+
+    /// Fails if the time of the read is over, and lets the server end the next statement when it is.
+    ///
+    /// The limit of a transaction's statements is that of a read; what is left of it is less only later.
+    pub(super) fn limit_next(&self, client: &Arc<Client>) -> Result<()> {
+        let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
+            (&self.reads, self.budget.left())
+        else {
+            return Ok(());
+        };
+        if left.is_zero() {
+            return Err(too_expensive("its time was over before a statement"));
+        }
+        if left < *limit / 2 {
+            is_shortened.set(true);
+            self.limit_statements(Arc::clone(client), left);
+        }
+        Ok(())
+    }
+
+    /// Limits the next statements of the transaction, together with the first of them.
+    fn limit_statements(&self, client: Arc<Client>, limit: Duration) {
+        let sql = statement_timeout(limit);
+        self.deferred.borrow_mut().push(Box::pin(async move {
+            client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
+        }));
+    }
+
+    /// Returns what limits the statements of a transaction that begins, if they are limited.
+    pub(super) fn first_limit(&self) -> Option<String> {
+        let Reads { limit, is_shortened, .. } = self.reads.as_ref()?;
+        is_shortened.set(false);
+        limit.map(statement_timeout)
+    }
+
+    /// Waits for the server, unless the reads are interrupted first.
+    pub(super) fn unless_interrupted<T>(
+        &self,
+        limit: Option<Duration>,
+        work: impl Future<Output = PgResult<T>>,
+    ) -> PgResult<T> {
+        let Some(reads) = &self.reads else { return self.runtime.wait(limit, work) };
+        self.runtime.wait(limit, async {
+            tokio::select! {
+                outcome = work => outcome,
+                // The fate of the statement is not known, so the session is closed.
+                () = reads.interrupt.interrupted() => {
+                    Err(Failed { failure: Failure::Silent, error: interrupted() })
+                }
+            }
+        })
+    }
+
+    /// Returns the error of a failure: that of the budget, if it was over.
+    pub(super) fn explained(&self, failed: Failed) -> Error {
+        match failed.error.code() {
+            Code::Unavailable if failed.failure == Failure::Statement && self.budget.is_over() => {
+                too_expensive(failed.error)
+            }
+            _ => failed.error,
+        }
+    }
+}
+
+/// Returns the statement that limits those of a transaction, to a whole number of milliseconds.
+fn statement_timeout(limit: Duration) -> String {
+    format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
+}

@@ -1,0 +1,56 @@
+//! Rewriting a table without its dead rows.
+
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+
+use super::errors::Failed;
+use super::{PgConn, first};
+use crate::error::{Error, Result};
+use crate::limits::ANSWER_SLACK;
+use crate::store::value::Param;
+
+impl PgConn {
+    /// Rewrites a table without its dead rows. Returns false if its lock was not available at once.
+    ///
+    /// Statements that arrive later wait no longer than this waits for the lock, and then for the rewrite of
+    /// a small table. The server only warns if the role lacks the permission: a table still in the same file
+    /// counts as a failure.
+    pub fn rewrite(&self, table: &str) -> Result<bool> {
+        let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
+        let before = file()?;
+        let rewritten = self.try_rewrite(table)?;
+        if rewritten && file()? == before {
+            return Err(Error::internal(format!("the role may not rewrite {table}: it must own it")));
+        }
+        Ok(rewritten)
+    }
+
+    fn try_rewrite(&self, table: &str) -> Result<bool> {
+        let client = self.client()?;
+        let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
+        let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
+        let back = "reset lock_timeout; reset statement_timeout";
+        // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
+        let rewrite = format!("vacuum full {table}");
+        self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
+            client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
+            let rewritten = match client.batch_execute(&rewrite).await {
+                Ok(()) => Ok(true),
+                Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+                Err(error) => Err(Failed::of(error, &rewrite)),
+            };
+            let reset = client.batch_execute(back).await.map_err(|error| Failed::of(error, back));
+            rewritten.and_then(|rewritten| reset.map(|()| rewritten))
+        })
+    }
+}
+
+/// Selects the file that holds a table's rows; a rewrite creates a new one.
+const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
+
+/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it meanwhile.
+const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// How long a rewrite may take. Other statements on the table are told to retry meanwhile.
+const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);
