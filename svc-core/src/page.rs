@@ -40,6 +40,10 @@ pub struct Page<T, K = i64> {
     #[serde(skip)]
     #[schemars(skip)]
     budget: Option<Budget>,
+    /// It ended because its time was over.
+    #[serde(skip)]
+    #[schemars(skip)]
+    is_late: bool,
 }
 
 /// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger, or when the page
@@ -60,11 +64,13 @@ impl<T> Rows<T> {
     where
         T: FromRow,
     {
-        let mut rows = conn.query_within(PAGE_BYTES, sql, params)?;
+        let (mut rows, is_late) = conn.query_page(PAGE_BYTES, sql, params)?;
         let weight = rows.iter().map(Row::weight).fold(0, usize::saturating_add);
         let rows: Vec<T> = rows.iter_mut().map(T::from_row).collect::<Result<_>>()?;
         let budget = conn.budget().cloned();
-        let is_late = !rows.is_empty() && budget.as_ref().is_some_and(ends_now);
+        if is_late && let Some(budget) = &budget {
+            budget.complete_page();
+        }
         Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
@@ -78,18 +84,10 @@ impl<T> Rows<T> {
         let Self { rows, full, is_late, budget } = self;
         Rows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
     }
-
-    /// Returns the rows, for a response that is not a page: one that would have had to end early fails.
-    pub fn into_vec(self) -> Result<Vec<T>> {
-        if self.is_late {
-            return Err(too_expensive("not all rows were read in its time"));
-        }
-        Ok(self.rows)
-    }
 }
 
 /// Returns whether a page has to end now. Then it has half of a budget to be completed in.
-fn ends_now(budget: &Budget) -> bool {
+pub(crate) fn ends_now(budget: &Budget) -> bool {
     let ends = budget.is_page_over();
     if ends {
         budget.complete_page();
@@ -193,9 +191,9 @@ impl<T, K: Position> Page<T, K> {
     /// Makes a page of rows read with [`rows_to_read`]; `position` returns that of a row.
     pub fn of(rows: Rows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
-        let Rows { rows: items, full, budget, .. } = rows;
+        let Rows { rows: items, full, is_late, budget } = rows;
         let positions = items.iter().map(&position).collect();
-        let mut page = Self { items, next_cursor: None, positions, budget };
+        let mut page = Self { items, next_cursor: None, positions, budget, is_late };
         page.keep(wanted, &position);
         if full && page.next_cursor.is_none() {
             page.next_cursor = page.items.last().map(|row| Cursor(position(row)));
@@ -216,7 +214,7 @@ impl<T, K: Position> Page<T, K> {
 
     /// Makes a page of an entire list, one that a limit of the service keeps short.
     pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None, positions: Vec::new(), budget: None }
+        Self { items, next_cursor: None, positions: Vec::new(), budget: None, is_late: false }
     }
 
     /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
@@ -233,9 +231,9 @@ impl<T, K: Position> Page<T, K> {
         &self.items
     }
 
-    /// Returns what is on this page, for a response that is not a page.
-    pub fn into_items(self) -> Vec<T> {
-        self.items
+    /// Returns what is on this page, for a response that is not a page: one that ended early fails.
+    pub fn into_items(self) -> Result<Vec<T>> {
+        if self.is_late { Err(too_expensive("not all rows were read in its time")) } else { Ok(self.items) }
     }
 
     /// Returns where the next page begins, if there is one.
@@ -252,7 +250,7 @@ impl<T, K: Position> Page<T, K> {
     ///
     /// It ends after the item that was being converted when the page had to end.
     pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
-        let Self { items, mut next_cursor, positions, budget } = self;
+        let Self { items, mut next_cursor, positions, budget, mut is_late } = self;
         let last = positions.len().saturating_sub(1);
         let (mut kept, mut kept_at) = (Vec::new(), Vec::new());
         for (place, item) in items.into_iter().enumerate() {
@@ -265,10 +263,11 @@ impl<T, K: Position> Page<T, K> {
                 && budget.as_ref().is_some_and(ends_now)
             {
                 next_cursor = Some(Cursor(position));
+                is_late = true;
                 break;
             }
         }
-        Ok(Page { items: kept, next_cursor, positions: kept_at, budget })
+        Ok(Page { items: kept, next_cursor, positions: kept_at, budget, is_late })
     }
 
     /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
@@ -280,11 +279,11 @@ impl<T, K: Position> Page<T, K> {
         position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
-        let Self { items, next_cursor, positions, budget } = self;
+        let Self { items, next_cursor, positions, budget, is_late } = self;
         let (mut filled, mut bytes, mut left) = (Vec::new(), 0_usize, items.into_iter());
         while bytes < PAGE_BYTES && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
             let Some(item) = left.next() else {
-                return Ok(Page { items: filled, next_cursor, positions, budget });
+                return Ok(Page { items: filled, next_cursor, positions, budget, is_late });
             };
             let item = each(item)?;
             bytes = bytes.saturating_add(json_bytes(&item)?);
@@ -292,7 +291,9 @@ impl<T, K: Position> Page<T, K> {
         }
         let next_cursor =
             if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
-        Ok(Page { items: filled, next_cursor, positions, budget })
+        // It may have ended for its bytes too; then it is no less than a page.
+        let is_late = is_late || bytes < PAGE_BYTES;
+        Ok(Page { items: filled, next_cursor, positions, budget, is_late })
     }
 }
 

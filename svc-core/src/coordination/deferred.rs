@@ -100,15 +100,19 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
             break;
         };
         covered = candidate.lsn;
-        if obstacles.is_empty() {
-            continue;
+        let ends = cx.page_ends();
+        let thread = if obstacles.is_empty() { None } else { thread_of_workspace(cx, candidate.id)? };
+        if let Some(thread) = thread {
+            let row = DeferredThread::of(thread, obstacles);
+            // A footprint and the items of its conflicts can be long.
+            bytes = bytes.saturating_add(json_bytes(&row)?);
+            deferred.push(row);
         }
-        let Some(thread) = thread_of_workspace(cx, candidate.id)? else { continue };
-        let row = DeferredThread::of(thread, obstacles);
-        // A footprint and the items of its conflicts can be long.
-        bytes = bytes.saturating_add(json_bytes(&row)?);
-        deferred.push(row);
         if deferred.len() >= most || bytes >= PAGE_BYTES {
+            break;
+        }
+        if ends {
+            horizon = Horizon(Some(covered));
             break;
         }
     }

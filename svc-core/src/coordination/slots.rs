@@ -152,6 +152,7 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
         }
         Some((stored_key, slot, _)) => {
             cx.execute(1, SET, &[&workspace_id, &stored_key, &capacity])?;
+            free_former(cx, workspace_id, (&stored_key, &slot_key), left_out::FREES_CAPACITY)?;
             slot
         }
         None => {
@@ -212,8 +213,20 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
+    free_former(cx, workspace, (&stored_key, &slot_key), left_out::FREES_NO_CAPACITY)?;
     queue::free(cx, Obstacle::slot(workspace, &slot_key), left_out::FREES_NO_CAPACITY)?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
+}
+
+/// Frees the threads that were parked behind a slot under the key that it has been stored with, if that is
+/// another one than today's.
+fn free_former(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    (stored, key): (&str, &str),
+    part: &'static str,
+) -> Result<()> {
+    if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored), part) }
 }
 
 const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";

@@ -211,6 +211,12 @@ pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) 
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
+/// Selects the first threads, as many as a page can hold, for a response that is not a page.
+pub(crate) fn select_first(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
+    let found: Vec<Stored> = cx.first_rows(sql, params)?;
+    Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
+}
+
 /// A statement that selects whole threads as `t`; `$rest` is the rest of the statement.
 macro_rules! thread_select {
     ($($rest:tt)*) => {

@@ -168,14 +168,18 @@ fn by_claimability(
             break;
         };
         covered = Some(candidate.lsn);
+        let ends = cx.page_ends();
         let claimable = candidate.is_waiting && obstacles.is_empty();
-        if claimable != wanted {
-            continue;
+        let thread = if claimable == wanted { thread_of_workspace(cx, candidate.id)? } else { None };
+        if let Some(thread) = thread {
+            bytes = bytes.saturating_add(json_bytes(&thread)?);
+            threads.push(thread);
         }
-        let Some(thread) = thread_of_workspace(cx, candidate.id)? else { continue };
-        bytes = bytes.saturating_add(json_bytes(&thread)?);
-        threads.push(thread);
         if threads.len() >= most || bytes >= PAGE_BYTES {
+            break;
+        }
+        if ends {
+            horizon = Horizon(covered);
             break;
         }
     }

@@ -82,7 +82,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
     let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, AWAITED_SCAN_MAX)?.up_to();
     let params = sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
-    thread::select(cx, CLAIMS, &params)?.into_vec()
+    thread::select_first(cx, CLAIMS, &params)
 }
 
 /// By the index of claimed threads.

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 
 use tokio::sync::Semaphore;
 
-use crate::error::{Error, Result};
 use crate::host::opening::Outdated;
 use crate::limits::{FILES_READ_MAX, WAITS_MAX};
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};

@@ -44,7 +44,7 @@ use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher, says_nothing_of_tls};
 use crate::sync::lock;
-use crate::time::{Clock, Time};
+use crate::time::{Clock, Monotonic, Time};
 
 /// How to open a service.
 pub struct Options {
@@ -165,6 +165,8 @@ struct Inner {
     subscriptions: Subscriptions,
     scheduler: Arc<Scheduler>,
     process: Arc<Process>,
+    /// The last health that the database told, and when.
+    health: tokio::sync::Mutex<Option<(Monotonic, Vec<PartHealth>)>>,
 }
 
 impl Service {
@@ -214,7 +216,8 @@ impl Service {
         *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
         *lock(&process.threads.others) = threads;
         let subscriptions = Subscriptions::default();
-        Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process }) })
+        let health = tokio::sync::Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health }) })
     }
 
     /// Returns the process that it runs in.
@@ -373,19 +376,33 @@ impl Service {
 
     /// Reports whether each part of the service works, as of now.
     ///
-    /// Takes as long as the database takes to respond.
+    /// Takes as long as the database takes to respond. Callers who ask meanwhile share the next answer.
     pub async fn health(&self) -> Vec<PartHealth> {
+        let asked = self.dispatch().clock.monotonic();
+        let mut last = self.inner.health.lock().await;
+        let mut parts = match &*last {
+            Some((read, parts)) if *read > asked => parts.clone(),
+            _ => {
+                let reads = self.dispatch().clock.monotonic();
+                let parts = self.health_of_database().await;
+                last.insert((reads, parts)).1.clone()
+            }
+        };
+        drop(last);
+        parts.extend(health_of_process(self.table().parts()));
+        parts
+    }
+
+    async fn health_of_database(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_health(health_in_database, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
-        let mut parts = match receiver.await.map_err(Error::internal).flatten() {
+        match receiver.await.map_err(Error::internal).flatten() {
             Ok(parts) => parts,
             Err(error) => health_without_database(self.table().parts(), &error),
-        };
-        parts.extend(health_of_process(self.table().parts()));
-        parts
+        }
     }
 
     /// Begins a subscription for an admitted caller, who needs what `wait_for_event` needs.

@@ -6,7 +6,6 @@
 
 mod space;
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{DirBuilder, File};
@@ -95,7 +94,7 @@ impl Spool {
     pub fn finish(mut self) -> Result<Spooled> {
         self.flush()?;
         let file = SpoolFile { file: self.file, space: self.space };
-        Ok(Spooled { file: Arc::new(file), len: self.written, held: None })
+        Ok(Spooled { file: Arc::new(file), len: self.written })
     }
 }
 

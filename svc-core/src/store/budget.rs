@@ -101,11 +101,13 @@ impl Budget {
         page_ends != UNLIMITED && self.now() >= page_ends
     }
 
-    /// Gives a page that has ended at least half of a budget to be completed in.
+    /// Gives a page whose rows were cut off half of a budget, once, in which its items are completed.
     pub fn complete_page(&self) {
-        let half = self.times.half.load(Ordering::Relaxed);
+        let half = self.times.half.swap(0, Ordering::Relaxed);
         if half > 0 {
-            self.times.ends.fetch_max(self.now().saturating_add(half), Ordering::Relaxed);
+            let now = self.now();
+            self.times.ends.fetch_max(now.saturating_add(half), Ordering::Relaxed);
+            self.times.page_ends.store(now.saturating_add(half / 2), Ordering::Relaxed);
         }
     }
 
@@ -148,7 +150,10 @@ mod tests {
         clock.advance(second / 2);
         assert!(budget.is_over() && budget.left() == Some(Duration::ZERO));
         budget.complete_page();
-        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 2), true));
+        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 2), false));
+        clock.advance(second / 4);
+        budget.complete_page();
+        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 4), true), "it is given once");
         budget.begin(None);
         budget.complete_page();
         assert!(!budget.is_over() && !budget.is_page_over());

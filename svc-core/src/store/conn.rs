@@ -120,6 +120,22 @@ impl Conn {
         }
     }
 
+    /// Returns the first rows of a statement for a page, bounded by bytes and by the budget of the read.
+    ///
+    /// Returns also whether they ended because the page had to; there is at least one then. A server returns
+    /// the rows of a statement together, so none are cut off there.
+    pub(crate) fn query_page(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+    ) -> Result<(Vec<Row>, bool)> {
+        match self {
+            Self::Sqlite(conn) => conn.query_page(bytes, sql, &bound(params)),
+            _ => self.query_within(bytes, sql, params).map(|rows| (rows, false)),
+        }
+    }
+
     /// Visits every row of a statement in place, until the visitor breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         let params = bound(params);

@@ -11,8 +11,9 @@ use svc_core::Service;
 use svc_core::id::WorkspaceId;
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 
+use crate::in_parallel;
 use crate::site::done;
-use crate::world::{in_parallel, text};
+use crate::world::text;
 
 /// How much an attacker prepares.
 #[derive(Clone, Copy, Debug)]

@@ -160,7 +160,7 @@ pub(super) fn list_thread_memory_blocks(
 
 /// Returns the memory blocks of a thread that the caller may see, as many as a page holds.
 pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
-    Ok(page(cx, thread, None, None)?.into_items())
+    page(cx, thread, None, None)?.into_items()
 }
 
 fn page(

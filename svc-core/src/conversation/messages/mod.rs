@@ -35,7 +35,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
 use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read};
-use crate::page::{Cursor, Limit, Page, Rows, rows_to_read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
 pub(crate) use citations::{Cited, FoundMessage, find_cited};
@@ -324,8 +324,8 @@ pub(crate) fn context_messages(
     limit: i64,
 ) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows: Rows<Stored> = cx.rows(LAST, &[&place.thread_id, &limit, &since])?;
-    let newest_first = rows.into_vec()?.into_iter().map(|row| {
+    let rows: Vec<Stored> = cx.first_rows(LAST, &[&place.thread_id, &limit, &since])?;
+    let newest_first = rows.into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();
         let Plaintext { body, content, .. } = saying.plaintext();
@@ -398,8 +398,7 @@ pub(crate) fn beginnings(
     let mut found = HashMap::new();
     // A page of rows may end before the last message.
     while !left.is_empty() {
-        let rows: Rows<Stored> = cx.rows(sql, &[&left, &cx.caller().workspace_id])?;
-        let rows = rows.into_vec()?;
+        let rows: Vec<Stored> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
         for row in rows {
             let id = row.id;

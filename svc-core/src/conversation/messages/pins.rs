@@ -22,7 +22,7 @@ use crate::log::event::{Event, EventKind};
 use crate::op::{
     DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
-use crate::page::{Cursor, Limit, Page, Rows, rows_to_read, within};
+use crate::page::{Cursor, Limit, Page, rows_to_read, within};
 use crate::store::{FromRow, Row, new_row};
 use crate::time::Time;
 
@@ -243,8 +243,7 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 /// They are at most [`CONTEXT_PINS`], and fewer if they are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
-    let rows: Rows<StoredPin> = cx.rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
-    let pins = rows.into_vec()?;
+    let pins: Vec<StoredPin> = cx.first_rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
     let mut marks = marks_of(cx, pins.iter().map(|pin| &pin.message))?;
     let opened: Result<Vec<PinnedMessage>> = pins.into_iter().map(|pin| pin.open(cx, &mut marks)).collect();
     within(opened?, CONTEXT_BYTES)

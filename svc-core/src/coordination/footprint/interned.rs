@@ -8,7 +8,6 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::op::{Read, RowColumns, Write};
-use crate::page::Rows;
 use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
 use super::value::{Footprint, Item, Mode, StoredItem};
@@ -61,8 +60,8 @@ pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprin
         Engine::Postgres => BY_IDS_POSTGRES,
     };
     let ids = serde_json::to_string(ids).map_err(Error::internal)?;
-    let rows: Rows<WithId> = cx.rows(sql, &[&cx.caller().workspace_id, &ids])?;
-    Ok(rows.into_vec()?.into_iter().map(|WithId(id, Stored(footprint))| (id, footprint)).collect())
+    let rows: Vec<WithId> = cx.first_rows(sql, &[&cx.caller().workspace_id, &ids])?;
+    Ok(rows.into_iter().map(|WithId(id, Stored(footprint))| (id, footprint)).collect())
 }
 
 /// A stored footprint with its id.

@@ -25,7 +25,7 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     let last = cx.horizon_within(HORIZON, &[&workspace], 0, AWAITED_SCAN_MAX)?.up_to();
     let params = caller.sight.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
-    thread::select(cx, AWAITING, &params)?.into_vec()
+    thread::select_first(cx, AWAITING, &params)
 }
 
 /// The condition that the member `$member` is asked to review the thread row `t`.

@@ -181,9 +181,10 @@ impl ReadTask<ReaderCache> for AdmitCall {
 }
 
 impl Task for AdmitCall {
-    /// Nobody knows yet whose the credential is: addresses take turns.
+    /// It does not wait behind callers without a credential. Only some are queued at a time, and addresses take
+    /// turns before that.
     fn source(&self) -> Source {
-        Source { workspace: Some(WorkspaceId::INSTANCE), client: self.peer.map(Client::at) }
+        Source { workspace: None, client: self.peer.map(Client::at) }
     }
 
     fn bytes(&self) -> usize {

@@ -78,6 +78,8 @@ pub(in crate::op) struct Call {
     ///
     /// One has been recorded for the connection that it belongs to.
     pub is_follow_up: bool,
+    /// It is work of the service that must not wait behind the requests of the workspace that it is about.
+    pub is_chore: bool,
     /// The workspace that it was found to belong to, if no credential says that.
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
@@ -118,6 +120,7 @@ impl Call {
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
             is_follow_up: false,
+            is_chore: false,
             home: None,
             entered: None,
         }
@@ -126,9 +129,15 @@ impl Call {
     /// Returns whom it runs for in the queues of the executor.
     pub fn source(&self) -> Source {
         match &self.access {
+            AdmittedBy::Instance(_) if self.is_chore => Source::SERVICE,
             AdmittedBy::Instance(workspace) if *workspace == WorkspaceId::INSTANCE => Source::SERVICE,
             access => Source { workspace: Some(access.charged_to()), client: self.client },
         }
+    }
+
+    /// Creates the same of work that must not wait behind the requests of the workspace.
+    pub fn chore(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
+        Self { is_chore: true, ..Self::instance(dispatch, workspace, surface) }
     }
 
     pub fn is_abandoned(&self) -> bool {

@@ -22,7 +22,7 @@ use crate::op::declare::part::{Gauges, Part};
 use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
 use crate::op::run::settings::{Settings, Shared};
-use crate::page::{Horizon, Rows};
+use crate::page::{Horizon, Rows, ends_now};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, Scan, ToParam, Visitor};
 use crate::time::Time;
@@ -117,6 +117,17 @@ impl<'a> Read<'a> {
     /// Returns the first rows of a statement that lists something, as many as a page can hold.
     pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<T>> {
         Rows::read(self.conn, sql, params)
+    }
+
+    /// Returns the first rows of a statement, as many as a page can hold, for a response that is not a page.
+    pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
+        let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
+        rows.iter_mut().map(T::from_row).collect()
+    }
+
+    /// Returns whether a page that is being collected has to end, because half of the read's budget is used up.
+    pub(crate) fn page_ends(&self) -> bool {
+        self.conn.budget().is_some_and(ends_now)
     }
 
     /// Visits every row of a statement in place, until the visitor breaks.

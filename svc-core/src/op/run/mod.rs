@@ -450,6 +450,7 @@ impl Dispatch {
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
+            is_chore: false,
             home: None,
             entered: None,
         }

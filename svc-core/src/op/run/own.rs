@@ -26,7 +26,7 @@ impl Dispatch {
                 *lock(&made) = Some(run(cx)?);
                 Ok(Progress::Done(Box::new(())))
             });
-            let call = Call::instance(self, workspace, surface);
+            let call = Call::chore(self, workspace, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());
             let task =
                 WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
@@ -44,7 +44,7 @@ impl Dispatch {
                 *lock(&made) = Some(run(cx)?);
                 Ok(Box::new(()))
             });
-            let call = Call::instance(self, WorkspaceId::INSTANCE, Surface::System);
+            let call = Call::chore(self, WorkspaceId::INSTANCE, Surface::System);
             self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
         })
     }
@@ -63,7 +63,7 @@ impl Dispatch {
             *lock(&slot) = Some(run(cx)?);
             Ok(Progress::Done(Box::new(())))
         });
-        let call = Call::instance(self, workspace, surface);
+        let call = Call::chore(self, workspace, surface);
         let (job, wants, done) = (Prepared::Ready(job), Wants::default(), result_of(made, done));
         let task = WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
         self.change(task, RunOn::Pool);

@@ -367,7 +367,8 @@ impl<S: BatchState> Writer<S> {
                 Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
             }
         }
-        self.late.extend(batch.drain(outcomes.len()..));
+        // Before those that an earlier attempt has left: they are older.
+        self.late.splice(..0, batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
             return self.lost(Attempt::Unclear, error);
         }

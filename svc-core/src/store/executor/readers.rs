@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::queue::{Capacity, Queued, Task};
-use super::turns::Turns;
+use super::turns::{Source, Turns};
 use super::{Open, spawn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -132,8 +132,12 @@ impl<N> Drop for Seat<'_, N> {
     fn drop(&mut self) {
         let mut state = lock(&self.pool.state);
         state.seats(self.inline).give_back(&self.workspaces);
+        // A reader of callers' threads lets nothing that is queued run.
+        let may_run = !self.inline && state.turns.len() > 0;
         drop(state);
-        self.pool.changed.notify_all();
+        if may_run {
+            self.pool.changed.notify_all();
+        }
     }
 }
 
@@ -209,10 +213,17 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     fn put_back(&self, tasks: Vec<QueuedRead<N>>) {
-        if !tasks.is_empty() {
-            lock(&self.state).turns.put_back(tasks);
-            self.changed.notify_all();
+        if tasks.is_empty() {
+            return;
         }
+        let mut state = lock(&self.state);
+        if state.turns.is_closed() {
+            drop(state);
+            return tasks.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
+        }
+        state.turns.put_back(tasks);
+        drop(state);
+        self.changed.notify_all();
     }
 
     fn idle_inline(&self) -> Option<MutexGuard<'_, Reader<N>>> {
@@ -317,7 +328,10 @@ impl<N: ReaderState> ReadPool<N> {
 
     fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
-        reader.conn.begin_budget();
+        // What the service reads for itself has no budget: nobody has asked for too much.
+        if task.source() != Source::SERVICE {
+            reader.conn.begin_budget();
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| task.run(reader)))
             .unwrap_or_else(|_| Err(Error::internal("a read panicked")));
         reader.conn.end_budget();
@@ -351,7 +365,6 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
-    use crate::store::executor::Source;
     use crate::store::postgres::{PgConn, parse_url};
     use crate::store::sqlite::{Role, SqliteConn};
 

@@ -105,22 +105,45 @@ impl SqliteConn {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Steps through a statement's rows until those read weigh `bytes`, or a page has to end.
+    /// Steps through a statement's rows until those read weigh `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        let read = self.run(sql, params, |statement| {
+        self.step_rows(bytes, false, sql, params).map(|(rows, _)| rows)
+    }
+
+    /// Does the same until a page has to end, after at least one row. Returns whether that was why it ended.
+    pub(crate) fn query_page(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<(Vec<Row>, bool)> {
+        self.step_rows(bytes, true, sql, params)
+    }
+
+    fn step_rows(
+        &self,
+        bytes: usize,
+        of_page: bool,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<(Vec<Row>, bool)> {
+        let (read, ended) = self.run(sql, params, |statement| {
             let columns = statement.column_count();
             let (mut rows, mut left) = (Vec::new(), bytes);
             let mut found = statement.raw_query();
-            let may_end = |rows: &[_]| bytes != usize::MAX && !rows.is_empty() && self.is_page_over();
-            while left > 0 && !may_end(&rows) {
+            let may_end = |rows: &[_]| of_page && !rows.is_empty() && self.is_page_over();
+            while left > 0 {
+                if may_end(&rows) {
+                    return Ok((rows, true));
+                }
                 let row = match found.next() {
                     // The rows before it are a page.
-                    Err(_) if may_end(&rows) => break,
+                    Err(_) if may_end(&rows) => return Ok((rows, true)),
                     row => row?,
                 };
                 let Some(row) = row else { break };
@@ -129,9 +152,9 @@ impl SqliteConn {
                 left = left.saturating_sub(row.as_ref().map_or(0, Row::weight));
                 rows.push(row);
             }
-            Ok(rows)
+            Ok((rows, false))
         })?;
-        read.into_iter().collect()
+        Ok((read.into_iter().collect::<Result<_>>()?, ended))
     }
 
     fn is_page_over(&self) -> bool {
