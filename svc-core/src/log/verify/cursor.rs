@@ -191,6 +191,19 @@ mod tests {
     }
 
     #[test]
+    fn only_what_happened_lately_is_young() {
+        let now = Time::from_micros(1_795_000_000_000_000);
+        let young =
+            |secs: i64| Young::than(Duration::from_secs(2), now).contains(now.shifted(secs * 1_000_000));
+        assert_eq!(
+            [-3, -2, -1, 0, 10, 11, 86_400].map(young),
+            [false, false, true, true, true, false, false]
+        );
+        let at_once = Young::than(Duration::ZERO, now);
+        assert!(!at_once.contains(now) && !at_once.contains(now.plus(Duration::from_secs(86_400))));
+    }
+
+    #[test]
     fn a_short_answer_is_no_gap_and_a_gap_is_found_behind_it() {
         let (_folder, conn) = sqlite_for_tests();
         migrate(&conn, Time::from_micros(1)).unwrap();
