@@ -191,8 +191,8 @@ codes! {
     /// There is no space on the disk for a file that is sent or returned: files that are being moved have
     /// used up their budget, or only the database may use the rest of the disk.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
-        "Read or drop the exports that you have begun, and try again once other transfers have ended; if the \
-         failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
+        "Read or drop the exports that you have begun, and try again once other transfers have ended; if \
+         the failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
         "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";

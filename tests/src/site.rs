@@ -181,6 +181,8 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[&str], database: &TestDa
         }
     }
     command.env("SVC_RATE_LIMIT_MAX", "0").env("SVC_WORKSPACE_RATE_LIMIT_MAX", "0");
+    // Tests do not depend on how full the disk of this machine is.
+    command.env("SVC_DISK_RESERVE_BYTES", "0");
     if let Database::Postgres(address) = database.address() {
         command.env("DATABASE_URL", address.expose_secret());
     }

@@ -16,7 +16,7 @@ use svc_core::note::NoteSigner;
 use svc_core::op::{
     Credential, Feature, Fixture, MailSettings, Operation, Reply, Request, SessionKey, Surface,
 };
-use svc_core::spool::Spools;
+use svc_core::spool::{self, SpoolLimits, Spools};
 use svc_core::time::{Clock, Time};
 use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service, Watcher};
 use svc_http::HttpSettings;
@@ -185,13 +185,19 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
     options.settings.vapid_public_key = setup.web_push.then(push_service::public_key);
     options.settings.egress = setup.egress;
-    options.settings.spools = setup.spools.unwrap_or(options.settings.spools);
+    options.settings.spools = setup.spools.unwrap_or_else(unlimited_spools);
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);
     options.features = (setup.features)();
     options.watcher = setup.watcher;
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
+}
+
+/// Spools that take what they need, however full the disk of this machine is.
+fn unlimited_spools() -> Spools {
+    let limits = SpoolLimits { max_bytes: Some(1 << 40), reserve_bytes: Some(0) };
+    Spools::new(spool::default_folder(), limits)
 }
 
 /// What the cookies of every world are signed with.

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-use crate::limits::EXPORT_SPACES_MAX;
+/// Maximum bytes of white space in a row.
+pub(super) const SPACES_MAX: usize = 64 << 10;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -47,7 +48,7 @@ impl<R: Read> Pieces<R> {
             let left = self.buffer.get(self.at..).unwrap_or_default();
             let spaces = left.iter().position(|byte| !is_space(*byte)).unwrap_or(left.len());
             skipped = skipped.saturating_add(spaces);
-            if skipped >= EXPORT_SPACES_MAX {
+            if skipped >= SPACES_MAX {
                 return Err(Cut::Spaces);
             }
             self.at = self.at.saturating_add(spaces);
@@ -171,7 +172,7 @@ impl Scan {
                 continue;
             }
             self.spaces = if is_space(*byte) { self.spaces.saturating_add(1) } else { 0 };
-            if self.spaces >= EXPORT_SPACES_MAX {
+            if self.spaces >= SPACES_MAX {
                 return Err(Cut::Spaces);
             }
             match byte {

@@ -12,10 +12,9 @@ use serde_json::{Map, Value};
 
 use super::form::{Header, Manifest, TYPE};
 use super::invalid::{Invalid, Reason, reason_for};
-use super::pieces::{Cut, Pieces, is_beginning};
+use super::pieces::{Cut, Pieces, SPACES_MAX, is_beginning};
 use super::row::canonical_event;
 use crate::json::{Unread, read_at_most};
-use crate::limits::EXPORT_SPACES_MAX;
 
 /// Maximum bytes of a record, but for what is buffered.
 const RECORD_MAX: usize = 16 << 20;
@@ -218,7 +217,7 @@ fn unread(cut: Cut) -> Invalid {
         Cut::Ended => Invalid::new(Reason::Truncated, "the file is no export: it ends too early"),
         Cut::TooLarge => unlike("a part of it is too large"),
         Cut::NotJson => unlike("a part of it is not JSON"),
-        Cut::Spaces => unlike(format!("it has {EXPORT_SPACES_MAX} bytes of white space in a row")),
+        Cut::Spaces => unlike(format!("it has {SPACES_MAX} bytes of white space in a row")),
         Cut::Failed(error) => unlike(error),
     }
 }

@@ -116,14 +116,16 @@ where
     S: Send + 'static,
     O: JsonSchema + 'static,
 {
-    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, shared, _| {
-        let mut state = begin(&input, shared)?;
-        Ok(Job::Download(Box::new(move |cx| {
-            let written = page(cx, &input, &mut state)?;
-            Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
-        })))
-    })
-    .returning_file()
+    let mut operation =
+        Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, shared, _| {
+            let mut state = begin(&input, shared)?;
+            Ok(Job::Download(Box::new(move |cx| {
+                let written = page(cx, &input, &mut state)?;
+                Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
+            })))
+        });
+    operation.http.returns_file = true;
+    operation
 }
 
 /// Declares an operation that takes a file and changes nothing.

@@ -42,7 +42,7 @@ type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync
 #[must_use = "an operation is served once it is in the table"]
 pub struct Operation {
     name: &'static str,
-    http: Http,
+    pub(super) http: Http,
     access: Access,
     pub(crate) run: Run,
     docs: Docs,
@@ -193,12 +193,6 @@ impl Operation {
         });
         operation.http.takes_file = true;
         operation
-    }
-
-    /// Declares that its output is a file.
-    pub(super) fn returning_file(mut self) -> Self {
-        self.http.returns_file = true;
-        self
     }
 
     /// Sets the title, a short name for people.
