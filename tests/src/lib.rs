@@ -26,6 +26,7 @@ mod server;
 pub mod simulation;
 pub mod site;
 pub mod witness;
+mod unlimited;
 mod world;
 
 use std::sync::OnceLock;

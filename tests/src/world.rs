@@ -16,7 +16,7 @@ use svc_core::note::NoteSigner;
 use svc_core::op::{
     Credential, Feature, Fixture, MailSettings, Operation, Reply, Request, SessionKey, Surface,
 };
-use svc_core::spool::{self, SpoolLimits, Spools};
+use svc_core::spool::Spools;
 use svc_core::time::{Clock, Time};
 use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service, Watcher};
 use svc_http::HttpSettings;
@@ -32,6 +32,7 @@ use crate::prepare::{Fixtures, People, make_samples};
 use crate::push_service;
 use crate::refusals;
 use crate::server::Server;
+use crate::unlimited;
 
 /// The time at which every world begins.
 pub(crate) const START: Time = Time::from_micros(1_795_000_000_000_000);
@@ -93,17 +94,13 @@ pub struct Setup {
     pub watcher: Option<Watcher>,
 }
 
-/// No limit.
-const UNLIMITED: RateSettings =
-    RateSettings { per_client: 0, per_workspace: 0, window: Duration::from_secs(60) };
-
 impl Default for Setup {
     fn default() -> Self {
         Self {
             seed: 1,
             features: Vec::new,
             clock: clock(),
-            rates: UNLIMITED,
+            rates: unlimited::RATES,
             left_out: None,
             in_memory: false,
             land_advice: true,
@@ -185,19 +182,13 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.known_keys = vec![NoteSigner::new(&SIGNS).public()];
     options.settings.vapid_public_key = setup.web_push.then(push_service::public_key);
     options.settings.egress = setup.egress;
-    options.settings.spools = setup.spools.unwrap_or_else(unlimited_spools);
+    options.settings.spools = setup.spools.unwrap_or_else(unlimited::spools);
     options.session_key = Some(session_key());
     options.clock = setup.clock;
     options.entropy = Entropy::seeded(setup.seed);
     options.features = (setup.features)();
     options.watcher = setup.watcher;
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
-}
-
-/// Spools that take what they need, however full the disk of this machine is.
-fn unlimited_spools() -> Spools {
-    let limits = SpoolLimits { max_bytes: Some(1 << 40), reserve_bytes: Some(0) };
-    Spools::new(spool::default_folder(), limits)
 }
 
 /// What the cookies of every world are signed with.
