@@ -31,6 +31,7 @@ const LAYERS: &[&[&str]] = &[
         "config",
         "data_dir",
         "rate",
+        "share",
         "bisect",
         "strangers",
     ],
