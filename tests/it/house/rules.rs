@@ -175,8 +175,7 @@ fn modules_use_only_layers_above_them() {
 
 /// Files are short, and begin with what they are for.
 ///
-/// In a long file two areas grow together. Without its first line, a file must be read before its reader
-/// knows whether it is the right one.
+/// In a long file two areas grow together, and without its first line nobody knows what a file is for.
 #[test]
 fn files_are_short_and_say_what_they_are() {
     let mut findings = Vec::new();
