@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::ground::{Ground, Tally, Team};
 use super::wire::{connect, source};
@@ -16,6 +16,9 @@ use crate::client::kept::Kept;
 const OVER_RATE: Duration = Duration::from_millis(200);
 /// How long a caller pauses that was rejected otherwise.
 const REJECTED: Duration = Duration::from_millis(20);
+
+/// A pace that a timer can keep.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// A request: method, target and body.
 pub type Sent = (Method, String, Option<Value>);
@@ -28,14 +31,34 @@ pub async fn keep_asking(
     each: usize,
     request: impl Fn(usize) -> Sent + Clone + Send + 'static,
 ) {
+    keep_asking_paced(ground, tally, tokens, each, Duration::ZERO, request).await;
+}
+
+/// The same at most once in `pace` over all connections together.
+pub async fn keep_asking_paced(
+    ground: Arc<Ground>,
+    tally: Arc<Tally>,
+    tokens: Vec<String>,
+    each: usize,
+    pace: Duration,
+    request: impl Fn(usize) -> Sent + Clone + Send + 'static,
+) {
     let mut callers = JoinSet::new();
     let servers = ground.addresses.len();
-    for number in 0..tokens.len() * each * servers {
+    let count = tokens.len() * each * servers;
+    // Each connection has its turns.
+    let own = pace * u32::try_from(count).unwrap_or(u32::MAX);
+    for number in 0..count {
+        let first = pace * u32::try_from(number).unwrap_or(u32::MAX);
         let token = tokens[number / servers % tokens.len()].clone();
         let (ground, tally, request) = (Arc::clone(&ground), Arc::clone(&tally), request.clone());
         callers.spawn(async move {
-            let mut kept = None;
+            let (mut kept, mut turns) = (None, interval_at(Instant::now() + first, own.max(LEAST)));
+            turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
             for turn in number.. {
+                if !own.is_zero() {
+                    turns.tick().await;
+                }
                 let (method, target, body) = request(turn);
                 let outcome = ask(&ground, &mut kept, number, &token, (method, &target, body.as_ref())).await;
                 tally.add(outcome.map_or_else(|| "broken".to_owned(), |status| status.to_string()));
@@ -84,7 +107,8 @@ pub async fn in_flight(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep_asking(ground, tally, tokens, 130, request).await;
 }
 
-fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+/// Reads that take long, one kind after the other.
+pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
     let (workspace, thread) = (ground.attacker.workspace_id.clone(), ground.attacker.thread_id.clone());
     let targets = [
         format!("/workspaces/{workspace}/deferred"),

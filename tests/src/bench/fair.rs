@@ -1,9 +1,11 @@
-//! How much one workspace still gets while another asks for all that the server has.
+//! How much one workspace still gets while another takes all that its limits allow.
 //!
 //! The floor is the victim alone: 16 connections of four members that read `/me`, list threads and post. The
-//! attacker does the same over 512 connections of four members, as many requests as a workspace may have in
-//! flight while others wait. The server is a process of its own and has no rate limits, so that nothing but
-//! the shares of queues and places keeps the attacker back.
+//! attacker has four members and 512 connections, as many requests as a workspace may have in flight while
+//! others wait, and sends the most expensive reads that there are, as many as the default rate limit of a
+//! workspace lets through. The server is a process of its own without rate limits, which would limit the
+//! victim, too; so the attacker keeps to its own. Beside the ratio it tells what the victim keeps if the
+//! attacker has no rate limit and sends cheap requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +13,12 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use svc_core::Engine;
+use svc_core::limits::{RATE_LIMIT_WINDOW_SECS, WORKSPACE_RATE_LIMIT_MAX};
 use tokio::runtime::Runtime;
 
 use super::load::{Connection, drive_over};
 use super::{Finding, Sample, alternate};
-use crate::attacks::callers::keep_asking;
+use crate::attacks::callers::{expensive, keep_asking, keep_asking_paced};
 use crate::attacks::ground::{Ground, Size, Tally, Team};
 use crate::attacks::{Attacking, Begun, Needs, prepare};
 use crate::client::kept::Kept;
@@ -31,10 +34,10 @@ const WANTED: f64 = 0.4;
 /// Measures it on one server.
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let site = Site::found(engine);
-    let size = Size { tasks: 50, ..Size::SMALL };
+    let size = Size { tasks: 50, ..Size::FULL };
     let mut ground = {
         let service = site.open();
-        let ground = prepare(&service, &site.founders.admin, Needs::Nothing, size);
+        let ground = prepare(&service, &site.founders.admin, Needs::Footprints, size);
         ground.attacker.add_tasks(&service, size.tasks);
         ground
     };
@@ -43,19 +46,27 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     ground.addresses.push(server.address());
     let ground = Arc::new(ground);
     let victim = || drive(&ground, runtime);
-    let attacked = || {
-        let attacking = Begun::new(|ground, tally| attack(&ground, tally), &ground);
+    let under = |attack: fn(Arc<Ground>, Arc<Tally>) -> Attacking| {
+        let attacking = Begun::new(attack, &ground);
         std::thread::sleep(SPAN / 6);
         let sample = victim();
         eprintln!("the attacker: {}", attacking.tally.report());
         sample
     };
+    let pairs = alternate(pairs, || under(at_full_limits), victim);
+    let alone = super::median(pairs.iter().map(|(_, alone)| alone.per_second));
+    let unlimited = under(without_limits).per_second / alone;
     Finding {
         name: "fair",
         engine,
-        pairs: alternate(pairs, attacked, victim),
+        pairs,
         floor_is: "the same without an attacker",
-        extra: json!({"connections": CONNECTIONS, "attackers": 4 * ATTACKERS, "wanted": WANTED}),
+        extra: json!({
+            "connections": CONNECTIONS,
+            "attackers": 4 * ATTACKERS,
+            "without_rate_limit_to_alone": super::round(unlimited),
+            "wanted": WANTED,
+        }),
     }
 }
 
@@ -69,9 +80,16 @@ fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + C
     }
 }
 
-fn attack(ground: &Arc<Ground>, tally: Arc<Tally>) -> Attacking {
-    let tokens = ground.attacker.agents[..4].to_vec();
-    Box::pin(keep_asking(Arc::clone(ground), tally, tokens, ATTACKERS, request(&ground.attacker)))
+fn at_full_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
+    let (tokens, request) = (ground.attacker.agents[..4].to_vec(), expensive(&ground));
+    let requests = u32::try_from(WORKSPACE_RATE_LIMIT_MAX).unwrap_or(u32::MAX);
+    let pace = Duration::from_secs(RATE_LIMIT_WINDOW_SECS.unsigned_abs()) / requests;
+    Box::pin(keep_asking_paced(ground, tally, tokens, ATTACKERS, pace, request))
+}
+
+fn without_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
+    let (tokens, request) = (ground.attacker.agents[..4].to_vec(), request(&ground.attacker));
+    Box::pin(keep_asking(ground, tally, tokens, ATTACKERS, request))
 }
 
 fn drive(ground: &Ground, runtime: &Runtime) -> Sample {
