@@ -195,7 +195,7 @@ pub async fn half_heads(ground: Arc<Ground>, tally: Arc<Tally>) {
         let tally = Arc::clone(&tally);
         async move {
             let whole = head("GET", "/me", None, "");
-            stream.write_all(whole[..whole.len() - 2].as_bytes()).await.ok()?;
+            stream.write_all(&whole.as_bytes()[..whole.len() - 2]).await.ok()?;
             tally.add("stopped");
             until_closed(&mut stream).await;
             tally.add("closed");
