@@ -227,7 +227,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_DISK_RESERVE_BYTES",
         Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
         "While fewer bytes are free on the disk of the data folder, only the database may use them: \
-        transfers and imports that need space for a file fail with 507 insufficient-storage. 0 reserves nothing."),
+        transfers and imports that need space for a file fail with 507 insufficient-storage. 0 reserves \
+        nothing."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
         "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),

@@ -10,6 +10,7 @@ mod scheduler;
 mod shared_limits;
 mod after_others;
 pub mod service;
+mod health;
 mod incoming;
 mod outgoing;
 mod refusals;

@@ -36,7 +36,6 @@ use crate::log::seal::Sealer;
 use crate::op::{
     Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, PartHealth, Reply,
     Request, RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write,
-    health_in_database, health_of_process, health_without_database,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
@@ -160,13 +159,15 @@ pub struct Service {
     inner: Arc<Inner>,
 }
 
+/// The last health that the database told, and when.
+pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<PartHealth>)>>;
+
 struct Inner {
     dispatch: Arc<Dispatch>,
     subscriptions: Subscriptions,
     scheduler: Arc<Scheduler>,
     process: Arc<Process>,
-    /// The last health that the database told, and when.
-    health: tokio::sync::Mutex<Option<(Monotonic, Vec<PartHealth>)>>,
+    health: LastHealth,
 }
 
 impl Service {
@@ -216,11 +217,16 @@ impl Service {
         *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
         *lock(&process.threads.others) = threads;
         let subscriptions = Subscriptions::default();
-        let health = tokio::sync::Mutex::default();
+        let health = LastHealth::default();
         Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health }) })
     }
 
     /// Returns the process that it runs in.
+    /// Returns the last health that the database told.
+    pub(super) fn last_health(&self) -> &LastHealth {
+        &self.inner.health
+    }
+
     pub(super) fn process(&self) -> &Process {
         &self.inner.process
     }
@@ -371,37 +377,6 @@ impl Service {
             // Public resources need no credential.
             Err(error) if error.code() == Code::Unauthenticated => Ok(()),
             admitted => Ok(admitted.map(drop)?),
-        }
-    }
-
-    /// Reports whether each part of the service works, as of now.
-    ///
-    /// Takes as long as the database takes to respond. Callers who ask meanwhile share the next answer.
-    pub async fn health(&self) -> Vec<PartHealth> {
-        let asked = self.dispatch().clock.monotonic();
-        let mut last = self.inner.health.lock().await;
-        let mut parts = match &*last {
-            Some((read, parts)) if *read > asked => parts.clone(),
-            _ => {
-                let reads = self.dispatch().clock.monotonic();
-                let parts = self.health_of_database().await;
-                last.insert((reads, parts)).1.clone()
-            }
-        };
-        drop(last);
-        parts.extend(health_of_process(self.table().parts()));
-        parts
-    }
-
-    async fn health_of_database(&self) -> Vec<PartHealth> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.dispatch().submit_health(health_in_database, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = sender.send(outcome);
-        });
-        match receiver.await.map_err(Error::internal).flatten() {
-            Ok(parts) => parts,
-            Err(error) => health_without_database(self.table().parts(), &error),
         }
     }
 

@@ -30,6 +30,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/op/declare/records.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/records.rs", "op::run::permit", SIGNATURES),
     ("svc-core/src/op/declare/way.rs", "op::run::context", SIGNATURES),
+    ("svc-core/src/page.rs", "store::budget", PAGED),
     ("svc-core/src/page.rs", "store::conn", PAGED),
     ("svc-core/src/page.rs", "store::row", PAGED),
     ("svc-core/src/page.rs", "store::value", PAGED),

@@ -181,8 +181,8 @@ impl ReadTask<ReaderCache> for AdmitCall {
 }
 
 impl Task for AdmitCall {
-    /// It does not wait behind callers without a credential. Only some are queued at a time, and addresses take
-    /// turns before that.
+    /// It does not wait behind callers without a credential: only some lookups are queued at a time, and
+    /// addresses take turns before that.
     fn source(&self) -> Source {
         Source { workspace: None, client: self.peer.map(Client::at) }
     }

@@ -9,7 +9,6 @@ use std::ops::Deref;
 use serde_json::{Value, json};
 
 use crate::entropy::Entropy;
-use crate::error::Error;
 use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, Findings, ReaderCache};
@@ -26,7 +25,7 @@ use crate::page::{Horizon, Rows, ends_now};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, Scan, ToParam, Visitor};
 use crate::time::Time;
-use crate::{Result, limits};
+use crate::{Error, Result, limits};
 
 /// A transaction that only reads.
 pub struct Read<'a> {
@@ -119,13 +118,13 @@ impl<'a> Read<'a> {
         Rows::read(self.conn, sql, params)
     }
 
-    /// Returns the first rows of a statement, as many as a page can hold, for a response that is not a page.
+    /// Returns the first rows of a statement, as many as a page holds, for a response that is no page.
     pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
         rows.iter_mut().map(T::from_row).collect()
     }
 
-    /// Returns whether a page that is being collected has to end, because half of the read's budget is used up.
+    /// Returns whether a page that is being collected has to end.
     pub(crate) fn page_ends(&self) -> bool {
         self.conn.budget().is_some_and(ends_now)
     }

@@ -12,7 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Capacity, Patience, Queue, Queued, Received};
+use super::queue::{Capacity, Patience, Queue, Received};
+use super::task::Queued;
 use super::{BatchState, Held, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;

@@ -6,6 +6,7 @@
 //! moment can share one transaction on a caller's thread. Full queues reject tasks instead of growing, and a
 //! task that was queued for too long, or whose caller has gone, is rejected instead of run.
 
+mod task;
 mod turns;
 mod queue;
 mod lane;
@@ -31,12 +32,11 @@ use crate::time::Clock;
 use batched::BatchedReads;
 pub(crate) use batched::Turn;
 use lane::Lane;
-pub(crate) use queue::Task;
 use readers::{PoolSettings, ReadPool};
 pub(crate) use readers::{ReadTask, Reader, ReaderState};
 #[cfg(test)]
 pub(super) use tally::Tally;
-pub(crate) use turns::Source;
+pub(crate) use task::{Source, Task};
 
 /// The state that the tasks of a writer's batch share.
 pub(crate) trait BatchState: Send + 'static {

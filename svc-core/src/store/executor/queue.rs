@@ -5,25 +5,11 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::turns::{Source, Turns};
-use crate::error::{Code, Error, Result};
-use crate::limits::{QUEUE_MAX, QUEUED_MAX};
+use super::task::{Queued, Task};
+use super::turns::Turns;
+use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
-
-/// What every task provides.
-pub(crate) trait Task: Send {
-    /// Returns whom it runs for.
-    fn source(&self) -> Source;
-    /// Returns about how many bytes it holds.
-    fn bytes(&self) -> usize;
-    /// Returns whether nobody waits for it any more.
-    fn is_abandoned(&self) -> bool;
-    /// Reports the outcome, after the work or instead of it.
-    ///
-    /// Runs on a core thread: it must only hand the outcome on.
-    fn finish(self: Box<Self>, outcome: Result<()>);
-}
 
 /// What still fits into a transaction. A task that is larger than the entire capacity runs alone.
 pub(super) struct Capacity {
@@ -64,38 +50,6 @@ pub(super) struct Queue<T: ?Sized> {
     turns: Mutex<Turns<T>>,
     arrived: Condvar,
     clock: Clock,
-}
-
-/// A queued task, and since when it has been queued.
-pub(super) struct Queued<T: ?Sized> {
-    pub since: Monotonic,
-    pub source: Source,
-    pub bytes: usize,
-    pub task: Box<T>,
-}
-
-impl<T: Task + ?Sized> Queued<T> {
-    /// Creates one that is queued now.
-    pub fn new(task: Box<T>, clock: &Clock) -> Self {
-        Self { since: clock.monotonic(), source: task.source(), bytes: task.bytes(), task }
-    }
-
-    /// Creates one that is queued now, behind the others of its workspace whatever their clients.
-    pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
-        let queued = Self::new(task, clock);
-        Self { source: queued.source.in_order(), ..queued }
-    }
-
-    /// Returns the task if it is worth running at `now`: somebody still waits for it, and it is not too late.
-    ///
-    /// Otherwise rejects it.
-    pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
-        if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
-            self.task.finish(Err(too_late()));
-            return None;
-        }
-        Some(self)
-    }
 }
 
 /// What was received after waiting for a while.
@@ -195,13 +149,12 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 }
 
-pub(super) fn too_late() -> Error {
-    Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Result;
+    use crate::limits::QUEUED_MAX;
+    use crate::store::executor::Source;
 
     struct Idle;
 

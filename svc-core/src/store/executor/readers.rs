@@ -12,8 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::queue::{Capacity, Queued, Task};
-use super::turns::{Source, Turns};
+use super::queue::Capacity;
+use super::task::{Queued, Source, Task};
+use super::turns::Turns;
 use super::{Open, spawn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;

@@ -6,30 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-use super::queue::{Queued, Task};
+use super::task::{Queued, Source, Task};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_RETRY_SECS};
 use crate::rate::Client;
-
-/// Whom a task runs for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Source {
-    /// The workspace that the work is charged to; `None` for the service itself.
-    pub workspace: Option<WorkspaceId>,
-    /// The client; `None` if a workspace's tasks keep their order.
-    pub client: Option<Client>,
-}
-
-impl Source {
-    /// The service itself.
-    pub const SERVICE: Self = Self { workspace: None, client: None };
-
-    /// Returns the same source without its client: the tasks of the workspace keep their order.
-    pub fn in_order(self) -> Self {
-        Self { client: None, ..self }
-    }
-}
 
 /// The tasks that wait, in the order of their turns.
 pub(super) struct Turns<T: ?Sized> {

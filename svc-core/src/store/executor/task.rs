@@ -1,0 +1,76 @@
+//! Tasks of core threads, and whom they run for.
+
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::limits::QUEUED_MAX;
+use crate::rate::Client;
+use crate::time::{Clock, Monotonic};
+
+/// Whom a task runs for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Source {
+    /// The workspace that the work is charged to; `None` for the service itself.
+    pub workspace: Option<WorkspaceId>,
+    /// The client; `None` if a workspace's tasks keep their order.
+    pub client: Option<Client>,
+}
+
+impl Source {
+    /// The service itself.
+    pub const SERVICE: Self = Self { workspace: None, client: None };
+
+    /// Returns the same source without its client: the tasks of the workspace keep their order.
+    pub fn in_order(self) -> Self {
+        Self { client: None, ..self }
+    }
+}
+
+/// What every task provides.
+pub(crate) trait Task: Send {
+    /// Returns whom it runs for.
+    fn source(&self) -> Source;
+    /// Returns about how many bytes it holds.
+    fn bytes(&self) -> usize;
+    /// Returns whether nobody waits for it any more.
+    fn is_abandoned(&self) -> bool;
+    /// Reports the outcome, after the work or instead of it.
+    ///
+    /// Runs on a core thread: it must only hand the outcome on.
+    fn finish(self: Box<Self>, outcome: Result<()>);
+}
+
+/// A queued task, and since when it has been queued.
+pub(super) struct Queued<T: ?Sized> {
+    pub since: Monotonic,
+    pub source: Source,
+    pub bytes: usize,
+    pub task: Box<T>,
+}
+
+impl<T: Task + ?Sized> Queued<T> {
+    /// Creates one that is queued now.
+    pub fn new(task: Box<T>, clock: &Clock) -> Self {
+        Self { since: clock.monotonic(), source: task.source(), bytes: task.bytes(), task }
+    }
+
+    /// Creates one that is queued now, behind the others of its workspace whatever their clients.
+    pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
+        let queued = Self::new(task, clock);
+        Self { source: queued.source.in_order(), ..queued }
+    }
+
+    /// Returns the task if it is worth running at `now`: somebody still waits for it, and it is not too late.
+    ///
+    /// Otherwise rejects it.
+    pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
+        if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
+            self.task.finish(Err(too_late()));
+            return None;
+        }
+        Some(self)
+    }
+}
+
+fn too_late() -> Error {
+    Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
+}
