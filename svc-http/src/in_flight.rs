@@ -22,7 +22,7 @@ impl InFlight {
         let max = max.and_then(|max| usize::try_from(max).ok());
         let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
         let quotas = Quotas { client, ..Quotas::default() };
-        Self(Ceiling::of_short("requests in flight", max.unwrap_or(usize::MAX), quotas))
+        Self(Ceiling::new("requests in flight", max.unwrap_or(usize::MAX), quotas))
     }
 
     /// Returns how many places are taken.

@@ -267,9 +267,9 @@ const FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),
     " from follows f
-     left join threads t on f.kind = 'thread' and t.id = f.target_id
-     left join channels c on c.id = case f.kind when 'thread' then t.channel_id
-                                                when 'channel' then f.target_id end
+     left join channels c on c.id = case f.kind
+         when 'thread' then (select t.channel_id from threads t where t.id = f.target_id)
+         when 'channel' then f.target_id end
      where f.member_id = $5 and f.seq > $6 and (cast($8 as uuid) is null or f.target_id = $8)
         and (f.kind = 'member' or ",
     visible!(c),

@@ -18,7 +18,9 @@ use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::Here;
-use crate::limits::{SLOT_CAPACITY_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX};
+use crate::limits::{
+    SLOT_CAPACITY_MAX, SLOT_CLAIMS_COUNTED_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
+};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
@@ -238,9 +240,12 @@ struct SlotUse {
     slot: String,
     /// How many claims may use it at the same time; null for any number.
     capacity: Option<i64>,
-    /// How many live claims use it; at most 10000 are counted.
+    /// How many live claims use it.
     used: i64,
-    /// The first 100 of these claims, by the end of their leases; fewer once 2000 are listed in all.
+    /// True if more claims may use it, because the slots have too many to count them all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
+    /// The first 100 of these claims, by the end of their leases; fewer once 600 are listed in all.
     holders: Vec<SlotHolder>,
 }
 
@@ -258,9 +263,9 @@ struct SlotHolder {
 
 /// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
 ///
-/// At most 1000 slots without a capacity are listed. Claims on threads that you may not see count and are
-/// listed like others, with their holder and the end of their lease, but without their thread; a slot that
-/// only they use is listed too.
+/// At most 1000 slots without a capacity are listed, and 1000 uses of slots are counted. Claims on threads
+/// that you may not see count and are listed like others, with their holder and the end of their lease, but
+/// without their thread; a slot that only they use is listed too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSlots {
@@ -279,7 +284,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
         }
         left = left.saturating_sub(slot.used.min(most));
         let obstacle = Obstacle::slot(workspace_id, key);
-        slot.holders = obstacles::holders(cx, obstacle, most)?
+        slot.holders = obstacles::holders(cx, obstacle, slot.used, most)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
                 holder,
@@ -298,73 +303,96 @@ pub(in crate::coordination) struct UsedSlot {
     pub slot: String,
     /// How many claims may use it at the same time; null for any number.
     pub capacity: Option<i64>,
-    /// How many live claims use it; at most 10000 are counted.
+    /// How many live claims use it.
     pub used: i64,
+    /// True if more claims may use it, because the slots have too many to count them all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 /// Returns the slots of the workspace that have a capacity or are in use, by name.
 pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>> {
     let slots = in_use(cx)?.into_values();
-    Ok(slots.map(|SlotUse { slot, capacity, used, .. }| UsedSlot { slot, capacity, used }).collect())
+    let used_slot =
+        |SlotUse { slot, capacity, used, at_least, .. }| UsedSlot { slot, capacity, used, at_least };
+    Ok(slots.map(used_slot).collect())
 }
 
 /// Returns the slots of the workspace that have a capacity or are in use, by key, without their holders.
 fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let workspace = cx.caller().workspace_id;
+    let limited: Vec<(String, String, i64)> = cx.query(CAPACITIES, &[&workspace])?;
+    let others: Vec<(String,)> = cx.query(OTHERS, &[&workspace, &SLOTS_MAX])?;
+    let stored = limited.iter().map(|(key, ..)| key).chain(others.iter().map(|(key,)| key));
+    let stored: Vec<(Obstacle, String)> =
+        stored.map(|key| (Obstacle::slot(workspace, key), slot_key(key))).collect();
     let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
-    let limited: Vec<(String, String, i64, i64)> = cx.query(LIMITED, &[&workspace, &cx.now()])?;
-    for (key, slot, capacity, used) in limited {
-        slots.insert(slot_key(&key), SlotUse { slot, capacity: Some(capacity), used, holders: Vec::new() });
+    let unused = |slot, capacity| SlotUse { slot, capacity, used: 0, at_least: false, holders: Vec::new() };
+    for (key, slot, capacity) in limited {
+        slots.insert(slot_key(&key), unused(slot, Some(capacity)));
     }
-    let others: Vec<(String, i64)> = cx.query(OTHERS, &[&workspace, &cx.now(), &SLOTS_MAX])?;
-    for (key, used) in others.into_iter().filter(|(_, used)| *used > 0) {
-        let unlimited = SlotUse { slot: key.clone(), capacity: None, used: 0, holders: Vec::new() };
-        let slot = slots.entry(slot_key(&key)).or_insert(unlimited);
+    for (key,) in others {
+        slots.entry(slot_key(&key)).or_insert_with(|| unused(key, None));
+    }
+    let used = Used::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
+    for (obstacle, key) in stored {
+        let Some(slot) = slots.get_mut(&key) else { continue };
+        let (used, at_least) = used.of(obstacle);
         slot.used = slot.used.saturating_add(used);
+        slot.at_least |= at_least;
     }
+    slots.retain(|_, slot| slot.capacity.is_some() || slot.used > 0);
     Ok(slots)
 }
 
-/// The number of live claims whose item `l` is the slot that `$slot` says, up to the largest capacity.
-macro_rules! used {
-    ($slot:literal) => {
-        concat!(
-            "(select count(*) from (
-                 select 1 from live_items l join threads t on t.id = l.thread_id
-                 where ",
-            $slot,
-            " and t.assignment_expires_at > $2 limit 10000) used)"
-        )
-    };
+/// How many live claims use slots.
+struct Used {
+    of_each: BTreeMap<Obstacle, i64>,
+    /// How many of each slot are counted.
+    most: i64,
 }
 
-const LIMITED: &str = concat!(
-    "select s.slot_key, s.slot, s.capacity, ",
-    used!("l.obstacle = s.obstacle"),
-    " from slots s where s.workspace_id = $1"
-);
+impl Used {
+    /// Counts those of all slots: an equal share of what is counted in all, and then what is left of it.
+    fn count(cx: &Read<'_>, slots: Vec<Obstacle>) -> Result<Self> {
+        let share = |of: i64, slots: usize| {
+            of.checked_div(i64::try_from(slots).unwrap_or(i64::MAX)).unwrap_or_default().max(1)
+        };
+        let mut most = share(SLOT_CLAIMS_COUNTED_MAX, slots.len());
+        let mut of_each = obstacles::used(cx, &slots, None, most)?;
+        let (cut, whole): (Vec<_>, Vec<_>) = of_each.iter().partition(|(_, used)| **used >= most);
+        let counted = whole.into_iter().fold(0_i64, |all, (_, used)| all.saturating_add(*used));
+        let cut: Vec<Obstacle> = cut.into_iter().map(|(slot, _)| *slot).collect();
+        let larger = share(SLOT_CLAIMS_COUNTED_MAX.saturating_sub(counted), cut.len());
+        if !cut.is_empty() && larger > most {
+            most = larger;
+            of_each.extend(obstacles::used(cx, &cut, None, most)?);
+        }
+        Ok(Self { of_each, most })
+    }
+
+    /// Returns how many use a slot, and whether there may be more.
+    fn of(&self, slot: Obstacle) -> (i64, bool) {
+        let used = self.of_each.get(&slot).copied().unwrap_or_default();
+        (used, used >= self.most)
+    }
+}
 
 /// Steps from the key of one slot that claims name to that of the next.
-const OTHERS: &str = concat!(
-    "with recursive named (slot_key) as (
-         select (
-             select l.prefix from live_items l
-             where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
-             order by l.prefix limit 1)
-         union all
-         select (
-             select l.prefix from live_items l
-             where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
-                 and l.prefix > n.slot_key
-             order by l.prefix limit 1)
-         from named n where n.slot_key is not null)
-     select n.slot_key, ",
-    used!(
-        "l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
-                 and l.prefix = n.slot_key"
-    ),
-    " from named n
-     where n.slot_key is not null
-         and not exists (select 1 from slots s where s.workspace_id = $1 and s.slot_key = n.slot_key)
-     limit $3"
-);
+const OTHERS: &str = "
+    with recursive named (slot_key) as (
+        select (
+            select l.prefix from live_items l
+            where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
+            order by l.prefix limit 1)
+        union all
+        select (
+            select l.prefix from live_items l
+            where l.workspace_id = $1 and l.repo_key = '' and l.space = 'slot' and l.exclusive = true
+                and l.prefix > n.slot_key
+            order by l.prefix limit 1)
+        from named n where n.slot_key is not null)
+    select n.slot_key from named n
+    where n.slot_key is not null
+        and not exists (select 1 from slots s where s.workspace_id = $1 and s.slot_key = n.slot_key)
+    limit $2";

@@ -195,9 +195,13 @@ impl Stored {
     }
 }
 
-/// Returns who may let a thread's work land.
-fn judges(cx: &Read<'_>, thread: &Thread) -> Result<Judges> {
-    Judges::among(cx, thread, members::holders(cx, members::LAND_GATE)?)
+/// Returns who may let a thread's work land, as far as that concerns one member.
+fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<Judges> {
+    let is_qualified = match member {
+        Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
+        None => false,
+    };
+    Judges::among(cx, thread, member.filter(|_| is_qualified).into_iter().collect())
 }
 
 /// A thread's land gate.
@@ -279,7 +283,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     let by = Judge::of(cx.caller())?;
     thread.check_unfinished()?;
-    let judges = judges(cx, &thread)?;
+    let judges = judges(cx, &thread, Some(by.member))?;
     let before = stored(cx, thread.id)?;
     let mut after = Stored {
         required: before.required,
@@ -343,7 +347,9 @@ struct GetLandGate {
 
 fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    Ok(LandGate::of(&thread, stored(cx, thread.id)?, &judges(cx, &thread)?))
+    let gate = stored(cx, thread.id)?;
+    let judges = judges(cx, &thread, gate.member_id)?;
+    Ok(LandGate::of(&thread, gate, &judges))
 }
 
 /// Requires a pass of the land gate before a thread may close, and returns the gate.
@@ -364,7 +370,8 @@ fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<Land
         cx.emit(thread.place(), &LandGateRequired {})?;
         cx.execute(1, REQUIRE, &[&thread.id])?;
     }
-    Ok(LandGate::of(&thread, Stored { required: true, ..gate }, &judges(cx, &thread)?))
+    let judges = judges(cx, &thread, gate.member_id)?;
+    Ok(LandGate::of(&thread, Stored { required: true, ..gate }, &judges))
 }
 
 const REQUIRE: &str = "
@@ -394,7 +401,8 @@ fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate
     thread.check_not_archived()?;
     cx.emit(thread.place(), &LandGateCleared {})?;
     cx.execute(1, CLEAR, &[&thread.id])?;
-    Ok(LandGate::of(&thread, Stored { required: false, ..gate }, &judges(cx, &thread)?))
+    let judges = judges(cx, &thread, gate.member_id)?;
+    Ok(LandGate::of(&thread, Stored { required: false, ..gate }, &judges))
 }
 
 const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
@@ -406,7 +414,7 @@ fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
         return Ok(Vec::new());
     }
     let thread = visible_thread(cx, id)?;
-    let detail = match gate.objection(&judges(cx, &thread)?) {
+    let detail = match gate.objection(&judges(cx, &thread, gate.member_id)?) {
         Some(None) => return Ok(Vec::new()),
         Some(Some(Objection::Verdict)) => "the land gate was not passed".to_owned(),
         Some(Some(objection)) => format!("the pass of the land gate does not count ({})", objection.name()),

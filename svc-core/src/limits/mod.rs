@@ -45,6 +45,8 @@ pub const LANGUAGE_MAX: usize = 50;
 pub const REACTION_KINDS_MAX: i64 = 50;
 /// Members that are listed for one emoji of a message.
 pub const REACTING_LISTED: i64 = 50;
+/// Reactions that one read counts exactly. If there are more, each emoji gets its share of them.
+pub const REACTIONS_COUNTED_MAX: i64 = 4000;
 /// Characters of an emoji, its shortcode, or a name in its place.
 pub const EMOJI_MAX: usize = 64;
 /// Mentions of one message that count.
@@ -158,7 +160,7 @@ pub const SCIM_FILTER_MAX: usize = 1000;
 /// Levels of a SCIM filter.
 pub const SCIM_FILTER_DEPTH_MAX: usize = 10;
 /// Resources that a SCIM filter without an equality is compared with.
-pub const SCIM_SCAN_MAX: i64 = 100_000;
+pub const SCIM_SCAN_MAX: i64 = 10_000;
 /// Operations of one SCIM PATCH.
 pub const SCIM_OPERATIONS_MAX: usize = 1000;
 /// Names of attributes that a SCIM request may ask for.
@@ -195,8 +197,10 @@ pub const SLOT_CAPACITY_MAX: i64 = 10_000;
 pub const SLOTS_MAX: i64 = 1000;
 /// Claims that a list of slots names for each.
 pub const SLOT_HOLDERS_MAX: i64 = 100;
+/// Claims that a list of slots counts in all. If there are more, each slot gets its share of them.
+pub const SLOT_CLAIMS_COUNTED_MAX: i64 = 1000;
 /// Claims that a list of slots names in all.
-pub const SLOT_LIST_HOLDERS_MAX: i64 = 2000;
+pub const SLOT_LIST_HOLDERS_MAX: i64 = 600;
 /// Characters of the reason of a pause.
 pub const PAUSE_REASON_MAX: usize = 500;
 /// Characters of the reason of a freeze.
@@ -218,7 +222,7 @@ pub const USAGE_MODELS_MAX: i64 = 50;
 /// Days of a workspace's usage that are summed unless a caller asks for others.
 pub const USAGE_DAYS_DEFAULT: i64 = 30;
 /// Sums by member, model and day that are added up at most, in whole days.
-pub const USAGE_SCAN_MAX: i64 = 100_000;
+pub const USAGE_SCAN_MAX: i64 = 10_000;
 /// Members and models that a sum of a workspace's usage names.
 pub const USAGE_SUMS_MAX: i64 = 1000;
 /// Names of tools that a thread's worker is advised to use.

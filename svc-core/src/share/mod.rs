@@ -70,8 +70,6 @@ struct Rules {
     workspace: usize,
     /// Whether workspaces have shares; otherwise only the clients' quotas count.
     has_shares: bool,
-    /// Whether the last quarter is left to others, because nobody can wait for places that are held for long.
-    keeps_quarter: bool,
 }
 
 #[derive(Default)]
@@ -99,16 +97,7 @@ impl Ceiling {
     pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
-        Self::with(what, Rules { all, client, workspace, has_shares: true, keeps_quarter: true })
-    }
-
-    /// Creates the same of places that are held for a short time, and that are waited for.
-    ///
-    /// One workspace alone may hold all of them: those who wait have the next ones.
-    pub fn of_short(what: &'static str, all: usize, quotas: Quotas) -> Self {
-        let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
-        let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
-        Self::with(what, Rules { all, client, workspace, has_shares: true, keeps_quarter: false })
+        Self::with(what, Rules { all, client, workspace, has_shares: true })
     }
 
     /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
@@ -117,7 +106,7 @@ impl Ceiling {
     pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
         Self::with(
             what,
-            Rules { all, client: each, workspace: usize::MAX, has_shares: false, keeps_quarter: false },
+            Rules { all, client: each, workspace: usize::MAX, has_shares: false },
         )
     }
 
@@ -219,10 +208,9 @@ impl Rules {
         all.div_ceil(2)
     }
 
-    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others. All of
-    /// it where places are held for a short time.
-    fn most(&self, all: usize) -> usize {
-        if self.keeps_quarter { all.saturating_sub(all.div_ceil(4)) } else { all }
+    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others.
+    fn most(all: usize) -> usize {
+        all.saturating_sub(all.div_ceil(4))
     }
 
     /// Returns whose places are used up, if the holder cannot take `size` more.
@@ -242,14 +230,14 @@ impl Rules {
 
     fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
         self.is_in_share_of_workspace(state, holder.workspace, size)
-            || (state.total.saturating_add(size) <= self.most(self.all)
+            || (state.total.saturating_add(size) <= Self::most(self.all)
                 && !self.another_workspace_waits(state, holder.workspace))
     }
 
     fn fits_client(&self, state: &State, holder: Holder, size: usize) -> bool {
         let own = state.of_workspace(holder.workspace).counted;
         self.is_in_share_of_client(state, holder, size)
-            || (own.saturating_add(size) <= self.most(self.of_workspace(state, holder.workspace))
+            || (own.saturating_add(size) <= Self::most(self.of_workspace(state, holder.workspace))
                 && !self.another_client_waits(state, holder))
     }
 
@@ -267,12 +255,12 @@ impl Rules {
     fn of_workspace(&self, state: &State, workspace: WorkspaceId) -> usize {
         let others = state.total.saturating_sub(self.towards_total(state.of_workspace(workspace).counted));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
-        share.max(self.most(self.all).saturating_sub(others)).min(self.workspace)
+        share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
     }
 
     /// Returns how much of what counts against a workspace counts towards the total.
     fn towards_total(&self, counted: usize) -> usize {
-        if self.has_shares { counted.min(self.most(self.all).max(1)) } else { counted }
+        if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
     }
 
     /// Returns whether another workspace waits for a place within its share.
@@ -694,11 +682,11 @@ mod tests {
                     if of_workspace(workspace) < all.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    let may = Rules::half(all).max(all - all.div_ceil(4));
+                    let may = Rules::half(all).max(Rules::most(all));
                     if of_workspace(3 - workspace) == 0 && may > 1 && of(fewest) < may.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(all - all.div_ceil(4)));
+                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(Rules::most(all)));
                 }
             }
             drop(held);

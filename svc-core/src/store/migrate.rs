@@ -87,6 +87,7 @@ migrations! {
     60 "0060_resource_subscriptions",
     61 "0061_needs_person",
     62 "0062_charged_to",
+    63 "0063_bounded_rows",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -1,7 +1,6 @@
 //! Resources: what is read by its address. Each is what operations return to the caller.
 
 use bytes::Bytes;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use rmcp::model::{Resource, ResourceTemplate};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -31,8 +30,6 @@ const SHORT_TTL_MS: u64 = 60_000;
 const OPEN_THREADS: i64 = 20;
 /// Most pages of channels in the list.
 const CHANNEL_PAGES: usize = 2;
-/// How many boots are read at the same time.
-const BOOTS_AT_ONCE: usize = 16;
 
 /// A kind of resource.
 pub(super) struct Kind {
@@ -116,6 +113,7 @@ struct Named {
     id: ChannelId,
     name: String,
     topic: Option<String>,
+    has_boot: bool,
 }
 
 /// The text that agents read on arrival in a channel.
@@ -134,18 +132,14 @@ impl ServiceOffer {
         let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
         let mut resources = vec![resource(Address::Workspace(workspace), name)];
         let channels: Vec<Named> = self.listed_channels(caller, workspace).await?;
-        let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
-        let boots: Vec<Boot> =
-            stream::iter(ids).map(|id| self.boot(caller, id)).buffered(BOOTS_AT_ONCE).try_collect().await?;
-        for Named { id, name, topic } in &channels {
+        for Named { id, name, topic, .. } in &channels {
             let listed = resource(Address::Channel(*id), name);
             resources.push(match topic {
                 Some(topic) => listed.with_description(topic),
                 None => listed,
             });
         }
-        let with_boot = channels.iter().zip(&boots).filter(|(_, boot)| !boot.text.is_empty());
-        for (Named { id, name, .. }, _) in with_boot {
+        for Named { id, name, .. } in channels.iter().filter(|channel| channel.has_boot) {
             resources.push(resource(Address::Boot(*id), format!("{name} boot")));
         }
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();

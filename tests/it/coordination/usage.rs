@@ -129,12 +129,12 @@ fn so_many_sums_are_added_up_that_the_days_are_whole() {
             let reports: i64 = sums.map(|sum| sum["reports"].as_i64().unwrap()).sum();
             (usage["since"].clone(), reports)
         };
-        fill(111, 1_000);
+        fill(12, 1_000);
         assert_eq!(usage(5), (day(5), 6_000));
-        assert_eq!(usage(98), (day(98), 99_000));
-        assert_eq!(usage(110), (day(98), 99_000), "the days that are whole");
-        fill(1, 110_000);
-        assert_eq!(usage(110), (day(0), 1_000), "today in any case, and of that the largest sums");
+        assert_eq!(usage(8), (day(8), 9_000));
+        assert_eq!(usage(11), (day(8), 9_000), "the days that are whole");
+        fill(1, 11_000);
+        assert_eq!(usage(11), (day(0), 1_000), "today in any case, and of that the largest sums");
     });
 }
 

@@ -18,7 +18,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
     ("ballots", "conversation/votes", &[]),
-    ("boots", "conversation/boot", &[]),
+    ("boots", "conversation/boot", &["conversation/channels"]),
     ("channel_members", "conversation/channels", &["conversation/places", "integrity/snapshot"]),
     (
         "channels",
@@ -228,7 +228,6 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "coordination/queue",
             "coordination/reaper",
             "coordination/results",
-            "coordination/slots",
             "coordination/views",
             "coordination/workspace_threads",
             "gates/context",

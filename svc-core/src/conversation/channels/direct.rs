@@ -222,6 +222,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         is_group: set.len() > PAIR,
         archived: false,
         archived_at: None,
+        has_boot: false,
         created_by: cx.caller().member,
         created_at: cx.now(),
         lsn,

@@ -55,6 +55,8 @@ struct Channel {
     archived: bool,
     /// When it was archived; null while it is live.
     archived_at: Option<Time>,
+    /// Whether there is something to read on arrival, which `get_channel_boot` returns.
+    has_boot: bool,
     /// Who created it; null for the service itself.
     created_by: Option<MemberId>,
     /// When it was created.
@@ -73,6 +75,7 @@ columns! {
         kind = dm,
         is_group,
         archived_at: Option<Time>,
+        has_boot = "coalesce((select b.text <> '' from boots b where b.channel_id = c.id), false)",
         created_by,
         created_at,
         lsn,
@@ -240,6 +243,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         is_group: false,
         archived: false,
         archived_at: None,
+        has_boot: false,
         created_by: cx.caller().member,
         created_at: cx.now(),
         lsn,
@@ -327,6 +331,7 @@ fn channel() -> Channel {
         is_group: false,
         archived: false,
         archived_at: None,
+        has_boot: false,
         created_by: None,
         created_at: Time::from_micros(0),
         lsn: 1,

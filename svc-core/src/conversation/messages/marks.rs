@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::id::MessageId;
+use crate::limits::{REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::op::Read;
 use crate::store::{Engine, columns};
 
@@ -18,6 +19,9 @@ pub(super) struct ReactionCount {
     emoji: String,
     /// How many members react with it.
     count: i64,
+    /// True if more members may react with it, because there are too many reactions to count them all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
 }
 
 /// What members have put on a message.
@@ -37,7 +41,9 @@ struct Mark {
 
 columns! { mark_columns: Mark as r { message_id, emoji, count = "count(*)" } }
 
-/// Returns what there is on messages, with one statement.
+/// Returns what there is on messages.
+///
+/// It takes one statement, or two if the messages have too many reactions to count.
 pub(super) fn of(
     cx: &Read<'_>,
     messages: impl Iterator<Item = MessageId>,
@@ -46,20 +52,41 @@ pub(super) fn of(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = match cx.engine() {
-        Engine::Sqlite => MARKS_SQLITE,
-        Engine::Postgres => MARKS_POSTGRES,
+    let (sql, of_each) = match cx.engine() {
+        Engine::Sqlite => (MARKS_SQLITE, OF_EACH_SQLITE),
+        Engine::Postgres => (MARKS_POSTGRES, OF_EACH_POSTGRES),
     };
-    let found: Vec<Mark> = cx.query(sql, &[&ids])?;
+    let mut found: Vec<Mark> = cx.query(sql, &[&ids, &REACTIONS_COUNTED_MAX])?;
+    let reactions = found.iter().filter(|mark| mark.emoji.is_some());
+    let counted = reactions.fold(0_i64, |all, mark| all.saturating_add(mark.count));
+    let mut most = i64::MAX;
+    if counted >= REACTIONS_COUNTED_MAX {
+        let kinds = i64::try_from(ids.len()).unwrap_or(i64::MAX).saturating_mul(REACTION_KINDS_MAX);
+        most = REACTIONS_COUNTED_MAX.checked_div(kinds).unwrap_or_default().max(1);
+        found = cx.query(of_each, &[&ids, &most])?;
+    }
     let mut marks: HashMap<MessageId, Marks> = HashMap::new();
     for Mark { message_id, emoji, count } in found {
         let of_message = marks.entry(message_id).or_default();
         match emoji {
-            Some(emoji) => of_message.reactions.push(ReactionCount { emoji, count }),
+            Some(emoji) => {
+                of_message.reactions.push(ReactionCount { emoji, count, at_least: count >= most });
+            }
             None => of_message.pinned = true,
         }
     }
     Ok(marks)
+}
+
+/// The pins among the marks of the messages.
+macro_rules! and_pins {
+    ($which:literal) => {
+        concat!(
+            " union all select p.message_id, cast(null as text), 1, p.lsn from pins p where p.message_id ",
+            $which,
+            " order by since"
+        )
+    };
 }
 
 macro_rules! select_marks {
@@ -67,12 +94,11 @@ macro_rules! select_marks {
         concat!(
             "select ",
             mark_columns!(),
-            ", min(r.lsn) as since from reactions r where r.message_id ",
+            ", min(r.lsn) as since from (
+                 select message_id, emoji, lsn from reactions where message_id ",
             $which,
-            " group by r.message_id, r.emoji
-             union all select p.message_id, cast(null as text), 1, p.lsn from pins p where p.message_id ",
-            $which,
-            " order by since"
+            " limit $2) r group by r.message_id, r.emoji",
+            and_pins!($which)
         )
     };
 }
@@ -80,3 +106,36 @@ macro_rules! select_marks {
 const MARKS_SQLITE: &str = select_marks!("in (select unhex(value) from json_each($1))");
 
 const MARKS_POSTGRES: &str = select_marks!("= any($1)");
+
+/// Steps from one emoji of a message to the next, and counts a few reactions with each.
+macro_rules! select_of_each {
+    ($messages:literal, $which:literal) => {
+        concat!(
+            "with recursive kinds (message_id, emoji) as (
+                 select m.id, (
+                     select r.emoji from reactions r where r.message_id = m.id order by r.emoji limit 1)
+                 from ",
+            $messages,
+            " m union all
+                 select k.message_id, (
+                     select r.emoji from reactions r
+                     where r.message_id = k.message_id and r.emoji > k.emoji order by r.emoji limit 1)
+                 from kinds k where k.emoji is not null)
+             select k.message_id, k.emoji, (
+                 select count(*) from (
+                     select 1 from reactions r
+                     where r.message_id = k.message_id and r.emoji = k.emoji limit $2) counted), (
+                 select r.lsn from reactions r
+                 where r.message_id = k.message_id and r.emoji = k.emoji order by r.lsn limit 1) as since
+             from kinds k where k.emoji is not null",
+            and_pins!($which)
+        )
+    };
+}
+
+const OF_EACH_SQLITE: &str = select_of_each!(
+    "(select unhex(value) as id from json_each($1))",
+    "in (select unhex(value) from json_each($1))"
+);
+
+const OF_EACH_POSTGRES: &str = select_of_each!("(select unnest($1::uuid[]) as id)", "= any($1)");

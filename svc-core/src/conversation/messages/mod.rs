@@ -32,6 +32,7 @@ use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::limits::PAGE_SCAN_MAX;
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
 use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read};
@@ -316,7 +317,7 @@ pub(crate) fn live_messages(
 /// Returns the last live messages of a thread that the caller may see, oldest first.
 ///
 /// They were posted after the position `since`, are at most `limit`, and no more than fit into the bytes of a
-/// page.
+/// page. Messages before the last 2000, withdrawn ones included, are not read.
 pub(crate) fn context_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -324,7 +325,8 @@ pub(crate) fn context_messages(
     limit: i64,
 ) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows: Vec<Stored> = cx.first_rows(LAST, &[&place.thread_id, &limit, &since])?;
+    let rows: Vec<Stored> =
+        cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();
@@ -436,5 +438,8 @@ const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.
 const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
 const LAST: &str = select_messages!(
-    "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3 order by m.lsn desc limit $2"
+    "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3
+     and m.lsn > coalesce((
+         select x.lsn from messages x where x.thread_id = $1 order by x.lsn desc limit 1 offset $4), 0)
+     order by m.lsn desc limit $2"
 );

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId};
-use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX};
+use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
     DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
@@ -257,6 +257,9 @@ struct EmojiReactions {
     emoji: String,
     /// How many members react with it.
     count: i64,
+    /// True if more members may react with it, because the message has too many reactions to count them all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
     /// The first 50 of them, in the order in which they reacted.
     member_ids: Vec<MemberId>,
     /// The position in the workspace's log at which the first of them reacted.
@@ -275,13 +278,20 @@ struct ListReactions {
 
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
     let stored = visible_message(cx, input.message_id)?;
-    let rows: Vec<Reacting> = cx.query(LIST, &[&stored.id, &REACTING_LISTED])?;
+    let rows: Vec<Reacting> = cx.query(LIST, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
     let mut listed: Vec<EmojiReactions> = Vec::new();
     for Reacting { emoji, member_id, count, since } in rows {
         match listed.last_mut().filter(|last| last.lsn == since) {
             Some(last) => last.member_ids.push(member_id),
-            None => listed.push(EmojiReactions { emoji, count, member_ids: vec![member_id], lsn: since }),
+            None => {
+                let (member_ids, lsn) = (vec![member_id], since);
+                listed.push(EmojiReactions { emoji, count, at_least: false, member_ids, lsn });
+            }
         }
+    }
+    let counted = listed.iter().fold(0_i64, |all, of_emoji| all.saturating_add(of_emoji.count));
+    if counted >= REACTIONS_COUNTED_MAX {
+        listed = first_of_each(cx, stored.id)?;
     }
     Ok(Page::whole(listed))
 }
@@ -302,10 +312,42 @@ const LIST: &str = concat!(
     " from (
         select emoji, member_id, count(*) over same as count, min(lsn) over same as since,
             row_number() over (partition by emoji order by lsn) as place
-        from reactions where message_id = $1
+        from (select emoji, member_id, lsn from reactions where message_id = $1 limit $3) counted
         window same as (partition by emoji)) r
      where r.place <= $2 order by r.since, r.place"
 );
+
+/// Returns the first reactions with each emoji to a message that has too many to count.
+fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
+    let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
+    let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
+    let most = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
+    let mut listed = Vec::new();
+    for (emoji,) in kinds {
+        let first: Vec<(MemberId, i64)> = cx.query(FIRST, &[&message, &emoji, &most])?;
+        let Some(&(_, lsn)) = first.first() else { continue };
+        let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
+        let shown = usize::try_from(REACTING_LISTED).unwrap_or(usize::MAX);
+        let member_ids = first.into_iter().take(shown).map(|(member, _)| member).collect();
+        listed.push(EmojiReactions { emoji, count, at_least: count >= most, member_ids, lsn });
+    }
+    listed.sort_by_key(|of_emoji| of_emoji.lsn);
+    Ok(listed)
+}
+
+/// Steps from one emoji to the next.
+const KINDS: &str = "
+    with recursive kinds (emoji) as (
+        select (select r.emoji from reactions r where r.message_id = $1 order by r.emoji limit 1)
+        union all
+        select (
+            select r.emoji from reactions r where r.message_id = $1 and r.emoji > k.emoji
+            order by r.emoji limit 1)
+        from kinds k where k.emoji is not null)
+    select emoji from kinds where emoji is not null";
+
+const FIRST: &str = "
+    select member_id, lsn from reactions where message_id = $1 and emoji = $2 order by lsn limit $3";
 
 #[cfg(test)]
 mod tests {

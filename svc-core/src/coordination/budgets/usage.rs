@@ -361,7 +361,7 @@ const REPORTS: &str = concat!(
 /// What was reported in channels that you may not see is part of the sums. They are of whole days in UTC, up
 /// to now; `since` of the response says from when on.
 ///
-/// It is later than what you asked for only if those days have more than 100,000 daily sums of a member and
+/// It is later than what you asked for only if those days have more than 10,000 daily sums of a member and
 /// model, of which the last are added up. The 1000 largest sums are returned, by tokens. Models beyond the
 /// first 50 of a member and day are in the sum of a model named `other`.
 #[derive(Deserialize, JsonSchema)]

@@ -35,13 +35,14 @@ impl FullSlots {
         let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
         let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
         if !open.is_empty() {
-            let (sql, own) = (by_engine(cx, USED_SQLITE, USED_POSTGRES), own_id(own));
-            let asked = listed(open.iter().map(|(slot, _)| *slot));
-            let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &own, &cx.now()])?;
-            for (number, used) in used {
-                let found = usize::try_from(number).ok().and_then(|number| open.get(number));
-                full.extend(found.filter(|(_, capacity)| used >= *capacity).map(|(slot, _)| *slot));
-            }
+            let slots: Vec<Obstacle> = open.iter().map(|(slot, _)| *slot).collect();
+            let most = open.iter().map(|(_, capacity)| *capacity).max().unwrap_or_default();
+            let used = used(cx, &slots, own, most)?;
+            let is_full =
+                |slot: &Obstacle, capacity: i64| used.get(slot).is_some_and(|used| *used >= capacity);
+            full.extend(
+                open.iter().filter(|(slot, capacity)| is_full(slot, *capacity)).map(|(slot, _)| *slot),
+            );
         }
         Ok(Self(full))
     }
@@ -147,14 +148,32 @@ macro_rules! slots_postgres {
     };
 }
 
+/// Returns how many live claims use each of some slots: `most` of each are counted, without that of `own`.
+pub(in crate::coordination) fn used(
+    cx: &Read<'_>,
+    slots: &[Obstacle],
+    own: Option<ThreadId>,
+    most: i64,
+) -> Result<BTreeMap<Obstacle, i64>> {
+    let sql = by_engine(cx, USED_SQLITE, USED_POSTGRES);
+    let asked = listed(slots.iter().copied());
+    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &own_id(own), &cx.now(), &most])?;
+    let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
+    Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
+}
+
 /// Counts the live claims that use each slot.
 macro_rules! used {
     ($slots:expr) => {
         concat!(
-            "select p.number, count(*) from ",
+            "select p.number, (
+                 select count(*) from (
+                     select 1 from live_items l join threads t on t.id = l.thread_id
+                     where l.obstacle = p.slot and t.id <> $2 and t.assignment_expires_at > $3
+                     limit $4) used)
+             from ",
             $slots,
-            " p join live_items l on l.obstacle = p.slot join threads t on t.id = l.thread_id
-             where t.id <> $2 and t.assignment_expires_at > $3 group by p.number"
+            " p"
         )
     };
 }
@@ -182,15 +201,23 @@ const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
 
 const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
 
-/// Returns the live claims that use a slot, those whose leases end first.
-pub(in crate::coordination) fn holders(cx: &Read<'_>, slot: Obstacle, most: i64) -> Result<Vec<Holder>> {
-    cx.query(HOLDERS, &cx.caller().sight.params().and(&[&slot, &cx.now(), &most]))
+/// Returns live claims that use a slot, those whose leases end first among the `counted` ones that are read.
+pub(in crate::coordination) fn holders(
+    cx: &Read<'_>,
+    slot: Obstacle,
+    counted: i64,
+    most: i64,
+) -> Result<Vec<Holder>> {
+    cx.query(HOLDERS, &cx.caller().sight.params().and(&[&slot, &cx.now(), &most, &counted]))
 }
 
 const HOLDERS: &str = concat!(
     "select t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
     visible!(c),
-    ", false) from live_items l join threads t on t.id = l.thread_id join channels c on c.id = t.channel_id
-     where l.obstacle = $5 and t.assignment_expires_at > $6
+    ", false) from (
+         select t.id, t.assignee_id, t.assignment_expires_at, t.channel_id
+         from live_items l join threads t on t.id = l.thread_id
+         where l.obstacle = $5 and t.assignment_expires_at > $6 limit $8) t
+     join channels c on c.id = t.channel_id
      order by t.assignment_expires_at, t.id limit $7"
 );

@@ -27,7 +27,7 @@ use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
 use full::FullSlots;
-pub(in crate::coordination) use full::holders;
+pub(in crate::coordination) use full::{holders, used};
 use limited::{Limited, limited};
 pub(in crate::coordination) use live::{begin, end};
 

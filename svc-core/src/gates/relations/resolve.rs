@@ -93,7 +93,7 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()
     if by.people().iter().any(|member| workers.contains(member)) {
         return Err(Error::forbidden("whoever has worked on a thread resolves no refutation about it"));
     }
-    if members::holders(cx, members::REVIEW)?.contains(&by.member) {
+    if members::is_holder(cx, by.member, members::REVIEW)? {
         return Ok(());
     }
     Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))

@@ -1,6 +1,6 @@
 //! Findings: what a review found wrong, each with a severity, until somebody resolves it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::gates::judges::Judge;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::identity::members;
-use crate::limits::REASON_IDS_MAX;
+use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
 use crate::op::{Read, Unmet, Write};
 use crate::store::{columns, named_enum};
@@ -98,13 +98,33 @@ columns! {
     make { path: None, body: String::new() }
 }
 
-/// Returns the findings of a review in their order, without their words.
-pub(super) fn of_review(cx: &Read<'_>, review: ReviewId) -> Result<Vec<Finding>> {
-    cx.query(OF_REVIEW, &[&review])
+/// Findings of reviews, without their words.
+pub(super) struct OfReviews {
+    /// Those of each review, in their order.
+    pub of_each: HashMap<ReviewId, Vec<Finding>>,
+    /// The first review whose findings may not all have been read.
+    pub cut: Option<ReviewId>,
 }
 
-const OF_REVIEW: &str =
-    concat!("select ", finding_columns!(), " from findings f where f.review_id = $1 order by f.number");
+/// Returns the findings of a thread's reviews after one position, up to another, as far as a page reads them.
+pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<OfReviews> {
+    let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
+    let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
+    let cut = rows.last().filter(|_| is_cut).map(|finding| finding.review_id);
+    let mut of_each: HashMap<ReviewId, Vec<Finding>> = HashMap::new();
+    for finding in rows {
+        of_each.entry(finding.review_id).or_default().push(finding);
+    }
+    Ok(OfReviews { of_each, cut })
+}
+
+const OF_REVIEWS: &str = concat!(
+    "select ",
+    finding_columns!(),
+    " from (
+         select id, lsn from reviews where thread_id = $1 and lsn > $2 and lsn <= $3) r
+     join findings f on f.review_id = r.id order by r.lsn, f.number limit $4"
+);
 
 /// Resolves a finding of a review, and returns what became of it.
 ///
@@ -218,7 +238,7 @@ fn check_may_resolve(
         return Err(Error::forbidden("whoever has worked on a thread resolves no finding about it"));
     }
     let is_author = people.iter().any(|member| author.people().contains(member));
-    if is_author || members::holders(cx, members::REVIEW)?.contains(&resolver.member) {
+    if is_author || members::is_holder(cx, resolver.member, members::REVIEW)? {
         return Ok(());
     }
     Err(Error::forbidden("only its author, or a member with the skill review, resolves a finding"))

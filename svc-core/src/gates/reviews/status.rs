@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::findings;
+use super::findings::{self, Finding};
 use super::requirement::required_approvals;
 use super::submit::Review;
 use super::verdicts::{self, Given, Verdict, given_columns};
@@ -35,8 +35,20 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
     let thread = visible_thread(cx, input.thread_id)?;
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
-    let page = Page::of(given, input.limit, |given: &Given| given.lsn);
-    page.try_fill(|review: &Review| review.lsn, |given| open(cx, given))
+    let mut page = Page::of(given, input.limit, |given: &Given| given.lsn);
+    let last = page.items().last().map_or(after, |given| given.lsn);
+    let mut findings = findings::of_reviews(cx, thread.id, after, last)?;
+    if let Some(cut) = findings.cut {
+        let whole = page.items().iter().position(|given| given.id == cut).unwrap_or_default();
+        page.keep(whole.max(1), |given| given.lsn);
+    }
+    page.try_fill(
+        |review: &Review| review.lsn,
+        |given| {
+            let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
+            open(cx, given, of_review)
+        },
+    )
 }
 
 const OLDEST_FIRST: &str = concat!(
@@ -46,8 +58,7 @@ const OLDEST_FIRST: &str = concat!(
 );
 
 /// Returns a review with its findings and words.
-fn open(cx: &Read<'_>, given: Given) -> Result<Review> {
-    let mut findings = findings::of_review(cx, given.id)?;
+fn open(cx: &Read<'_>, given: Given, mut findings: Vec<Finding>) -> Result<Review> {
     let words = messages::words(cx, given.message_id)?;
     let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
     Ok(Review::of(given, body.unwrap_or_default(), findings))

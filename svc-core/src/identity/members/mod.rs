@@ -24,7 +24,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Feature, Read, Records, TypedOperation, Write, idempotent, read};
-use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::APP_HANDLES;
 use crate::time::Time;
@@ -38,7 +38,7 @@ pub(crate) use people::{
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
-    LAND_GATE, MemberSkillsChanged, REVIEW, able_holders, has_skill, holders, skills_of,
+    LAND_GATE, MemberSkillsChanged, REVIEW, able_holders, has_skill, holders, is_holder, skills_of,
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;
@@ -255,17 +255,23 @@ const OF_WORKSPACE: &str = member_select!(
     "where m.workspace_id = $1 and m.lsn > $2
        and (cast($3 as text) is null or m.handle = $3)
        and (cast($4 as text) is null or m.kind = $4)
-     order by m.lsn limit $5"
+     and m.lsn <= $6 order by m.lsn limit $5"
 );
+
+const HORIZON: &str =
+    "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let rows = cx.rows(
-        OF_WORKSPACE,
-        &[&workspace_id, &after, &input.handle, &input.kind, &rows_to_read(input.limit)],
-    )?;
-    Ok(Page::of(rows, input.limit, |member: &Member| member.lsn))
+    // All others find as many as they read.
+    let horizon = match input.kind {
+        Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
+        None => Horizon(None),
+    };
+    let (limit, last) = (rows_to_read(input.limit), horizon.up_to());
+    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &input.handle, &input.kind, &limit, &last])?;
+    Ok(Page::within(horizon, rows, input.limit, |member: &Member| member.lsn))
 }
 
 /// Returns a member of your workspace, with its skills.

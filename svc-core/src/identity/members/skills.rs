@@ -100,6 +100,16 @@ const HOLDERS: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2";
 
+/// Returns whether a member of the caller's workspace has a skill.
+pub(crate) fn is_holder(cx: &Read<'_>, member: MemberId, skill: &str) -> Result<bool> {
+    let found: Option<(MemberId,)> = cx.one(HOLDER, &[&cx.caller().workspace_id, &skill, &member])?;
+    Ok(found.is_some())
+}
+
+const HOLDER: &str = "
+    select m.id from member_skills s join members m on m.id = s.member_id
+    where m.workspace_id = $1 and s.skill = $2 and m.id = $3";
+
 /// The condition that the member with the id `$id` has the skill `$skill`.
 macro_rules! has_skill {
     ($id:literal, $skill:literal) => {

@@ -4,7 +4,7 @@
 //! so are all that match, because the answer says how many there are. An equality of `id`, `userName`,
 //! `externalId` or of a group's member is found by an index; what is about `active` and `userName` of users
 //! alone the database selects; any other filter is compared with each resource, a thousand at a time and no
-//! more than 100,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
+//! more than 10,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
 //! groups on it have more members than one group can have.
 
 use schemars::JsonSchema;

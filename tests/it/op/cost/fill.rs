@@ -16,6 +16,14 @@ const MANY: i64 = 11_000;
 const WAITING: i64 = 700;
 const CLAIMED: i64 = 100;
 
+/// Slots without a capacity.
+const UNLIMITED: i64 = 690;
+
+/// Names of slots.
+fn named(name: &str, count: i64) -> impl Iterator<Item = String> {
+    (1..=count).map(move |number| format!("{name}-{number}"))
+}
+
 /// Columns whose values are words of the service.
 const WORDS: [&str; 4] = ["kind", "state", "space", "mode"];
 
@@ -164,6 +172,63 @@ impl Filler<'_> {
         all.filter_map(|name| self.world.fixture.get(name)).map(|id| self.world.database.id(id)).collect()
     }
 
+    /// Live claims, each of which uses one slot in common and a few others, with and without a capacity.
+    fn slots(&self) {
+        let database = &self.world.database;
+        let (workspace, thread) =
+            (database.id(self.world.id("workspace")), database.id(self.world.id("thread")));
+        let agent = database.id(self.world.id("agent"));
+        let until = self.world.clock.now().micros() + 600_000_000;
+        let id = self.id("slot threads", "n.i");
+        let copied = "workspace_id, channel_id, depth, title, priority, skill_set, blocked, has_result,
+            worked_micros, created_at";
+        database.insert_many(
+            MANY,
+            &format!(
+                "insert into threads (id, state, lsn, assignee_id, assignment_expires_at, claim_lease_id,
+                     {copied})
+                 select {id}, 'open', -200000 + n.i, {agent}, {until}, {agent}, {copied}
+                 from threads cross join n where id = {thread}"
+            ),
+        );
+        let exclusive = if self.world.engine() == Engine::Sqlite { "1" } else { "true" };
+        let limited = self.slot_values(std::iter::once("browser".to_owned()).chain(named("browser", 990)));
+        database.execute(&format!(
+            "update slots set obstacle = v.column2 from (values {limited}) v where slot_key = v.column1"
+        ));
+        let unlimited = self.slot_values(named("free", UNLIMITED));
+        let of_claim = ["'browser'", "'browser-' || (n.i % 990 + 1)", "'browser-' || (n.i * 7 % 990 + 1)"];
+        let unlimited_of_claim = ["'free-1'", "'free-' || (n.i % 690 + 1)", "'free-' || (n.i * 7 % 690 + 1)"];
+        for (values, keys) in [(limited, of_claim), (unlimited, unlimited_of_claim)] {
+            for key in keys {
+                database.insert_many(
+                    MANY,
+                    &format!(
+                        "insert into live_items (
+                             workspace_id, repo_key, space, prefix, exclusive, obstacle, thread_id)
+                         select {workspace}, '', 'slot', v.column1, {exclusive}, v.column2, {id}
+                         from n join (values {values}) v on v.column1 = {key}
+                         where true on conflict do nothing"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// Slots and the obstacles that they are, as SQL lists them.
+    fn slot_values(&self, slots: impl Iterator<Item = String>) -> String {
+        let workspace = self.world.id("workspace");
+        let rows: Vec<String> = slots
+            .map(|slot| {
+                let mut text = workspace.as_bytes().to_vec();
+                text.extend_from_slice(format!("\n\nslot\n{slot}").as_bytes());
+                let obstacle = uuid::Uuid::from_slice(&svc_core::hash::sha256(&text)[..16]).unwrap();
+                format!("('{slot}', {})", self.world.database.id(obstacle))
+            })
+            .collect();
+        rows.join(", ")
+    }
+
     /// Threads that wait with long footprints, and claims of such, many of which are in their way.
     fn footprints(&self) {
         let (database, workspace) =
@@ -235,6 +300,7 @@ pub fn fill(world: &World) {
         filler.fill(name, table);
     }
     filler.footprints();
+    filler.slots();
     let workspace = world.database.id(world.id("workspace"));
     let last = head + MANY;
     world.database.execute(&format!("update heads set lsn = {last} where workspace_id = {workspace}"));
