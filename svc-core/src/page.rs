@@ -524,7 +524,11 @@ mod tests {
         for (secs, examined, cursor) in
             [([0, 0, 0], 3, 6), ([9, 0, 0], 1, 4), ([0, 1, 0], 2, 5), ([0, 0, 9], 3, 6)]
         {
-            let mapped = page().try_map(|lsn| Ok(pass(lsn, secs))).unwrap();
+            let mapped = page().try_map(|lsn| {
+                pass(lsn, secs);
+                Ok(())
+            });
+            let mapped = mapped.unwrap();
             assert_eq!(
                 (mapped.items.len(), mapped.next_cursor),
                 (examined, Some(Cursor(cursor))),

@@ -104,10 +104,7 @@ impl Ceiling {
     ///
     /// It is for what is taken by an address, before a workspace is known.
     pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
-        Self::with(
-            what,
-            Rules { all, client: each, workspace: usize::MAX, has_shares: false },
-        )
+        Self::with(what, Rules { all, client: each, workspace: usize::MAX, has_shares: false })
     }
 
     fn with(what: &'static str, rules: Rules) -> Self {

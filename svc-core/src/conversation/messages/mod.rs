@@ -325,8 +325,7 @@ pub(crate) fn context_messages(
     limit: i64,
 ) -> Result<Vec<ContextMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows: Vec<Stored> =
-        cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
+    let rows: Vec<Stored> = cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();

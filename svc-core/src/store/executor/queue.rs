@@ -66,9 +66,9 @@ impl<T: Task + ?Sized> Queue<T> {
 
     /// Queues a task, or rejects it when its workspace has no place left or the queue is closed.
     pub fn push(&self, task: Box<T>) {
-        let rejected = lock(&self.turns).push(Queued::in_order(task, &self.clock)).err();
+        let rejected = lock(&self.turns).push(Queued::in_order(task, &self.clock));
         match rejected {
-            Some((queued, error)) => queued.task.finish(Err(error)),
+            Some(rejected) => rejected.finish(),
             None => self.arrived.notify_one(),
         }
     }

@@ -171,9 +171,9 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     pub fn submit(&self, task: Box<dyn ReadTask<N>>) {
-        let rejected = lock(&self.state).turns.push(Queued::new(task, &self.clock)).err();
+        let rejected = lock(&self.state).turns.push(Queued::new(task, &self.clock));
         match rejected {
-            Some((queued, error)) => queued.task.finish(Err(error)),
+            Some(rejected) => rejected.finish(),
             None => self.changed.notify_one(),
         }
     }

@@ -22,6 +22,19 @@ pub(super) struct Turns<T: ?Sized> {
     is_closed: bool,
 }
 
+/// A task for which there is no place, and why.
+pub(super) struct Rejected<T: ?Sized> {
+    queued: Queued<T>,
+    error: Error,
+}
+
+impl<T: Task + ?Sized> Rejected<T> {
+    /// Reports that to the caller; nothing must be locked.
+    pub fn finish(self) {
+        self.queued.task.finish(Err(self.error));
+    }
+}
+
 /// The waiting tasks of one workspace.
 struct Waiting<T: ?Sized> {
     clients: Rota<Option<Client>, VecDeque<Queued<T>>>,
@@ -60,14 +73,12 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 
     /// Adds a task behind those of its client, or returns it with the reason why it is rejected.
-    pub fn push(&mut self, queued: Queued<T>) -> Result<(), (Queued<T>, Error)> {
-        match self.rejection(&queued) {
-            Some(error) => Err((queued, error)),
-            None => {
-                self.add(queued, VecDeque::push_back);
-                Ok(())
-            }
+    pub fn push(&mut self, queued: Queued<T>) -> Option<Rejected<T>> {
+        if let Some(error) = self.rejection(&queued) {
+            return Some(Rejected { queued, error });
         }
+        self.add(queued, VecDeque::push_back);
+        None
     }
 
     /// Puts back tasks that were taken, in the order in which they were taken. Their turns come first.
@@ -75,9 +86,9 @@ impl<T: Task + ?Sized> Turns<T> {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
             self.add(queued, VecDeque::push_front);
-            self.workspaces.to_front(source.workspace);
+            self.workspaces.move_to_front(source.workspace);
             if let Some(own) = self.workspaces.of.get_mut(&source.workspace) {
-                own.clients.to_front(source.client);
+                own.clients.move_to_front(source.client);
             }
         }
     }
@@ -154,7 +165,7 @@ impl<K: Copy + Eq + Hash, V: Default> Rota<K, V> {
         })
     }
 
-    fn to_front(&mut self, key: K) {
+    fn move_to_front(&mut self, key: K) {
         self.order.retain(|other| *other != key);
         self.order.push_front(key);
     }
@@ -227,7 +238,7 @@ mod tests {
         let mut turns = Turns::new(100);
         let [a1, a2, b1] = [source(1, 1), source(1, 2), source(2, 1)];
         for source in [a1, a1, a1, a2, b1, b1] {
-            assert!(turns.push(task(source, 1)).is_ok());
+            assert!(turns.push(task(source, 1)).is_none());
         }
         let order = all(&mut turns);
         assert_eq!(order, [a1, b1, a2, b1, a1, a1]);
@@ -239,7 +250,7 @@ mod tests {
         let mut turns = Turns::new(100);
         let [a, b] = [source(1, 1), source(2, 1)];
         for (source, bytes) in [(a, 1), (b, 2), (a, 3), (b, 4), (a, 5)] {
-            assert!(turns.push(task(source, bytes)).is_ok());
+            assert!(turns.push(task(source, bytes)).is_none());
         }
         let taken: Vec<_> = (0..3).map_while(|_| turns.pop(|_| true)).collect();
         turns.put_back(taken);
@@ -252,17 +263,17 @@ mod tests {
     fn a_full_workspace_alone_is_rejected() {
         let mut turns = Turns::new(2);
         let [a, b] = [source(1, 1), source(2, 1)];
-        assert!(turns.push(task(a, 1)).is_ok() && turns.push(task(source(1, 9), 1)).is_ok());
+        assert!(turns.push(task(a, 1)).is_none() && turns.push(task(source(1, 9), 1)).is_none());
         let scope = |error: &Error| error.problem().extra.get("scope").cloned();
-        let (_, error) = turns.push(task(a, 1)).err().unwrap();
+        let error = turns.push(task(a, 1)).unwrap().error;
         assert_eq!((error.code(), scope(&error)), (Code::Overloaded, Some("workspace".into())));
-        assert!(turns.push(task(b, QUEUE_BYTES_MAX)).is_ok(), "what is too large waits alone");
-        assert!(turns.push(task(b, 1)).is_err(), "and nothing of its workspace beside it");
-        assert!(turns.push(task(source(3, 1), 1)).is_ok(), "every workspace has a place for one");
-        let (_, error) = turns.push(task(source(3, 1), 1)).err().unwrap();
+        assert!(turns.push(task(b, QUEUE_BYTES_MAX)).is_none(), "what is too large waits alone");
+        assert!(turns.push(task(b, 1)).is_some(), "and nothing of its workspace beside it");
+        assert!(turns.push(task(source(3, 1), 1)).is_none(), "every workspace has a place for one");
+        let error = turns.push(task(source(3, 1), 1)).unwrap().error;
         assert_eq!(scope(&error), Some("server".into()), "the bytes of all are bounded too");
         turns.close();
-        assert!(turns.push(task(source(4, 1), 1)).is_err());
+        assert!(turns.push(task(source(4, 1), 1)).is_some());
         assert_eq!(all(&mut turns).len(), 4, "what waits can still be taken");
     }
 
@@ -275,7 +286,7 @@ mod tests {
         ) {
             let mut turns = Turns::new(100);
             for (number, (workspace, client)) in sources.iter().enumerate() {
-                prop_assert!(turns.push(task(source(*workspace, *client), number)).is_ok());
+                prop_assert!(turns.push(task(source(*workspace, *client), number)).is_none());
             }
             let mut order = Vec::new();
             while let Some(queued) = turns.pop(|_| true) {
