@@ -447,9 +447,8 @@ fn the_newest_threads_of_a_workspace_are_found_behind_many_others() {
             input["newest_first"] = json!(true);
             let page = world.agent("list_workspace_threads", input.clone());
             assert_eq!(page["items"], json!([]), "a page reads a bounded part");
-            input["cursor"] = page["next_cursor"].clone();
-            let page = world.agent("list_workspace_threads", input);
-            assert_eq!(ids(page["items"].as_array().unwrap())[0], closed);
+            assert!(!page["next_cursor"].is_null());
+            assert_eq!(ids(&traverse(world, "list_workspace_threads", &input))[0], closed);
         }
     });
 }

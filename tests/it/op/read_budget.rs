@@ -17,15 +17,18 @@ const BUDGET: Duration = Duration::from_millis(400);
 /// The items of the list.
 const ITEMS: i64 = 12;
 
+/// Reads what has no end.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Endless {}
 
+/// Lists numbers, each of which takes a while.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SlowList {
     /// Whether the items are left out.
     hidden: bool,
+    /// Where to continue.
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
