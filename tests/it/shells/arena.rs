@@ -98,7 +98,8 @@ impl Arena {
         let log = &self.server.running.err;
         self.server.running.signal("TERM");
         until("the server has closed", || log.text().contains("closed connections="));
-        let nothing = "closed connections=0 in_flight=0 sockets=0 bodies=0 bytes=0";
+        let nothing = "closed connections=0 in_flight=0 sockets=0 handshakes=0 bodies=0 body_bytes=0 \
+                       unread_bytes=0";
         assert!(log.text().contains(nothing), "{}", log.text());
     }
 
