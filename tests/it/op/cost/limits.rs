@@ -25,7 +25,7 @@ pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("resources/list", 19_000, "the caller's channels, for each of two pages"),
     ("resources/read", 40_000, "the context of a workspace"),
     ("completion/complete", 18_000, "the caller's channels, for each of two pages"),
-    ("/scim/v2/Groups", 17_000, "the groups, which it counts, and the members of those on the page"),
+    ("/scim/v2/Groups", 30_000, "the groups, which it counts, and the members of those on the page"),
 ];
 
 /// Requests to framed rows that read.
