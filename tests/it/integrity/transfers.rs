@@ -90,7 +90,10 @@ fn only_the_database_uses_the_reserve_of_the_disk() {
         assert!(text(&refused["detail"]).contains("SVC_DISK_RESERVE_BYTES"), "{refused}");
         let input = json!({"workspace_id": world.id("workspace")});
         world.call(admin, "export_workspace", input.clone()).refused(507, "insufficient-storage");
-        let import = json!({"mode": "new", "envelope": serde_json::from_str::<Value>(&file).unwrap()});
+        let envelope: Value = serde_json::from_str(&file).unwrap();
+        let input_of_verify = json!({"envelope": envelope});
+        world.call(admin, "verify_workspace_export", input_of_verify).refused(507, "insufficient-storage");
+        let import = json!({"mode": "new", "envelope": envelope});
         world.call(admin, "import_workspace", import.clone()).refused(507, "insufficient-storage");
         world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "still works"}));
         free.store(1 << 40, Ordering::Relaxed);
