@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CONFLICTS_MAX;
 use crate::op::Read;
-use crate::store::{Engine, FromRow, Row};
+use crate::store::{Engine, FromRow, Row, ToParam};
 use crate::time::Time;
 
 /// Items of live claims that are read to say what is in the way of footprints.
@@ -65,7 +65,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Returns the items of footprints; none if there is nothing to compare.
+    /// Returns the items of footprints; `None` if there is nothing to compare.
     fn about(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
         let touched: Vec<(usize, Item, Extent)> = footprints
             .iter()
@@ -108,10 +108,21 @@ impl Asked {
             Engine::Sqlite => OVERLAPS_SQLITE,
             Engine::Postgres => OVERLAPS_POSTGRES,
         };
+        self.overlaps(cx, sql, own, &[&OVERLAPS_READ, &CONFLICTS_MAX])
+    }
+
+    /// Returns what one of the statements about overlaps selects; `limits` are its last parameters.
+    fn overlaps(
+        &self,
+        cx: &Read<'_>,
+        sql: &'static str,
+        own: Option<ThreadId>,
+        limits: &[&dyn ToParam],
+    ) -> Result<Vec<Overlap>> {
         let own = own.map(ThreadId::uuid).unwrap_or_default();
         let (workspace, now) = (cx.caller().workspace_id, cx.now());
-        let params = cx.caller().sight.params();
-        cx.query(sql, &params.and(&[&workspace, &own, &now, &self.spans, &OVERLAPS_READ, &CONFLICTS_MAX]))
+        let about: [&dyn ToParam; 4] = [&workspace, &own, &now, &self.spans];
+        cx.query(sql, &cx.caller().sight.params().and(&[about.as_slice(), limits].concat()))
     }
 
     /// Reads one of the live claims that overlap the items.
@@ -120,15 +131,12 @@ impl Asked {
             Engine::Sqlite => ONE_OVERLAP_SQLITE,
             Engine::Postgres => ONE_OVERLAP_POSTGRES,
         };
-        let own = own.map(ThreadId::uuid).unwrap_or_default();
-        let (workspace, now) = (cx.caller().workspace_id, cx.now());
-        let params = cx.caller().sight.params();
-        let rows: Vec<Overlap> = cx.query(sql, &params.and(&[&workspace, &own, &now, &self.spans]))?;
+        let rows = self.overlaps(cx, sql, own, &[])?;
         let found = rows.into_iter().map(|row| self.blocked(cx, row));
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
     }
 
-    /// Returns what a row means, with the number of the footprint; none if that claim is not in its way.
+    /// Returns what a row means, with the number of the footprint; `None` if the claim does not block it.
     fn blocked(&self, cx: &Read<'_>, found: Overlap) -> Result<Option<(usize, Blocked)>> {
         let Overlap { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
         if !is_in_the_way {
