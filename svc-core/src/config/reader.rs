@@ -426,7 +426,7 @@ impl Reader {
         })
     }
 
-    /// Parses a number whose default is known only at the start; none if it is not set.
+    /// Parses a number whose default is known only at the start; `None` if it is not set.
     fn number_if_set<T: TryFrom<i64> + Default>(&mut self, name: &str) -> Option<T> {
         if self.text(name).is_empty() { None } else { Some(self.number(name)) }
     }

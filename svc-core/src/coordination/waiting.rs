@@ -148,7 +148,7 @@ impl Waiting {
         self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
     }
 
-    /// Returns everything in the way of a thread; none if the page must end before it.
+    /// Returns everything that blocks a thread; `None` if the page must end before it.
     ///
     /// The first candidate of a page is never one of those.
     pub fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Option<Vec<Conflict>>> {

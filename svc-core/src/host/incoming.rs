@@ -15,7 +15,7 @@ impl Service {
 
     /// Writes and judges the next bytes of a file.
     ///
-    /// Of all files one at a time is judged, for as long as these bytes take.
+    /// The process judges one file at a time, for as long as these bytes take.
     pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
         let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
         on_disk(move || file.write(bytes)).await

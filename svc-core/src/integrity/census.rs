@@ -103,7 +103,7 @@ struct KindCount {
     count: i64,
 }
 
-/// What is counted so far.
+/// The counts so far.
 #[derive(Default)]
 struct Census {
     counts: BTreeMap<String, i64>,

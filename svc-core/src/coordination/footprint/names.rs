@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::FOOTPRINT_ITEM_MAX;
 
-/// What an item names.
+/// The kind of thing that an item names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Result;
 use crate::coordination::footprint::{Extent, RepoKey};
 
-/// Where a text is compared: with the prefixes of a repository, of exclusive claims alone or of all.
+/// The prefixes that a text is compared with: those of a repository, of exclusive claims alone or of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub repo_key: RepoKey,
