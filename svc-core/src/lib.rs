@@ -196,6 +196,7 @@ pub mod config;
 pub mod data_dir;
 mod monitor;
 mod timers;
+mod rota;
 mod rate;
 pub mod share;
 mod bisect;

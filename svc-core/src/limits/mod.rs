@@ -379,8 +379,8 @@ pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 pub const QUEUE_MAX: usize = 4096;
 /// Most reads of one workspace queued for the readers; further ones of that workspace are told to retry.
 pub const READS_QUEUED_MAX: usize = 512;
-/// Most bytes of requests queued for a writer, or for the readers; those of one workspace: half.
-pub const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most bytes of requests of one workspace queued for a writer, or for the readers.
+pub const QUEUED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Seconds after which a caller that found a queue full is told to retry.
 pub const QUEUE_RETRY_SECS: u64 = 1;
 /// Milliseconds that a read may take (`SVC_READ_BUDGET_MS`, 0 disables it); waiting does not count.

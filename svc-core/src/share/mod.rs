@@ -262,31 +262,21 @@ impl Rules {
 
     /// Returns whether another workspace waits for a place within its share.
     fn another_workspace_waits(&self, state: &State, workspace: WorkspaceId) -> bool {
-        let mut others = state.turns.workspaces().filter(|(other, _)| *other != workspace);
-        others.any(|(other, clients)| {
-            clients.iter().any(|(client, waiters)| {
-                self.waits_within_share(state, Holder { client: *client, workspace: other }, waiters.front())
-            })
-        })
+        let mut others = state.turns.first().filter(|(other, _)| other.workspace != workspace);
+        others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
     /// Returns whether another client of the workspace waits for a place within its share.
     fn another_client_waits(&self, state: &State, holder: Holder) -> bool {
-        let own = state.turns.workspaces().find(|(workspace, _)| *workspace == holder.workspace);
-        let mut others =
-            own.into_iter().flat_map(|(_, clients)| clients).filter(|(client, _)| *client != holder.client);
-        others.any(|(client, waiters)| {
-            self.waits_within_share(state, Holder { client: *client, ..holder }, waiters.front())
-        })
+        let mut others = state.turns.first_of(holder.workspace).filter(|(other, _)| *other != holder);
+        others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
-    fn waits_within_share(&self, state: &State, holder: Holder, waiter: Option<&Waiter<Place>>) -> bool {
-        waiter.is_some_and(|waiter| {
-            fits(state.of_client(holder), waiter.size, self.client)
-                && fits(state.of_workspace(holder.workspace).counted, waiter.size, self.workspace)
-                && self.is_in_share_of_client(state, holder, waiter.size)
-                && self.is_in_share_of_workspace(state, holder.workspace, waiter.size)
-        })
+    fn waits_within_share(&self, state: &State, holder: Holder, waiter: &Waiter<Place>) -> bool {
+        fits(state.of_client(holder), waiter.size, self.client)
+            && fits(state.of_workspace(holder.workspace).counted, waiter.size, self.workspace)
+            && self.is_in_share_of_client(state, holder, waiter.size)
+            && self.is_in_share_of_workspace(state, holder.workspace, waiter.size)
     }
 
     /// Changes what a client holds, and what follows from it.
@@ -305,8 +295,8 @@ impl Rules {
     /// Returns places for those who wait and can have them now, in turn.
     fn serve(&self, shared: &Arc<Shared>, state: &mut State) -> Granted {
         let mut granted = Granted::new();
-        while let Some((workspace, client)) = self.next(state) {
-            let Some((holder, waiter)) = state.turns.take(workspace, client) else { break };
+        while let Some(holder) = self.next(state) {
+            let Some(waiter) = state.turns.take(holder) else { break };
             if !waiter.place.is_closed() {
                 granted.push((waiter.place, Place::record(shared, state, holder, waiter.size)));
             }
@@ -314,15 +304,11 @@ impl Rules {
         granted
     }
 
-    /// Returns the position of who is served next: the workspace's, and the client's in it.
-    fn next(&self, state: &State) -> Option<(usize, usize)> {
-        state.turns.workspaces().enumerate().find_map(|(number, (workspace, clients))| {
-            let served = clients.iter().position(|(client, waiters)| {
-                let holder = Holder { client: *client, workspace };
-                waiters.front().is_some_and(|waiter| self.fits(state, holder, waiter.size).is_ok())
-            });
-            served.map(|client| (number, client))
-        })
+    /// Returns who is served next.
+    fn next(&self, state: &State) -> Option<Holder> {
+        let fits =
+            |(holder, waiter): &(Holder, &Waiter<Place>)| self.fits(state, *holder, waiter.size).is_ok();
+        state.turns.first().find(fits).map(|(holder, _)| holder)
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::scope::Scope;
 use crate::id::WorkspaceId;
 use crate::rate::{Client, Holder};
+use crate::rota::Rota;
 
 /// Callers of one workspace that may wait for places of one ceiling.
 const WAITING_OF_WORKSPACE_MAX: usize = 4096;
@@ -14,10 +15,10 @@ const WAITING_OF_WORKSPACE_MAX: usize = 4096;
 pub(super) const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 
 /// Who waits, in the order in which they are served: workspaces in turn, inside a workspace clients in turn.
-pub(super) struct Turns<T>(VecDeque<(WorkspaceId, Clients<T>)>);
+pub(super) struct Turns<T>(Rota<WorkspaceId, Clients<T>>);
 
 /// The clients of a workspace that wait.
-type Clients<T> = VecDeque<(Client, VecDeque<Waiter<T>>)>;
+type Clients<T> = Rota<Client, VecDeque<Waiter<T>>>;
 
 /// Who waits for a place of a size.
 pub(super) struct Waiter<T> {
@@ -27,7 +28,7 @@ pub(super) struct Waiter<T> {
 
 impl<T> Default for Turns<T> {
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self(Rota::default())
     }
 }
 
@@ -37,63 +38,64 @@ impl<T> Turns<T> {
         self.0.is_empty()
     }
 
-    /// Returns the workspaces that wait in the order in which they are served, with their clients.
-    pub fn workspaces(&self) -> impl Iterator<Item = (WorkspaceId, &Clients<T>)> {
-        self.0.iter().map(|(workspace, clients)| (*workspace, clients))
+    /// Returns the first waiter of each client, workspaces and in them clients in the order of their turns.
+    pub fn first(&self) -> impl Iterator<Item = (Holder, &Waiter<T>)> {
+        self.0.keys().flat_map(|workspace| self.first_of(workspace))
+    }
+
+    /// Returns the first waiter of each client of a workspace, in the order of their turns.
+    pub fn first_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = (Holder, &Waiter<T>)> {
+        let clients = self.0.get(workspace).into_iter().flat_map(Rota::iter);
+        clients.filter_map(move |(client, waiters)| Some((Holder { client, workspace }, waiters.front()?)))
     }
 
     /// Returns whether a client waits.
     pub fn has(&self, holder: Holder) -> bool {
-        self.0.iter().any(|(workspace, clients)| {
-            *workspace == holder.workspace && clients.iter().any(|(client, _)| *client == holder.client)
-        })
+        self.0.get(holder.workspace).is_some_and(|clients| clients.get(holder.client).is_some())
     }
 
     /// Adds a waiter as the last of its client, or returns whose waiters are too many.
     pub fn add(&mut self, holder: Holder, size: usize) -> std::result::Result<oneshot::Receiver<T>, Scope> {
-        let (place, receiver) = oneshot::channel();
-        let waiter = Waiter { size, place };
-        let Some(clients) = entry(&mut self.0, holder.workspace) else {
-            self.0.push_back((holder.workspace, [(holder.client, [waiter].into())].into()));
-            return Ok(receiver);
-        };
+        let clients = self.0.entry(holder.workspace);
         if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
             return Err(Scope::Workspace);
         }
-        match entry(clients, holder.client) {
-            Some(waiters) if waiters.len() >= WAITING_OF_CLIENT_MAX => return Err(Scope::Client),
-            Some(waiters) => waiters.push_back(waiter),
-            None => clients.push_back((holder.client, [waiter].into())),
+        let waiters = clients.entry(holder.client);
+        if waiters.len() >= WAITING_OF_CLIENT_MAX {
+            return Err(Scope::Client);
         }
+        let (place, receiver) = oneshot::channel();
+        waiters.push_back(Waiter { size, place });
         Ok(receiver)
     }
 
     /// Takes the first waiter of a client. Both its client and its workspace are served last after that.
-    pub fn take(&mut self, workspace: usize, client: usize) -> Option<(Holder, Waiter<T>)> {
-        let (workspace, mut clients) = self.0.remove(workspace)?;
-        let (client, mut waiters) = clients.remove(client)?;
-        let waiter = waiters.pop_front()?;
-        if !waiters.is_empty() {
-            clients.push_back((client, waiters));
-        }
-        if !clients.is_empty() {
-            self.0.push_back((workspace, clients));
-        }
-        Some((Holder { client, workspace }, waiter))
+    pub fn take(&mut self, holder: Holder) -> Option<Waiter<T>> {
+        let clients = self.0.get_mut(holder.workspace)?;
+        let waiter = clients.get_mut(holder.client)?.pop_front();
+        clients.end_turn(holder.client);
+        self.0.end_turn(holder.workspace);
+        self.remove_empty(holder);
+        waiter
     }
 
     /// Removes the waiters of a client that have given up.
     pub fn remove_closed(&mut self, holder: Holder) {
-        let Some(clients) = entry(&mut self.0, holder.workspace) else { return };
-        if let Some(waiters) = entry(clients, holder.client) {
+        let clients = self.0.get_mut(holder.workspace);
+        if let Some(waiters) = clients.and_then(|clients| clients.get_mut(holder.client)) {
             waiters.retain(|waiter| !waiter.place.is_closed());
         }
-        clients.retain(|(_, waiters)| !waiters.is_empty());
-        self.0.retain(|(_, clients)| !clients.is_empty());
+        self.remove_empty(holder);
     }
-}
 
-/// Returns the entry of a key.
-fn entry<K: PartialEq, V>(entries: &mut VecDeque<(K, V)>, key: K) -> Option<&mut V> {
-    entries.iter_mut().find(|(known, _)| *known == key).map(|(_, value)| value)
+    /// Removes a client of whom nobody waits, and its workspace likewise.
+    fn remove_empty(&mut self, Holder { client, workspace }: Holder) {
+        let Some(clients) = self.0.get_mut(workspace) else { return };
+        if clients.get(client).is_some_and(VecDeque::is_empty) {
+            clients.remove(client);
+        }
+        if clients.is_empty() {
+            self.0.remove(workspace);
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! set aside, so that the others of the lane continue.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::task::Queued;
 use super::{BatchState, Held, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUE_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_MAX, QUEUED_BYTES_MAX};
 use crate::store::conn::Conn;
 use crate::store::disk::Disk;
 use crate::store::engine::{Engine, Failure, StatementCounts};
@@ -415,14 +415,23 @@ impl<S: BatchState> Writer<S> {
     /// Sets aside the tasks of `busy` workspaces; those that have been set aside for too long are rejected.
     fn set_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        let mut bytes: usize = self.aside.iter().map(|waiting| waiting.queued.task.bytes()).sum();
+        // A workspace may have as much aside as in the queue, whatever others have.
+        let mut taken: HashMap<Option<WorkspaceId>, Capacity> = HashMap::new();
+        let mut take = |queued: &Queued<dyn WriteTask<S>>| {
+            let room = || Capacity::new(QUEUE_MAX, QUEUED_BYTES_MAX);
+            let left = taken.entry(queued.source.workspace).or_insert_with(room);
+            let has_room = left.is_any_left();
+            left.take(queued.bytes);
+            has_room
+        };
+        for waiting in &self.aside {
+            take(&waiting.queued);
+        }
         let waits =
             |waiting: &mut Waiting<S>| waiting.queued.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
             let since = *waiting.held_since.get_or_insert(now);
-            let has_room = self.aside.len() < QUEUE_MAX && bytes < QUEUE_BYTES_MAX;
-            if now.since(since) < LOCK_TIMEOUT && has_room {
-                bytes = bytes.saturating_add(waiting.queued.task.bytes());
+            if now.since(since) < LOCK_TIMEOUT && take(&waiting.queued) {
                 self.aside.push(waiting);
             } else {
                 waiting.finish(Err(locked_elsewhere()));

@@ -296,7 +296,7 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
-    use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUE_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
+    use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUED_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
     use crate::store::hostile::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
@@ -504,7 +504,7 @@ mod tests {
             Source::SERVICE
         }
         fn bytes(&self) -> usize {
-            QUEUE_BYTES_MAX / 2 - 20
+            QUEUED_BYTES_MAX - 20
         }
         fn is_abandoned(&self) -> bool {
             false

@@ -3,14 +3,14 @@
 //! So a workspace with a thousand tasks delays another one's first task by one task, not by a thousand. Each
 //! workspace may have only so many tasks and bytes waiting; beyond that its own tasks alone are rejected.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::VecDeque;
 
 use super::task::{Queued, Source, Task};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
-use crate::limits::{QUEUE_BYTES_MAX, QUEUE_RETRY_SECS};
+use crate::limits::{QUEUE_RETRY_SECS, QUEUED_BYTES_MAX};
 use crate::rate::Client;
+use crate::rota::Rota;
 
 /// The tasks that wait, in the order of their turns.
 pub(super) struct Turns<T: ?Sized> {
@@ -18,7 +18,6 @@ pub(super) struct Turns<T: ?Sized> {
     /// Most tasks of one workspace.
     most: usize,
     len: usize,
-    bytes: usize,
     is_closed: bool,
 }
 
@@ -51,7 +50,7 @@ impl<T: ?Sized> Default for Waiting<T> {
 impl<T: Task + ?Sized> Turns<T> {
     /// Creates an empty queue in which each workspace may have `most` tasks.
     pub fn new(most: usize) -> Self {
-        Self { workspaces: Rota::default(), most, len: 0, bytes: 0, is_closed: false }
+        Self { workspaces: Rota::default(), most, len: 0, is_closed: false }
     }
 
     pub fn len(&self) -> usize {
@@ -60,7 +59,7 @@ impl<T: Task + ?Sized> Turns<T> {
 
     /// Returns how many tasks of a workspace wait.
     pub fn len_of(&self, workspace: Option<WorkspaceId>) -> usize {
-        self.workspaces.of.get(&workspace).map_or(0, |own| own.len)
+        self.workspaces.get(workspace).map_or(0, |own| own.len)
     }
 
     pub fn is_closed(&self) -> bool {
@@ -87,7 +86,7 @@ impl<T: Task + ?Sized> Turns<T> {
             let source = queued.source;
             self.add(queued, VecDeque::push_front);
             self.workspaces.move_to_front(source.workspace);
-            if let Some(own) = self.workspaces.of.get_mut(&source.workspace) {
+            if let Some(own) = self.workspaces.get_mut(source.workspace) {
                 own.clients.move_to_front(source.client);
             }
         }
@@ -97,90 +96,47 @@ impl<T: Task + ?Sized> Turns<T> {
         let Source { workspace, client } = queued.source;
         let own = self.workspaces.entry(workspace);
         self.len = self.len.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(queued.bytes);
         own.len = own.len.saturating_add(1);
         own.bytes = own.bytes.saturating_add(queued.bytes);
         place(own.clients.entry(client), queued);
     }
 
-    /// Returns why a task cannot be added, if it cannot. A task that is larger than the limits waits alone.
+    /// Returns why a task cannot be added, if it cannot. A task that is larger than the limit waits alone.
     fn rejection(&self, queued: &Queued<T>) -> Option<Error> {
         if self.is_closed {
             return Some(overloaded("server", "the server is closing its queue"));
         }
-        let own = self.workspaces.of.get(&queued.source.workspace)?;
-        let fits = |bytes: usize, most: usize| bytes.saturating_add(queued.bytes) <= most;
-        if own.len >= self.most || !fits(own.bytes, QUEUE_BYTES_MAX / 2) {
-            return Some(overloaded(
-                "workspace",
-                "too many requests of this workspace wait for the database",
-            ));
-        }
-        (!fits(self.bytes, QUEUE_BYTES_MAX))
-            .then(|| overloaded("server", "too many bytes of requests wait for the database"))
+        let own = self.workspaces.get(queued.source.workspace)?;
+        let is_full = own.len >= self.most || own.bytes.saturating_add(queued.bytes) > QUEUED_BYTES_MAX;
+        is_full.then(|| overloaded("workspace", "too many requests of this workspace wait for the database"))
     }
 
     /// Takes the task of the next workspace that `may` run one, and of the next client there.
     pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<Queued<T>> {
-        let workspace = self.workspaces.order.iter().copied().find(|workspace| may(*workspace))?;
+        let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
         self.pop_of(workspace)
     }
 
     /// Takes the next task of a workspace.
     pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
-        let own = self.workspaces.of.get_mut(&workspace)?;
-        let client = own.clients.order.front().copied()?;
-        let tasks = own.clients.of.get_mut(&client)?;
+        let own = self.workspaces.get_mut(workspace)?;
+        let client = own.clients.keys().next()?;
+        let tasks = own.clients.get_mut(client)?;
         let queued = tasks.pop_front()?;
-        let is_last_of_client = tasks.is_empty();
-        own.clients.end_turn(client, is_last_of_client);
+        if tasks.is_empty() {
+            own.clients.remove(client)
+        } else {
+            own.clients.end_turn(client)
+        }
         own.len = own.len.saturating_sub(1);
         own.bytes = own.bytes.saturating_sub(queued.bytes);
-        let is_last = own.len == 0;
-        self.workspaces.end_turn(workspace, is_last);
-        self.len = self.len.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(queued.bytes);
-        Some(queued)
-    }
-}
-
-/// Values by key, and the order in which their keys take turns.
-struct Rota<K, V> {
-    order: VecDeque<K>,
-    of: HashMap<K, V>,
-}
-
-impl<K, V> Default for Rota<K, V> {
-    fn default() -> Self {
-        Self { order: VecDeque::new(), of: HashMap::new() }
-    }
-}
-
-impl<K: Copy + Eq + Hash, V: Default> Rota<K, V> {
-    /// Returns the value of a key, which takes its turn after the others if it is new.
-    fn entry(&mut self, key: K) -> &mut V {
-        self.of.entry(key).or_insert_with(|| {
-            self.order.push_back(key);
-            V::default()
-        })
-    }
-
-    fn move_to_front(&mut self, key: K) {
-        self.order.retain(|other| *other != key);
-        self.order.push_front(key);
-    }
-
-    /// Ends a turn: the key goes to the end, or away if it has nothing left.
-    fn end_turn(&mut self, key: K, is_last: bool) {
-        match self.order.front() {
-            Some(first) if *first == key => drop(self.order.pop_front()),
-            _ => self.order.retain(|other| *other != key),
-        }
-        if is_last {
-            self.of.remove(&key);
+        if own.len == 0 {
+            self.workspaces.remove(workspace)
         } else {
-            self.order.push_back(key);
+            self.workspaces.end_turn(workspace)
         }
+        self.len = self.len.saturating_sub(1);
+        Some(queued)
     }
 }
 
@@ -242,7 +198,7 @@ mod tests {
         }
         let order = all(&mut turns);
         assert_eq!(order, [a1, b1, a2, b1, a1, a1]);
-        assert_eq!((turns.len(), turns.bytes, turns.workspaces.of.len()), (0, 0, 0));
+        assert!(turns.len() == 0 && turns.workspaces.is_empty());
     }
 
     #[test]
@@ -267,14 +223,14 @@ mod tests {
         let scope = |error: &Error| error.problem().extra.get("scope").cloned();
         let error = turns.push(task(a, 1)).unwrap().error;
         assert_eq!((error.code(), scope(&error)), (Code::Overloaded, Some("workspace".into())));
-        assert!(turns.push(task(b, QUEUE_BYTES_MAX)).is_none(), "what is too large waits alone");
+        assert!(turns.push(task(b, 2 * QUEUED_BYTES_MAX)).is_none(), "what is too large waits alone");
         assert!(turns.push(task(b, 1)).is_some(), "and nothing of its workspace beside it");
-        assert!(turns.push(task(source(3, 1), 1)).is_none(), "every workspace has a place for one");
-        let error = turns.push(task(source(3, 1), 1)).unwrap().error;
-        assert_eq!(scope(&error), Some("server".into()), "the bytes of all are bounded too");
+        let c = source(3, 1);
+        assert!(turns.push(task(c, QUEUED_BYTES_MAX - 1)).is_none() && turns.push(task(c, 1)).is_none());
         turns.close();
-        assert!(turns.push(task(source(4, 1), 1)).is_some());
-        assert_eq!(all(&mut turns).len(), 4, "what waits can still be taken");
+        let error = turns.push(task(source(4, 1), 1)).unwrap().error;
+        assert_eq!(scope(&error), Some("server".into()));
+        assert_eq!(all(&mut turns).len(), 5, "what waits can still be taken");
     }
 
     proptest! {
