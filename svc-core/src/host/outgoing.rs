@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::PARCEL_LEASE;
-use crate::op::{Arrival, OwnQueue, Parcel, Queue, Read, Surface, Way, Write};
+use crate::op::{Arrival, OwnQueue, OwnWork, Parcel, Queue, Read, Surface, Way, Write};
 
 impl Service {
     /// Takes what is due on a way, as parcels of at most `max` members.
@@ -20,7 +20,7 @@ impl Service {
         let most = i64::try_from(max).map_err(Error::internal)?;
         let (sender, receiver) = oneshot::channel();
         let next = move |cx: &Read<'_>| cx.query(due, &[&cx.now(), &most]);
-        self.dispatch().submit_as_instance(WorkspaceId::INSTANCE, next, move |outcome| {
+        self.dispatch().submit_as_instance(OwnWork::on(WorkspaceId::INSTANCE), next, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
@@ -29,10 +29,15 @@ impl Service {
         for (workspace, member) in members {
             let (sender, receiver) = oneshot::channel();
             let run = move |cx: &mut Write<'_>| take(cx, member);
-            self.dispatch().submit_change_as_instance(workspace, Surface::System, run, move |outcome| {
-                // Whoever has gone away leaves it to the next one, when the lease ends.
-                let _ = sender.send(outcome);
-            });
+            self.dispatch().submit_change_as_instance(
+                OwnWork::on(workspace),
+                Surface::System,
+                run,
+                move |outcome| {
+                    // Whoever has gone away leaves it to the next one, when the lease ends.
+                    let _ = sender.send(outcome);
+                },
+            );
             taken.push((workspace, member, receiver));
         }
         let mut parcels = Vec::new();
@@ -43,7 +48,12 @@ impl Service {
                     tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
                     // Whoever has waited longest comes first, and must not stay there.
                     let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
-                    self.dispatch().submit_change_as_instance(workspace, Surface::System, run, |_| {});
+                    self.dispatch().submit_change_as_instance(
+                        OwnWork::on(workspace),
+                        Surface::System,
+                        run,
+                        |_| {},
+                    );
                 }
             }
         }
@@ -56,7 +66,7 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
         let run = move |cx: &Read<'_>| is_current(cx, &parcel, place);
-        self.dispatch().submit_as_instance(workspace, run, move |outcome| {
+        self.dispatch().submit_as_instance(OwnWork::on(workspace), run, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });
@@ -72,10 +82,15 @@ impl Service {
         let workspace = parcel.workspace_id();
         let settled = Arc::new((parcel, arrivals));
         let run = move |cx: &mut Write<'_>| settle(cx, &settled.0, &settled.1);
-        self.dispatch().submit_change_as_instance(workspace, Surface::System, run, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = sender.send(outcome);
-        });
+        self.dispatch().submit_change_as_instance(
+            OwnWork::on(workspace),
+            Surface::System,
+            run,
+            move |outcome| {
+                // The caller may have gone away; then nobody needs to know.
+                let _ = sender.send(outcome);
+            },
+        );
         receiver.await.map_err(Error::internal)?
     }
 

@@ -34,8 +34,9 @@ use crate::log::bus::Bus;
 use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, PartHealth, Reply,
-    Request, RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts, Write,
+    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, OwnWork, PartHealth,
+    Reply, Request, RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts,
+    Write,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
@@ -263,10 +264,15 @@ impl Service {
     pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
-        self.dispatch().submit_change_as_instance(workspace, Surface::Session, run, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = sender.send(outcome);
-        });
+        self.dispatch().submit_change_as_instance(
+            OwnWork::on(workspace),
+            Surface::Session,
+            run,
+            move |outcome| {
+                // The caller may have gone away; then nobody needs to know.
+                let _ = sender.send(outcome);
+            },
+        );
         receiver.await.map_err(Error::internal)?
     }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-use crate::id::{TokenId, WorkspaceId};
+use crate::id::TokenId;
 use crate::identity::sessions::ended_rows;
 use crate::integrity::events::WAIT_FOR_EVENT;
-use crate::op::{Admission, Dispatch, Feature, Read, Records, Surface, Write};
+use crate::op::{Admission, Dispatch, Feature, OwnWork, Read, Records, Surface, Write};
 
 /// Most subscriptions of a token.
 const OF_A_TOKEN_MAX: i64 = 100;
@@ -38,14 +38,14 @@ impl ResourceSubscriptions<'_> {
     /// Fails with 403 without a token, and with 409 `wrong-state` if it has subscribed to too much.
     pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
         let Self(dispatch) = self;
-        let (workspace, token) = token_of(dispatch, admission).await?;
+        let (own, token) = token_of(dispatch, admission).await?;
         let token = token.ok_or_else(|| Error::forbidden("only a token has subscriptions that last"))?;
         let (done, receiver) = oneshot::channel();
         let change = move |cx: &mut Write<'_>| match is_wanted {
             true => add(cx, token, &uri),
             false => cx.change(REMOVE, &[&token, &uri]).map(drop),
         };
-        dispatch.submit_change_as_instance(workspace, Surface::System, change, move |outcome| {
+        dispatch.submit_change_as_instance(own, Surface::System, change, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = done.send(outcome);
         });
@@ -64,9 +64,9 @@ impl ResourceSubscriptions<'_> {
     }
 }
 
-async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(WorkspaceId, Option<TokenId>)> {
+async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(OwnWork, Option<TokenId>)> {
     let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
-    let read = |cx: &Read<'_>| Ok((cx.caller().workspace_id, cx.caller().token_id));
+    let read = |cx: &Read<'_>| Ok((OwnWork::caused_by(cx.caller()), cx.caller().token_id));
     dispatch.read_for(operation, admission, false, read).await
 }
 

@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::wanted::ConsumerId;
 use crate::error::{Error, Result};
-use crate::id::{MemberId, WorkspaceId};
+use crate::id::MemberId;
 use crate::identity::floor::LogRange;
 use crate::identity::sessions::ended_rows;
-use crate::op::{Chore, Dispatch, Read, Surface, Write};
+use crate::op::{Chore, Dispatch, OwnWork, Read, Surface, Write};
 use crate::time::{Monotonic, Time};
 
 /// Most consumers of a member.
@@ -40,7 +40,7 @@ pub(super) fn tidy() -> Chore {
 
 /// A consumer, as the connection that holds it knows it.
 pub(super) struct Consumer {
-    workspace: WorkspaceId,
+    own: OwnWork,
     member: MemberId,
     id: ConsumerId,
     holder: Uuid,
@@ -72,15 +72,15 @@ impl Consumer {
     /// log does not have what follows; then nothing has changed.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
-        (workspace, member): (WorkspaceId, MemberId),
+        (own, member): (OwnWork, MemberId),
         id: ConsumerId,
         begin: Option<i64>,
     ) -> Result<Taken> {
         let (name, checked) = (id.as_str().to_owned(), dispatch.clock.monotonic());
-        let taken = change(dispatch, workspace, move |cx| take(cx, member, &name, begin));
+        let taken = change(dispatch, own, move |cx| take(cx, member, &name, begin));
         let (holder, position, range) = taken.await?;
         let consumer = Self {
-            workspace,
+            own,
             member,
             id,
             holder,
@@ -142,7 +142,7 @@ impl Consumer {
     /// connection holds it; then nothing has changed.
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
         let mut moved = self.moved_to(position);
-        let moved = change(dispatch, self.workspace, move |cx| {
+        let moved = change(dispatch, self.own, move |cx| {
             LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
             moved(cx)
         });
@@ -170,7 +170,7 @@ impl Consumer {
             let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
             Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > SEEN_EVERY))
         };
-        dispatch.submit_as_instance(self.workspace, read, move |outcome| {
+        dispatch.submit_as_instance(self.own, read, move |outcome| {
             // The connection may have ended; then nobody needs the outcome.
             let _ = done.send(outcome);
         });
@@ -184,7 +184,7 @@ impl Consumer {
     }
 
     async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
-        let moved = change(dispatch, self.workspace, self.moved_to(position)).await?;
+        let moved = change(dispatch, self.own, self.moved_to(position)).await?;
         if moved == 0 { Err(taken_over()) } else { Ok(()) }
     }
 
@@ -202,7 +202,7 @@ impl Consumer {
         if self.acknowledged > self.stored {
             let write = self.moved_to(self.acknowledged);
             // If it fails, the events are sent again.
-            dispatch.submit_change_as_instance(self.workspace, Surface::System, write, drop);
+            dispatch.submit_change_as_instance(self.own, Surface::System, write, drop);
         }
     }
 }
@@ -214,11 +214,11 @@ pub(super) fn taken_over() -> Error {
 
 async fn change<T: Send + 'static>(
     dispatch: &Arc<Dispatch>,
-    workspace: WorkspaceId,
+    own: OwnWork,
     run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (done, receiver) = oneshot::channel();
-    dispatch.submit_change_as_instance(workspace, Surface::System, run, move |outcome| {
+    dispatch.submit_change_as_instance(own, Surface::System, run, move |outcome| {
         // The connection may have ended; then nobody needs the outcome.
         let _ = done.send(outcome);
     });

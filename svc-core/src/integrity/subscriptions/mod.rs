@@ -35,7 +35,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::own_workspace;
 use crate::integrity::events::WAIT_FOR_EVENT;
-use crate::op::{Admission, Caller, Dispatch, Feature, Presence, Read, Records};
+use crate::op::{Admission, Caller, Dispatch, Feature, OwnWork, Presence, Read, Records};
 use crate::sync::lock;
 use consumers::Consumer;
 pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
@@ -107,11 +107,11 @@ impl Subscriptions {
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
         let Opened { caller, epoch, mut range, wanted, after } = opened;
-        let workspace = caller.workspace_id;
+        let (workspace, own) = (caller.workspace_id, OwnWork::caused_by(&caller));
         let wakeup = Arc::new(Wakeup::default());
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {
-                let taken = Consumer::take(dispatch, (workspace, member), id.clone(), after).await?;
+                let taken = Consumer::take(dispatch, (own, member), id.clone(), after).await?;
                 self.hold((workspace, member, id), &wakeup);
                 range = taken.range;
                 Some((taken.consumer, taken.position))
@@ -127,7 +127,7 @@ impl Subscriptions {
         let room_lsn = range.head;
         let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
         let filter = wanted.filter();
-        let shared = self.tail(dispatch, workspace, room_lsn);
+        let shared = self.tail(dispatch, own, room_lsn);
         let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
         let connection = caller.member.map(|member| Presence::connect(dispatch, member));
         let subscriber = Subscriber {
@@ -155,14 +155,14 @@ impl Subscriptions {
     }
 
     /// Returns what the subscribers of a workspace share; a new tail begins after `lsn`, where the log ends.
-    fn tail(&self, dispatch: &Arc<Dispatch>, workspace: WorkspaceId, lsn: i64) -> Arc<SharedTail> {
+    fn tail(&self, dispatch: &Arc<Dispatch>, own: OwnWork, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
-        if let Some(shared) = tails.get(&workspace).and_then(Weak::upgrade) {
+        if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
             return shared;
         }
         tails.retain(|_, shared| shared.strong_count() > 0);
-        let shared = SharedTail::new(dispatch, workspace, dispatch.bus.enter(workspace, lsn));
-        tails.insert(workspace, Arc::downgrade(&shared));
+        let shared = SharedTail::new(dispatch, own, dispatch.bus.enter(own.workspace, lsn));
+        tails.insert(own.workspace, Arc::downgrade(&shared));
         shared
     }
 

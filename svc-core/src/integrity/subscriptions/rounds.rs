@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use crate::conversation::messages::{frames_with_words, is_spoken};
 use crate::conversation::places::{Audience, audiences, is_workspace_seen_by};
 use crate::error::{Error, Result};
-use crate::id::{ChannelId, WorkspaceId};
+use crate::id::ChannelId;
 use crate::log::feed::{FeedEvent, FrameBytes, Tail};
-use crate::op::{Dispatch, Read, Sight};
+use crate::op::{Dispatch, OwnWork, Read, Sight};
 use crate::sync::lock;
 
 /// Bytes of events that one round reads the words of, at most; one subscriber's may be more.
@@ -24,7 +24,7 @@ const ROUND_BYTES: usize = 4 << 20;
 pub(super) struct SharedTail {
     pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
-    workspace: WorkspaceId,
+    own: OwnWork,
     audiences: Mutex<Audiences>,
     asked: Mutex<Asked>,
 }
@@ -77,10 +77,10 @@ pub(super) fn is_seen_by(
 }
 
 impl SharedTail {
-    pub fn new(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, tail: Arc<Tail>) -> Arc<Self> {
+    pub fn new(dispatch: &Arc<Dispatch>, own: OwnWork, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
         let (audiences, asked) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { tail, dispatch, workspace, audiences, asked })
+        Arc::new(Self { tail, dispatch, own, audiences, asked })
     }
 
     /// Returns whether `sight` covers an event under `epoch`; none if a round must say so.
@@ -127,7 +127,7 @@ impl SharedTail {
         let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
         let shared = Arc::clone(self);
         let done = move |outcome: Result<RoundResult>| shared.end(asks, outcome.map(Arc::new));
-        self.dispatch.submit_as_instance(self.workspace, move |cx| read_round(cx, &events), done);
+        self.dispatch.submit_as_instance(self.own, move |cx| read_round(cx, &events), done);
     }
 
     fn end(self: &Arc<Self>, asks: Vec<Ask>, outcome: Result<Arc<RoundResult>>) {

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::call::Call;
+use super::call::{Call, OwnWork};
 use super::credentials::{CredentialLookup, Gate, KnownCredential};
 use super::{AdmittedBy, pipeline};
 use crate::error::{Code, Error, Result};
@@ -71,7 +71,7 @@ impl Admission {
     /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
     pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
         let head = RequestHead { surface, ..RequestHead::default() };
-        Self::new(head, AdmittedBy::Instance(workspace))
+        Self::new(head, AdmittedBy::Instance(OwnWork { workspace, charged_to: workspace }))
     }
 
     pub(super) fn new(head: RequestHead, access: AdmittedBy) -> Self {

@@ -30,7 +30,7 @@ pub(crate) enum AdmittedBy {
     /// No credential.
     Nobody,
     /// The service itself, or an administrator of the machine, on a workspace.
-    Instance(WorkspaceId),
+    Instance(OwnWork),
 }
 
 impl AdmittedBy {
@@ -38,7 +38,7 @@ impl AdmittedBy {
     pub fn charged_to(&self) -> WorkspaceId {
         match self {
             Self::Known(known) => known.charged_to(),
-            Self::Instance(workspace) => *workspace,
+            Self::Instance(own) => own.charged_to,
             Self::Nobody => WorkspaceId::INSTANCE,
         }
     }
@@ -47,9 +47,29 @@ impl AdmittedBy {
     pub fn workspace(&self) -> WorkspaceId {
         match self {
             Self::Known(known) => known.caller.workspace_id,
-            Self::Instance(workspace) => *workspace,
+            Self::Instance(own) => own.workspace,
             Self::Nobody => WorkspaceId::INSTANCE,
         }
+    }
+}
+
+/// What the service does by itself: on which workspace, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnWork {
+    pub workspace: WorkspaceId,
+    /// The workspace whose turns it takes; the instance, if it waits behind nobody's requests.
+    pub charged_to: WorkspaceId,
+}
+
+impl OwnWork {
+    /// Work that must not wait behind the requests of the workspace that it is about.
+    pub fn on(workspace: WorkspaceId) -> Self {
+        Self { workspace, charged_to: WorkspaceId::INSTANCE }
+    }
+
+    /// Work in the workspace of a caller, who causes it: it is charged like the caller's requests.
+    pub fn caused_by(caller: &Caller) -> Self {
+        Self { workspace: caller.workspace_id, charged_to: caller.charged_to }
     }
 }
 
@@ -78,8 +98,6 @@ pub(in crate::op) struct Call {
     ///
     /// One has been recorded for the connection that it belongs to.
     pub is_follow_up: bool,
-    /// It is work of the service that must not wait behind the requests of the workspace that it is about.
-    pub is_chore: bool,
     /// The workspace that it was found to belong to, if no credential says that.
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
@@ -109,10 +127,10 @@ pub(in crate::op) struct Entered {
 
 impl Call {
     /// Creates a call of the service itself.
-    pub fn instance(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
+    pub fn instance(dispatch: &Arc<Dispatch>, own: OwnWork, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
-            access: AdmittedBy::Instance(workspace),
+            access: AdmittedBy::Instance(own),
             client: None,
             needs: Needs::Nothing,
             work: Work::Own,
@@ -120,7 +138,6 @@ impl Call {
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
             is_follow_up: false,
-            is_chore: false,
             home: None,
             entered: None,
         }
@@ -129,15 +146,9 @@ impl Call {
     /// Returns whom it runs for in the queues of the executor.
     pub fn source(&self) -> Source {
         match &self.access {
-            AdmittedBy::Instance(_) if self.is_chore => Source::SERVICE,
-            AdmittedBy::Instance(workspace) if *workspace == WorkspaceId::INSTANCE => Source::SERVICE,
+            AdmittedBy::Instance(own) if own.charged_to == WorkspaceId::INSTANCE => Source::SERVICE,
             access => Source { workspace: Some(access.charged_to()), client: self.client },
         }
-    }
-
-    /// Creates the same of work that must not wait behind the requests of the workspace.
-    pub fn chore(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, surface: Surface) -> Self {
-        Self { is_chore: true, ..Self::instance(dispatch, workspace, surface) }
     }
 
     pub fn is_abandoned(&self) -> bool {
@@ -265,9 +276,7 @@ impl Call {
 
     fn without_credential(&self, access: &AdmittedBy) -> Result<Caller> {
         match access {
-            AdmittedBy::Instance(workspace) => {
-                Ok(Caller::instance(*workspace).seeing(self.sight_of_instance()))
-            }
+            AdmittedBy::Instance(own) => Ok(Caller::instance(own.workspace).seeing(self.sight_of_instance())),
             _ => anonymous(self.needs),
         }
     }

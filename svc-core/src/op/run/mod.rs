@@ -57,6 +57,7 @@ use crate::timers::Timers;
 use admit::AdmitCall;
 pub(crate) use admit::Admitted;
 pub use admit::{Admission, NotAdmitted};
+pub(crate) use call::OwnWork;
 pub(super) use call::{AdmittedBy, Call};
 use call::{COPIES, Work};
 use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
@@ -274,7 +275,8 @@ impl Dispatch {
         let Gate { peer, charged, .. } = gate;
         let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
-        let call = Call { needs, origin, ..Call::instance(self, WorkspaceId::INSTANCE, admission.surface) };
+        let own = OwnWork::on(WorkspaceId::INSTANCE);
+        let call = Call { needs, origin, ..Call::instance(self, own, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
         let task = AdmitCall { call, key, peer, charged, found: CredentialLookup::Nothing, admission, done };
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
@@ -450,7 +452,6 @@ impl Dispatch {
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
-            is_chore: false,
             home: None,
             entered: None,
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::call::Call;
+use super::call::{Call, OwnWork};
 use super::pipeline::Prepared;
 use super::tasks::{ReadCall, WriteCall};
 use super::{Dispatch, Done, RunOn};
@@ -21,12 +21,13 @@ impl Dispatch {
         surface: Surface,
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        let own = OwnWork::on(workspace);
         wait_for(|made, done| {
             let job: WriteJob = Box::new(move |cx| {
                 *lock(&made) = Some(run(cx)?);
                 Ok(Progress::Done(Box::new(())))
             });
-            let call = Call::chore(self, workspace, surface);
+            let call = Call::instance(self, own, surface);
             let (job, wants) = (Prepared::Ready(job), Wants::default());
             let task =
                 WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
@@ -44,7 +45,7 @@ impl Dispatch {
                 *lock(&made) = Some(run(cx)?);
                 Ok(Box::new(()))
             });
-            let call = Call::chore(self, WorkspaceId::INSTANCE, Surface::System);
+            let call = Call::instance(self, OwnWork::on(WorkspaceId::INSTANCE), Surface::System);
             self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
         })
     }
@@ -52,7 +53,7 @@ impl Dispatch {
     /// Runs a change as the service itself on a core thread; `done` is called with the result.
     pub(crate) fn submit_change_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
-        workspace: WorkspaceId,
+        own: OwnWork,
         surface: Surface,
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
@@ -63,20 +64,20 @@ impl Dispatch {
             *lock(&slot) = Some(run(cx)?);
             Ok(Progress::Done(Box::new(())))
         });
-        let call = Call::chore(self, workspace, surface);
+        let call = Call::instance(self, own, surface);
         let (job, wants, done) = (Prepared::Ready(job), Wants::default(), result_of(made, done));
         let task = WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
         self.change(task, RunOn::Pool);
     }
 
-    /// Reads as the service itself on `workspace` on a core thread; `done` is called with the result.
+    /// Reads as the service itself on a core thread; `done` is called with the result.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
-        workspace: WorkspaceId,
+        own: OwnWork,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.read(self.own_read(workspace, run, done), RunOn::Pool);
+        self.read(self.own_read(own, run, done), RunOn::Pool);
     }
 
     /// Reads the health of the service, which waits for no other reads; `done` is called with the result.
@@ -85,12 +86,12 @@ impl Dispatch {
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.executor.read_health(Box::new(self.own_read(WorkspaceId::INSTANCE, run, done)));
+        self.executor.read_health(Box::new(self.own_read(OwnWork::on(WorkspaceId::INSTANCE), run, done)));
     }
 
     fn own_read<T: Send + 'static>(
         self: &Arc<Self>,
-        workspace: WorkspaceId,
+        own: OwnWork,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) -> ReadCall {
@@ -100,7 +101,7 @@ impl Dispatch {
             *lock(&slot) = Some(run(cx)?);
             Ok(Box::new(()))
         });
-        let call = Call::instance(self, workspace, Surface::System);
+        let call = Call::instance(self, own, Surface::System);
         ReadCall::new(call, Prepared::Ready(job), result_of(made, done))
     }
 }

@@ -508,7 +508,8 @@ mod tests {
             let done: Done = Box::new(move |outcome: crate::Result<Reply>| {
                 sender.send(outcome.map(drop).map_err(|error| error.code())).unwrap();
             });
-            let mut call = Call::instance(self.dispatch(), self.workspace(), Surface::System);
+            let mut call =
+                Call::instance(self.dispatch(), run::OwnWork::on(self.workspace()), Surface::System);
             self.call("whoami", serde_json::json!({}));
             let key = Credential::Bearer(self.secret()).key(Needs::AnyCredential).unwrap();
             call.access = run::AdmittedBy::cached(self.dispatch(), &key);

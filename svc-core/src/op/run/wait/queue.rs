@@ -36,6 +36,8 @@ pub(in crate::op) struct WaitQueue {
     budget: usize,
     running: bool,
     paused: bool,
+    /// Which round of all queues its last one was.
+    last_round: u64,
 }
 
 /// What a queue does next.
@@ -62,6 +64,7 @@ impl WaitQueue {
             budget: 0,
             running: false,
             paused: false,
+            last_round: 0,
         }
     }
 
@@ -103,8 +106,15 @@ impl WaitQueue {
         }
     }
 
-    pub fn begin(&mut self) {
+    /// Begins the round of this number, counted over all queues.
+    pub fn begin(&mut self, round: u64) {
         self.running = true;
+        self.last_round = round;
+    }
+
+    /// Returns the number of its last round: the queue with the lowest one has the next turn.
+    pub fn last_round(&self) -> u64 {
+        self.last_round
     }
 
     /// Ends the pause: what is still available is offered again, if there are waits left to which it was not.

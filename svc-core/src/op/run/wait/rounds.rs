@@ -18,7 +18,7 @@ use crate::op::declare::job::{ReadingJob, Supply};
 use crate::op::run::wait::access::Callers;
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::{Parked, Polled};
-use crate::op::run::{self, Call, Dispatch, Prepared, Reading};
+use crate::op::run::{self, Call, Dispatch, OwnWork, Prepared, Reading};
 use crate::rate::Holder;
 use crate::share::{Ceiling, Place, Quotas};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
@@ -75,6 +75,8 @@ struct Schedule {
     /// By the workspaces that work is charged to: each has rounds of its own.
     workspaces: HashMap<WorkspaceId, Due>,
     queues: HashMap<QueueKey, WaitQueue>,
+    /// How many rounds of queues have begun.
+    queue_rounds: u64,
     /// Nothing is polled any more.
     closed: bool,
 }
@@ -212,15 +214,19 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
     if schedule.closed {
         return Vec::new();
     }
-    let Schedule { workspaces, queues, .. } = &mut *schedule;
+    let Schedule { workspaces, queues, queue_rounds, .. } = &mut *schedule;
     let (mut targets, mut idle) = (Vec::new(), Vec::new());
-    for (key, queue) in &mut *queues {
+    // The queues of a workspace take turns.
+    let mut by_turn: Vec<(&QueueKey, &mut WaitQueue)> = queues.iter_mut().collect();
+    by_turn.sort_unstable_by_key(|(_, queue)| queue.last_round());
+    for (key, queue) in by_turn {
         let here = workspaces.entry(key.charged_to).or_default();
         // Taken again by the next round of the workspace.
         let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
         match queue.next() {
             Next::Run if may_run => {
-                queue.begin();
+                *queue_rounds = queue_rounds.saturating_add(1);
+                queue.begin(*queue_rounds);
                 here.begin(true);
                 targets.push(Target::Queue(*key));
             }
@@ -313,7 +319,7 @@ impl Round {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
-        let mut service = Call::instance(&self.dispatch, key.workspace, Surface::System);
+        let mut service = Call::instance(&self.dispatch, OwnWork::on(key.workspace), Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
         let mut found = run::run(&Reading::on(reader), &mut service, &mut Prepared::Ready(count))?;
@@ -539,7 +545,7 @@ mod tests {
 
         fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
             let (dispatch, workspace) = (self.fixture.dispatch(), self.fixture.workspace());
-            let call = Call::instance(dispatch, workspace, Surface::System);
+            let call = Call::instance(dispatch, OwnWork::on(workspace), Surface::System);
             Reading::<()>::on(reader).find(&call)?;
             self.emit.take().unwrap()(&self.fixture);
             self.round.poll(reader)
