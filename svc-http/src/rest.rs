@@ -47,7 +47,7 @@ pub(crate) async fn handle(
     let form = Form::of(operation, request.headers());
     let links = operation.docs().refuses.contains(&Code::NeedsPerson);
     let own = links.then(|| state.own_address(request.uri(), request.headers()));
-    let input = match input(state, operation, text, holder, request).await {
+    let input = match input(state, operation, &admission, text, holder, request).await {
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
@@ -83,20 +83,28 @@ pub(crate) async fn handle(
 async fn input(
     state: &ServerState,
     operation: &Arc<Operation>,
+    admission: &Admission,
     text: Result<Text>,
     holder: Holder,
     request: Request<Incoming>,
 ) -> Result<op::Input> {
-    let (head, body) = request.into_parts();
+    let (head, mut body) = request.into_parts();
     if operation.http().takes_file {
-        let place = state.transfers.place(holder).await?;
-        let spooled = transfer::receive(&state.service, holder, &head.headers, body).await?;
-        // While it waits to be read it moves nothing.
-        drop(place);
-        let mut text = text?;
-        decode::query(head.uri.query(), &mut text)?;
-        let file = spooled.map(Upload::File);
-        return Ok(op::Input { text, file, ..op::Input::default() });
+        let received = async {
+            let mut text = text?;
+            decode::query(head.uri.query(), &mut text)?;
+            let input = op::Input { text, ..op::Input::default() };
+            state.service.check_before_file(operation, admission, &input).await?;
+            // It is given back while the file waits to be read, and moves nothing.
+            let _place = state.transfers.place(holder).await?;
+            let file = transfer::receive(&state.service, holder, &head.headers, &mut body).await?;
+            Ok(op::Input { file: file.map(Upload::File), ..input })
+        };
+        let received = received.await;
+        if received.is_err() {
+            body::drain(&head.headers, body, body::LARGE_DRAIN_MAX).await;
+        }
+        return received;
     }
     let max = state.settings.body_max_bytes;
     let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };

@@ -16,7 +16,7 @@ use svc_core::spool::Spooled;
 use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
 use tokio::time::{Instant, timeout};
 
-use crate::body::{JSON, LARGE_DRAIN_MAX, check_framing, drain, is_one_of, not_of_these_types};
+use crate::body::{JSON, check_framing, is_one_of, not_of_these_types};
 use crate::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
 
 /// Maximum transfers at the same time, and those of one client.
@@ -27,6 +27,8 @@ const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a file that are judged and written at a time: at first, and later.
 const FIRST_BYTES: usize = 4 << 10;
 const BYTES: usize = 256 << 10;
+/// How long bytes that have arrived wait until there are enough.
+const JUDGED_AFTER: Duration = Duration::from_secs(1);
 
 /// The transfers in progress.
 pub(crate) struct Transfers(Ceiling);
@@ -58,7 +60,7 @@ pub(crate) async fn receive<B>(
     service: &Service,
     holder: Holder,
     headers: &HeaderMap,
-    mut body: B,
+    body: &mut B,
 ) -> Result<Option<Spooled>>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -70,13 +72,7 @@ where
     if !is_one_of(JSON, headers) {
         return Err(not_of_these_types(JSON));
     }
-    match judged(service, holder, &mut body).await {
-        Ok(file) => Ok(Some(file)),
-        Err(refusal) => {
-            drain(headers, body, LARGE_DRAIN_MAX).await;
-            Err(refusal)
-        }
-    }
+    judged(service, holder, body).await.map(Some)
 }
 
 /// Reads a body into a file, as far as that is in order.
@@ -91,7 +87,7 @@ where
     }
     let mut file = service.begin_file(holder.workspace).await?;
     let (mut incoming, mut received) = (Incoming::default(), 0_u64);
-    let (mut waiting, mut enough) = (BytesMut::new(), FIRST_BYTES);
+    let (mut waiting, mut enough, mut judged_at) = (BytesMut::new(), FIRST_BYTES, Instant::now());
     loop {
         let data = incoming.next(body).await?;
         let is_end = data.is_none();
@@ -101,9 +97,9 @@ where
             return Err(too_large());
         }
         waiting.extend_from_slice(&data);
-        if waiting.len() >= enough || is_end {
+        if waiting.len() >= enough || is_end || judged_at.elapsed() >= JUDGED_AFTER {
             file = service.write_file(file, waiting.split().to_vec()).await?;
-            enough = enough.saturating_mul(2).min(BYTES);
+            (enough, judged_at) = (enough.saturating_mul(2).min(BYTES), Instant::now());
         }
         if is_end {
             return service.end_file(file).await;

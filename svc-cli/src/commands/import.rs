@@ -70,7 +70,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let bytes = file.metadata().map_err(unreadable)?.len();
     let mut from = progress("reading", bytes).wrap_read(file);
     let spools = Spools::new(spool::default_folder(), config.spool_limits);
-    let (mut spool, mut part) = (spools.create_uncharged()?, vec![0; 64 << 10]);
+    let (mut spool, mut part) = (spools.create(None)?, vec![0; 64 << 10]);
     loop {
         let read = from.read(&mut part).map_err(unreadable)?;
         if read == 0 {

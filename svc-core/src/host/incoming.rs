@@ -1,12 +1,30 @@
 //! Files that are received and judged while they arrive.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::integrity::portability::ArrivingExport;
+use crate::op::{Admission, Input, Operation, Read};
 use crate::spool::Spooled;
 
 impl Service {
+    /// Checks a request for an operation that takes a file, before the file arrives.
+    ///
+    /// Fails as the operation does without the right to call it, and where nothing that the file says could
+    /// help.
+    pub async fn check_before_file(
+        &self,
+        operation: &Arc<Operation>,
+        admission: &Admission,
+        input: &Input,
+    ) -> Result<()> {
+        let (check, input) = (operation.run.before_file, input.clone());
+        let run = move |cx: &Read<'_>| check.map_or(Ok(()), |check| check(cx, &input));
+        self.dispatch().read_for(operation, admission.follow_up(), false, run).await
+    }
+
     /// Begins to receive a file that a workspace sends, which is judged while it arrives.
     pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
         let service = self.clone();

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::error::{Code, Error, is_full};
+use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;
 pub use space::{DiskSize, Measure, SpoolLimits, Spools};
 use space::{Space, insufficient};
@@ -101,7 +102,6 @@ impl Spool {
 /// The file of a spool, with the space that it takes until it is closed.
 struct SpoolFile {
     file: File,
-    #[expect(dead_code, reason = "it counts until it is dropped")]
     space: Space,
 }
 
@@ -127,6 +127,11 @@ impl Spooled {
     /// Returns whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Returns the workspace that its bytes are charged to, if they are.
+    pub fn payer(&self) -> Option<WorkspaceId> {
+        self.file.space.payer()
     }
 
     /// Returns at most `most` bytes from `offset`; fewer only at the end.
@@ -210,7 +215,7 @@ impl Upload {
         match self {
             Self::File(spooled) => Ok(spooled.clone()),
             Self::Object(members) => {
-                let mut spool = spools.create_uncharged()?;
+                let mut spool = spools.create(None)?;
                 spool.write(&serde_json::to_vec(members).map_err(Error::internal)?)?;
                 spool.finish()
             }
@@ -278,7 +283,7 @@ mod tests {
     fn what_was_written_is_read_from_anywhere() {
         let folder = tempfile::tempdir().unwrap();
         let spools = Spools::new(folder.path().join("new"), SpoolLimits::default());
-        let mut spool = spools.create_uncharged().unwrap();
+        let mut spool = spools.create(None).unwrap();
         let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for part in bytes.chunks(777) {
             spool.write(part).unwrap();

@@ -89,15 +89,11 @@ impl Spools {
     }
 
     /// Creates a spool whose bytes are charged to a workspace.
-    pub fn create(&self, workspace: WorkspaceId) -> Result<Spool> {
-        Spool::create(Space { spools: self.clone(), payer: Some(workspace), bytes: 0 })
-    }
-
-    /// Creates a spool that is charged to nobody: only the reserve limits it.
     ///
-    /// It is for the work files of what a process does once at a time, and for commands of the operator.
-    pub fn create_uncharged(&self) -> Result<Spool> {
-        Spool::create(Space { spools: self.clone(), payer: None, bytes: 0 })
+    /// With no payer only the reserve limits it: that is for commands of the operator, and for what is no
+    /// larger than a request.
+    pub fn create(&self, payer: Option<WorkspaceId>) -> Result<Spool> {
+        Spool::create(Space { spools: self.clone(), payer, bytes: 0 })
     }
 
     /// Returns how many bytes are charged to workspaces.
@@ -167,6 +163,10 @@ pub(super) struct Space {
 impl Space {
     pub fn spools(&self) -> &Spools {
         &self.spools
+    }
+
+    pub fn payer(&self) -> Option<WorkspaceId> {
+        self.payer
     }
 
     /// Takes space for `bytes` more. Fails with 507 `insufficient-storage` if there is none.
@@ -242,18 +242,18 @@ mod tests {
     #[test]
     fn a_workspace_holds_half_of_the_budget_and_returns_it_with_the_file() {
         let (_folder, spools) = on_disk(limits(1000, 0), &Arc::default(), 0);
-        let mut first = spools.create(workspace(1)).unwrap();
-        let mut second = spools.create(workspace(1)).unwrap();
-        let mut other = spools.create(workspace(2)).unwrap();
+        let mut first = spools.create(Some(workspace(1))).unwrap();
+        let mut second = spools.create(Some(workspace(1))).unwrap();
+        let mut other = spools.create(Some(workspace(2))).unwrap();
         assert_eq!((write(&mut first, 300), write(&mut second, 200)), (Ok(()), Ok(())));
         assert_eq!(write(&mut first, 1), FULL, "the workspace has its half");
         assert_eq!(write(&mut other, 500), Ok(()), "another one has the other half");
-        assert_eq!(write(&mut spools.create(workspace(3)).unwrap(), 1), FULL, "nothing is left");
-        assert_eq!(write(&mut spools.create_uncharged().unwrap(), 5000), Ok(()));
+        assert_eq!(write(&mut spools.create(Some(workspace(3))).unwrap(), 1), FULL, "nothing is left");
+        assert_eq!(write(&mut spools.create(None).unwrap(), 5000), Ok(()));
         other.truncate(100).unwrap();
         assert_eq!(spools.taken(), 600);
         drop(second);
-        let mut third = spools.create(workspace(1)).unwrap();
+        let mut third = spools.create(Some(workspace(1))).unwrap();
         assert_eq!(write(&mut third, 200), Ok(()));
         let file = third.finish().unwrap();
         let unread = file.clone();
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_write_that_is_refused_leaves_the_file_and_the_count_as_they_were() {
         let (_folder, spools) = on_disk(limits(1000, 0), &Arc::default(), 0);
-        let mut spool = spools.create(workspace(1)).unwrap();
+        let mut spool = spools.create(Some(workspace(1))).unwrap();
         write(&mut spool, 500).unwrap();
         assert_eq!(write(&mut spool, 1), FULL);
         assert_eq!(spools.taken(), 500);
@@ -278,16 +278,16 @@ mod tests {
     fn no_spool_grows_into_the_reserve_of_the_disk() {
         let free = Arc::new(AtomicU64::new(1500));
         let (_folder, spools) = on_disk(limits(1 << 20, 1000), &free, 10_000);
-        let mut spool = spools.create(workspace(1)).unwrap();
+        let mut spool = spools.create(Some(workspace(1))).unwrap();
         assert_eq!((write(&mut spool, 500), spools.taken()), (Ok(()), 500));
         free.store(1099, Ordering::Relaxed);
-        assert_eq!(write(&mut spools.create(workspace(1)).unwrap(), 100), FULL);
-        assert_eq!(write(&mut spools.create_uncharged().unwrap(), 100), FULL);
+        assert_eq!(write(&mut spools.create(Some(workspace(1))).unwrap(), 100), FULL);
+        assert_eq!(write(&mut spools.create(None).unwrap(), 100), FULL);
         free.store(1100, Ordering::Relaxed);
-        assert_eq!(write(&mut spools.create(workspace(1)).unwrap(), 100), Ok(()));
+        assert_eq!(write(&mut spools.create(Some(workspace(1))).unwrap(), 100), Ok(()));
         free.store(0, Ordering::Relaxed);
         let (_folder, off) = on_disk(limits(1 << 20, 0), &free, 10_000);
-        assert_eq!(write(&mut off.create(workspace(1)).unwrap(), 100), Ok(()), "0 reserves nothing");
+        assert_eq!(write(&mut off.create(Some(workspace(1))).unwrap(), 100), Ok(()), "0 reserves nothing");
     }
 
     #[test]

@@ -33,7 +33,7 @@ struct Judge {
 impl ArrivingExport {
     /// Begins to receive one that a workspace sends.
     pub(crate) fn begin(shared: &Shared, workspace: WorkspaceId) -> Result<Self> {
-        let spool = shared.settings.spools.create(workspace)?;
+        let spool = shared.settings.spools.create(Some(workspace))?;
         let (table, known) = (Arc::clone(&shared.table), shared.settings.known_keys.clone());
         let judge = Judge::begin(move |chunks| verify(chunks, table.records(), &known, &mut ()).map(drop))?;
         Ok(Self { spool, judge })
@@ -123,7 +123,8 @@ mod tests {
     fn sent(text: &[u8], step: usize, max: u64) -> (usize, Error) {
         let folder = tempfile::tempdir().unwrap();
         let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(0) };
-        let spool = Spools::new(folder.path().to_owned(), limits).create(WorkspaceId::INSTANCE).unwrap();
+        let spool =
+            Spools::new(folder.path().to_owned(), limits).create(Some(WorkspaceId::INSTANCE)).unwrap();
         let records = [Records::table("things", "n").ints("n").texts("text")];
         let judge = Judge::begin(move |chunks| verify(chunks, &records, &[], &mut ()).map(drop)).unwrap();
         let (mut arriving, mut taken) = (ArrivingExport { spool, judge }, 0);

@@ -31,7 +31,7 @@ use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
-use crate::op::{ImportedHead, Shared, Wants, Write};
+use crate::op::{Caller, ImportedHead, Input, Read, Shared, Wants, Write};
 use crate::spool::{Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored};
 use crate::text::Text;
@@ -188,17 +188,33 @@ fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send))
     Ok(report)
 }
 
+/// Fails with 429 if the caller has no import left, unless the call repeats one.
+pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
+    if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
+        let found: Option<ImportRow> = cx.one(IMPORT, &[&own_id(cx.caller(), id)])?;
+        if found.is_some() {
+            return Ok(());
+        }
+    }
+    charge::check(cx, charge::payer(cx.caller()))
+}
+
+/// Returns the id of an import as it is stored: nobody sees the names of others' imports.
+fn own_id(caller: &Caller, id: &str) -> String {
+    format!("{}/{id}", caller.workspace_id)
+}
+
 /// Verifies the file.
 pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
     let (report, Copy { header, kept, pruned }) = match input.mode {
         Mode::Restore => {
-            let mut writer = LineWriter::new(shared.settings.spools.create_uncharged()?);
+            let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
             let report = read_whole(file, shared, &mut writer)?;
             let copy = Copy { header: report.header.clone(), kept: writer.finish()?, pruned: None };
             (report, copy)
         }
         Mode::New => {
-            let mut collector = Collector::new(shared)?;
+            let mut collector = Collector::new(shared, file.payer())?;
             let report = read_whole(file, shared, &mut collector)?;
             let copy = collector.copy(&report.header)?;
             (report, copy)
@@ -271,8 +287,7 @@ pub(super) fn step(
         Some(id) => id.clone(),
         None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
     };
-    // Nobody sees the names of others' imports.
-    let import_id = format!("{}/{import_id}", cx.caller().workspace_id);
+    let import_id = own_id(cx.caller(), &import_id);
     let holder = match verified.holder {
         Some(holder) => holder,
         None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),

@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn spool() -> Spool {
-        Spools::new(std::env::temp_dir(), SpoolLimits::default()).create_uncharged().unwrap()
+        Spools::new(std::env::temp_dir(), SpoolLimits::default()).create(None).unwrap()
     }
 
     #[test]

@@ -78,10 +78,7 @@ impl Exporter {
             Some(spool) => spool,
             None => {
                 self.rows = None;
-                match cx.charged_to() {
-                    Some(workspace) => cx.settings().spools.create(workspace)?,
-                    None => cx.settings().spools.create_uncharged()?,
-                }
+                cx.settings().spools.create(cx.charged_to())?
             }
         };
         let written = self

@@ -23,6 +23,7 @@ use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{Job, TimedOut};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
+use crate::op::run::context::Read;
 use crate::op::run::settings::Shared;
 use crate::schema::{self, SchemaOf};
 use crate::spool::{FILE_FIELD, Spooled, TakesFile};
@@ -35,6 +36,9 @@ type PrepareCall = Box<dyn Fn(&Input, Option<&mut Listing>, &Shared, Time) -> Re
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
+
+/// Checks a request whose file has not arrived yet; nothing but the text of its input is known.
+type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
 
 /// One operation: everything that is declared about it, each thing once.
 ///
@@ -71,6 +75,8 @@ pub(crate) struct Run {
     pub reversible: bool,
     /// It reaches somebody outside of the service.
     pub reaches_out: bool,
+    /// What else is checked before its file arrives.
+    pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may ask for that.
     pub lean: Option<OnceLock<Lean>>,
     pub prepare_call: PrepareCall,
@@ -146,6 +152,7 @@ impl Operation {
                 quick: false,
                 reversible: false,
                 reaches_out: false,
+                before_file: None,
                 lean: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     prepare(input::decode_listing(raw, listing)?, shared, now)
@@ -317,6 +324,12 @@ impl Operation {
     /// Excludes it from the MCP tools.
     pub fn rest_only(mut self) -> Self {
         self.http.rest_only = true;
+        self
+    }
+
+    /// Fails before the file arrives where `check` does, so that no file is sent in vain.
+    pub fn before_file(mut self, check: BeforeFile) -> Self {
+        self.run.before_file = Some(check);
         self
     }
 

@@ -40,6 +40,7 @@ const EDITS: &str = "message_edits";
 /// Takes what a file has while it is verified, to make a copy of it.
 pub(super) struct Collector<'s> {
     shared: &'s Shared,
+    payer: Option<WorkspaceId>,
     lines: LineWriter,
     renames: Renames,
     /// The old and the new key of each message that has one.
@@ -57,11 +58,13 @@ pub(super) struct Copy {
 }
 
 impl<'s> Collector<'s> {
-    pub fn new(shared: &'s Shared) -> Result<Self> {
+    /// Creates one whose work files are charged to `payer`.
+    pub fn new(shared: &'s Shared, payer: Option<WorkspaceId>) -> Result<Self> {
         let spools = &shared.settings.spools;
         Ok(Self {
             shared,
-            lines: LineWriter::new(spools.create_uncharged()?),
+            payer,
+            lines: LineWriter::new(spools.create(payer)?),
             renames: Renames::new(spools, shared.entropy.bytes()?)?,
             keys: Scratch::create(spools)?,
             events: EventIds::of(shared.table.events()),
@@ -71,9 +74,9 @@ impl<'s> Collector<'s> {
 
     /// Returns the copy of the file, which has this header.
     pub fn copy(self, header: &Header) -> Result<Copy> {
-        let Self { shared, lines, renames, keys, .. } = self;
+        let Self { shared, payer, lines, renames, keys, .. } = self;
         let spools = &shared.settings.spools;
-        let writer = || spools.create_uncharged().map(LineWriter::new);
+        let writer = || spools.create(payer).map(LineWriter::new);
         let (events, out) = (writer()?, writer()?);
         let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
         let words = Scratch::create(spools)?;
