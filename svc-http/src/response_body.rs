@@ -45,6 +45,8 @@ pub(crate) struct ResponseBody {
     slot: Option<Place>,
     /// What a file holds until its last byte is written out.
     sent: Option<Arc<FileSent>>,
+    /// What tells that a request is in progress on the connection.
+    busy: Option<Arc<()>>,
     /// Whether the first chunk was taken.
     begun: bool,
 }
@@ -115,6 +117,11 @@ impl ResponseBody {
     /// Holds the place of a file, and watches how fast it is sent, until its last byte is written out.
     pub fn sent(&mut self, sending: Sending, place: Place) {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
+    }
+
+    /// Holds what tells that a request is in progress until the body is gone.
+    pub fn keeps(&mut self, busy: Option<Arc<()>>) {
+        self.busy = busy;
     }
 
     /// Reports to a connection's pace which chunks are taken, where writes alone do not tell who reads.
@@ -257,7 +264,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
         let holder = Holder::at([127, 0, 0, 1].into());
-        let mut spool = spools.create(holder.workspace).unwrap();
+        let mut spool = spools.create(Some(holder.workspace)).unwrap();
         spool.write(&vec![7; 2 * READ]).unwrap();
         let places = Ceiling::new("places", 8, Quotas::default());
         let mut body = ResponseBody::from(spool.finish().unwrap());

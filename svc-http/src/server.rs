@@ -29,6 +29,7 @@ use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -165,6 +166,8 @@ fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a peer has to leave by itself once the server closes.
+const LEAVE_TIME: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Limit on the bytes of a request's head, and on those read ahead of a body.
@@ -227,10 +230,16 @@ async fn connection(
     let mut phase = server.state.phase.subscribe();
     let request_seen = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&request_seen);
+    let busy = Arc::new(());
+    let is_busy = Arc::downgrade(&busy);
     let service = service_fn(move |request| {
         seen.store(true, Ordering::Relaxed);
-        let (server, link) = (Arc::clone(&server), Arc::clone(&link));
-        async move { server.answer(&link, request).await }
+        let (server, link, busy) = (Arc::clone(&server), Arc::clone(&link), is_busy.upgrade());
+        async move {
+            let mut answered = server.answer(&link, request).await;
+            answered.iter_mut().for_each(|response| response.body_mut().keeps(busy.clone()));
+            answered
+        }
     });
     let stream = TokioIo::new(Stream::new(stream, WRITE_STALL_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
@@ -247,7 +256,6 @@ async fn connection(
         () = closing(&mut phase) => return,
     };
     let Ok(begun) = begun else { return };
-    drop(phase);
     let ended = match begun {
         Some(ended) => ended,
         None => tokio::select! {
@@ -255,10 +263,25 @@ async fn connection(
             () = pace.stalled(WRITE_STALL_TIMEOUT) => {
                 return tracing::debug!("a peer that does not read its responses was disconnected");
             }
+            () = left_idle(&mut phase, &busy) => return,
         },
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection was lost");
+    }
+}
+
+/// Resolves once the server closes and nothing is in progress on a connection.
+///
+/// Hyper tells a peer of HTTP/2 to go, and would wait until that replies, however long it says nothing.
+async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
+    closing(phase).await;
+    loop {
+        sleep(LEAVE_TIME).await;
+        // Each request in progress holds one more.
+        if Arc::strong_count(busy) == 1 {
+            return;
+        }
     }
 }
 

@@ -241,6 +241,17 @@ async fn half_sent_heads_end_with_the_server() {
     second.read_exact(&mut [0; 12]).await.unwrap();
     second.write_all(b"GET /health/live HTTP/1.1\r\nHo").await.unwrap();
     halves.push(second);
+    // Over HTTP/2 one that says nothing after its first response.
+    let mut mute = TcpStream::connect(server.address).await.unwrap();
+    let block = b"\x82\x86\x04\x0c/health/live\x01\x01x";
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    let headers = [&[0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, 1], &block[..]].concat();
+    mute.write_all(&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..], &headers].concat()).await.unwrap();
+    let mut answered = Vec::new();
+    while !answered.ends_with(br#""ok"}"#) {
+        assert!(mute.read_buf(&mut answered).await.unwrap() > 0, "{answered:?}");
+    }
+    halves.push(mute);
     // A request on a further connection shows that the server has accepted those before it.
     assert_eq!(server.ask("GET", "/me", "").await.status, 200);
     server.stop();
