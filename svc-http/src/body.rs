@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -26,6 +26,8 @@ const UNFINISHED_MAX: usize = 32;
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Time after which a body must keep up with [`MIN_RATE`].
 const RATE_GRACE: Duration = Duration::from_secs(5);
+/// Bytes that a body in memory grows by.
+const SEGMENT: usize = 64 << 10;
 /// Lowest accepted rate of a body, in bytes per second.
 const MIN_RATE: u32 = 16 << 10;
 /// Longest time that any body may take.
@@ -99,7 +101,8 @@ impl Bodies {
         B: Body<Data = Bytes> + Unpin,
     {
         let began = Instant::now();
-        let (mut unfinished, mut counted, mut collected) = (None, None::<Place>, Collected::default());
+        let mut collected = Collected::default();
+        let (mut unfinished, mut counted) = (None, None::<Place>);
         loop {
             let now = Instant::now();
             if unfinished.is_none() && now >= began + SLOW_AFTER {
@@ -166,29 +169,43 @@ fn allowed_time(received: usize) -> Duration {
 }
 
 /// The bytes of a body received so far. A single frame is the usual case and is not copied.
+///
+/// Of more than one the bytes are kept in segments: a buffer that grows would take twice what it holds.
 #[derive(Default)]
 struct Collected {
     first: Bytes,
-    more: BytesMut,
+    segments: Vec<Vec<u8>>,
+    len: usize,
 }
 
 impl Collected {
     fn len(&self) -> usize {
-        self.first.len() + self.more.len()
+        self.len
     }
 
     fn add(&mut self, data: Bytes) {
-        if self.len() == 0 {
+        if self.len == 0 {
+            self.len = data.len();
             self.first = data;
             return;
         }
-        let first = std::mem::take(&mut self.first);
-        self.more.extend_from_slice(&first);
-        self.more.extend_from_slice(&data);
+        self.len += data.len();
+        for bytes in [std::mem::take(&mut self.first), data] {
+            let mut rest = &*bytes;
+            while !rest.is_empty() {
+                if self.segments.last().is_none_or(|last| last.len() == SEGMENT) {
+                    self.segments.push(Vec::with_capacity(SEGMENT));
+                }
+                let Some(last) = self.segments.last_mut() else { return };
+                let (part, left) = rest.split_at(rest.len().min(SEGMENT - last.len()));
+                last.extend_from_slice(part);
+                rest = left;
+            }
+        }
     }
 
     fn into_bytes(self) -> Bytes {
-        if self.more.is_empty() { self.first } else { self.more.freeze() }
+        if self.segments.is_empty() { self.first } else { self.segments.concat().into() }
     }
 }
 
