@@ -83,7 +83,7 @@ impl<S: BatchState> Lane<S> {
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
         let aside = std::mem::take(&mut writer.aside);
-        self.queue.put_back(aside.into_iter().map(|waiting| waiting.queued).collect());
+        self.queue.put_first(aside.into_iter().map(|waiting| waiting.queued).collect());
     }
 
     /// Runs queued tasks, until the queue is closed and empty.
@@ -101,7 +101,7 @@ impl<S: BatchState> Lane<S> {
             let batch = batch.unwrap_or_default();
             let size = batch.len();
             let late = writer.run(batch);
-            self.queue.put_back(late);
+            self.queue.put_first(late);
             callers = size.saturating_add(self.queue.len());
             tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
             let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;

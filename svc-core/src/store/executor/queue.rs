@@ -74,8 +74,8 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// Puts back tasks that were taken, before all others.
-    pub fn put_back(&self, tasks: Vec<Queued<T>>) {
-        lock(&self.turns).put_back(tasks);
+    pub fn put_first(&self, tasks: Vec<Queued<T>>) {
+        lock(&self.turns).put_first(tasks);
         self.arrived.notify_one();
     }
 

@@ -80,8 +80,15 @@ impl<T: Task + ?Sized> Turns<T> {
         None
     }
 
-    /// Puts back tasks that were taken, in the order in which they were taken. Their turns come first.
+    /// Puts back tasks that were taken, in that order, before the others of their clients.
+    ///
+    /// The turns of their workspaces have ended.
     pub fn put_back(&mut self, tasks: Vec<Queued<T>>) {
+        tasks.into_iter().rev().for_each(|queued| self.add(queued, VecDeque::push_front));
+    }
+
+    /// Puts back tasks that were taken in turn and have not had theirs: they come before all others.
+    pub fn put_first(&mut self, tasks: Vec<Queued<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
             self.add(queued, VecDeque::push_front);
@@ -202,17 +209,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_comes_first_and_in_its_order() {
+    fn what_has_not_had_its_turn_comes_first_and_in_its_order() {
         let mut turns = Turns::new(100);
         let [a, b] = [source(1, 1), source(2, 1)];
         for (source, bytes) in [(a, 1), (b, 2), (a, 3), (b, 4), (a, 5)] {
             assert!(turns.push(task(source, bytes)).is_none());
         }
         let taken: Vec<_> = (0..3).map_while(|_| turns.pop(|_| true)).collect();
-        turns.put_back(taken);
+        turns.put_first(taken);
         let order: Vec<usize> =
             std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.bytes).collect();
         assert_eq!(order, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_turn_waits_for_the_next_one() {
+        let mut turns = Turns::new(100);
+        let [a, b] = [source(1, 1), source(2, 1)];
+        for (source, bytes) in [(a, 1), (a, 2), (a, 3), (b, 4)] {
+            assert!(turns.push(task(source, bytes)).is_none());
+        }
+        let mut taken: Vec<_> = (0..3).map_while(|_| turns.pop_of(a.workspace)).collect();
+        drop(taken.remove(0));
+        turns.put_back(taken);
+        let order: Vec<usize> =
+            std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.bytes).collect();
+        assert_eq!(order, [4, 2, 3]);
     }
 
     #[test]
