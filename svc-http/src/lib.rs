@@ -36,6 +36,7 @@ mod problems;
 mod route;
 mod openapi;
 mod phase;
+mod connection;
 mod outbound;
 mod oidc;
 mod state;

@@ -4,7 +4,7 @@
 //! in progress.
 
 use std::future::{Future, poll_fn};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::header::ALLOW;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::SockRef;
@@ -29,10 +29,10 @@ use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::connection::{builder, left_idle, reject};
 use crate::encode::{self, Response};
 use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
@@ -109,7 +109,7 @@ pub async fn serve_layer(
                         let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
                         connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
                     }
-                    Err(refusal) => reject_connection(stream, &refusal),
+                    Err(refusal) => reject(stream, &refusal),
                 },
                 Err(error) => {
                     // Most likely the file descriptors have run out; some become free as connections end.
@@ -166,51 +166,10 @@ fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a peer has to leave by itself once the server closes.
-const LEAVE_TIME: Duration = Duration::from_secs(1);
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-
-/// Limit on the bytes of a request's head, and on those read ahead of a body.
-const BUFFER_MAX: usize = 64 << 10;
-/// Limit on the bytes of a request's head over HTTP/2.
-const HEAD_MAX: u32 = 16 << 10;
-/// The HTTP/2 flow-control window in bytes, the smallest that a connection can have.
-const WINDOW: u32 = (64 << 10) - 1;
-/// Limit on concurrent requests on one HTTP/2 connection.
-const STREAMS_MAX: u32 = 64;
 /// Limit on concurrent HTTP/2 requests of one address whose credential is not verified.
 ///
 /// It applies to all connections of the address together.
 const UNVERIFIED_MAX: usize = 512;
-
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING_INTERVAL)
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEAD_MAX)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_send_buf_size(BUFFER_MAX);
-    builder
-}
-
-/// Rejects a connection above the limit.
-///
-/// Nothing is read and nothing is waited for, so the peer may not see the reason.
-fn reject_connection(stream: TcpStream, refusal: &Error) {
-    let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
-         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    // A response that cannot be written without blocking is dropped.
-    drop(stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes())));
-}
 
 async fn connection(
     server: Arc<Server>,
@@ -268,20 +227,6 @@ async fn connection(
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "a connection was lost");
-    }
-}
-
-/// Resolves once the server closes and nothing is in progress on a connection.
-///
-/// Hyper tells a peer of HTTP/2 to go, and would wait until that replies, however long it says nothing.
-async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
-    closing(phase).await;
-    loop {
-        sleep(LEAVE_TIME).await;
-        // Each request in progress holds one more.
-        if Arc::strong_count(busy) == 1 {
-            return;
-        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod service;
 mod health;
 mod incoming;
 mod outgoing;
+mod sign_in;
 mod refusals;
 mod ask;
 pub mod rewrap;

@@ -20,7 +20,7 @@ impl Service {
         let most = i64::try_from(max).map_err(Error::internal)?;
         let (sender, receiver) = oneshot::channel();
         let next = move |cx: &Read<'_>| cx.query(due, &[&cx.now(), &most]);
-        self.dispatch().submit_as_instance(OwnWork::on(WorkspaceId::INSTANCE), next, move |outcome| {
+        self.dispatch().submit_as_instance(OwnWork::INSTANCE, next, move |outcome| {
             // The caller may have gone away; then nobody needs to know.
             let _ = sender.send(outcome);
         });

@@ -23,9 +23,6 @@ use crate::host::opening;
 use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
-use crate::id::WorkspaceId;
-use crate::identity::oidc::{self, ProviderClaims};
-use crate::identity::sessions::NewSession;
 use crate::integrity::resource_subscriptions::ResourceSubscriptions;
 use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::FILES_READ_WAIT;
@@ -34,9 +31,8 @@ use crate::log::bus::Bus;
 use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
 use crate::op::{
-    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, OwnWork, PartHealth,
-    Reply, Request, RequestHead, RunOn, SessionKey, Settings, Shared, Surface, Table, Ticket, WaitCounts,
-    Write,
+    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, PartHealth, Reply,
+    Request, RequestHead, RunOn, SessionKey, Settings, Shared, Table, Ticket, WaitCounts,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
@@ -256,24 +252,6 @@ impl Service {
     /// Returns the time of the service's clock.
     pub fn now(&self) -> Time {
         self.inner.dispatch.clock.now()
-    }
-
-    /// Signs in the member of a workspace that the verified claims of an identity provider name.
-    ///
-    /// The request that brings them was admitted, and its login was taken.
-    pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
-        self.dispatch().submit_change_as_instance(
-            OwnWork::on(workspace),
-            Surface::Session,
-            run,
-            move |outcome| {
-                // The caller may have gone away; then nobody needs to know.
-                let _ = sender.send(outcome);
-            },
-        );
-        receiver.await.map_err(Error::internal)?
     }
 
     /// Returns the operation called `name`. Fails with 404 if there is none.

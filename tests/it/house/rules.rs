@@ -1,7 +1,6 @@
 //! The house rules that no compiler checks: layers, sizes, and one place for each thing.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use svc_core::capability::Capability;
@@ -26,6 +25,7 @@ const LAYERS: &[&[&str]] = &[
         "sync",
         "monitor",
         "timers",
+        "rota",
         "mailbox",
         "egress",
         "config",
@@ -124,8 +124,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
 /// Fails with every finding at once.
 #[track_caller]
 pub fn none(findings: Vec<String>) {
-    let mut report = String::new();
-    findings.iter().for_each(|finding| writeln!(report, "  {finding}").unwrap());
+    let report: String = findings.iter().map(|finding| format!("  {finding}\n")).collect();
     assert!(findings.is_empty(), "{} finding(s):\n{report}", findings.len());
 }
 

@@ -78,6 +78,24 @@ fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
 }
 
 #[test]
+fn what_an_import_writes_beside_the_file_counts_too() {
+    for engine in engines() {
+        let file = file_of(engine);
+        let size = u64::try_from(file.len()).unwrap();
+        for (budget, status) in [(3 * size, 507), (16 * size, 201)] {
+            let (_folder, spools, world) = limited(engine, budget, 0, &Arc::new(AtomicU64::new(1 << 40)));
+            let made = world.admin("create_workspace", json!({"name": "Other", "admin_handle": "ada"}));
+            let other = text(&made["token"]["secret"]);
+            assert_eq!(verify(&world, &other, &file).status, 200, "the file alone fits");
+            let body: Value = serde_json::from_str(&file).unwrap();
+            let path = "/workspaces/import?mode=new";
+            let imported = world.rest().send(Some(&other), "POST", path, &[], Some(&body));
+            assert_eq!((imported.status, spools.taken()), (status, 0), "{}", imported.body);
+        }
+    }
+}
+
+#[test]
 fn only_the_database_uses_the_reserve_of_the_disk() {
     for engine in engines() {
         let file = file_of(engine);
@@ -103,22 +121,19 @@ fn only_the_database_uses_the_reserve_of_the_disk() {
     }
 }
 
-/// Sends the head of a request with a large file, and what it begins with. Returns the whole response.
-fn begun(world: &World, path: &str, begin: &str) -> String {
+/// Sends the head of a request with a large file, and what it begins with.
+fn begun(world: &World, token: &str, path: &str, begin: &str) -> TcpStream {
     let mut stream = TcpStream::connect(world.address()).unwrap();
     // Who asks first is answered without more of the body.
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n{begin}",
         world.address(),
-        world.people.admin,
+        token,
         64 << 20
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    // The connection may be reset behind the response, as not all was read.
-    let _ = stream.read_to_string(&mut answer);
-    answer
+    stream
 }
 
 #[test]
@@ -127,10 +142,36 @@ fn a_file_is_refused_at_its_first_bad_bytes() {
         for path in [VERIFY, "/workspaces/import?mode=new"] {
             // The rest of the 64 MiB is never sent.
             for begin in ["x".repeat(8 << 10), "{\"type\":\"other\",".repeat(500), " ".repeat(160 << 10)] {
-                let answer = begun(world, path, &begin);
+                let mut answer = String::new();
+                // The connection may be reset behind the response, as not all was read.
+                let _ = begun(world, &world.people.admin, path, &begin).read_to_string(&mut answer);
                 assert!(answer.contains("HTTP/1.1 400 "), "{path} {begin:.20}: {answer}");
                 assert!(answer.contains("export-invalid") && answer.contains("not-an-export"), "{answer}");
             }
         }
     });
+}
+
+#[test]
+fn who_may_not_import_sends_no_file() {
+    for engine in engines() {
+        let file: Value = serde_json::from_str(&file_of(engine)).unwrap();
+        let world = World::with(engine, Setup { import_workspaces: 1, ..Setup::default() });
+        let made = world.admin("create_workspace", json!({"name": "Other", "admin_handle": "ada"}));
+        let other = text(&made["token"]["secret"]);
+        let path = "/workspaces/import?mode=new&import_id=first";
+        let refused = |token: &str, path: &str| {
+            let mut line = [0; 12];
+            begun(&world, token, path, "").read_exact(&mut line).unwrap();
+            String::from_utf8_lossy(&line[9..]).parse::<u16>().unwrap()
+        };
+        assert_eq!(refused(&other, path), 100, "a control: it is asked to send the file");
+        assert_eq!(refused(&world.people.agent, path), 403);
+        assert_eq!(refused(&other, "/workspaces/import?mode=new&unknown=x"), 100, "that is found out later");
+        assert_eq!(world.rest().send(Some(&other), "POST", path, &[], Some(&file)).status, 201);
+        assert_eq!(refused(&other, "/workspaces/import?mode=new"), 429);
+        // Whoever repeats an import is told what came of it.
+        let again = world.rest().send(Some(&other), "POST", path, &[], Some(&file));
+        assert_eq!((again.status, &again.body["created"]), (201, &json!(false)), "{}", again.body);
+    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::capability::Capability::OperatorGlobal;
 use crate::error::{Code, Error, Result};
 use crate::id::{ImportId, WorkspaceId};
-use crate::op::{Caller, Read, Write};
+use crate::op::{Caller, Input, Read, Write};
 use crate::time::Time;
 
 /// How long an import is left alone after its last step.
@@ -52,6 +52,24 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
          {secs} s"
     );
     Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", secs))
+}
+
+/// Fails with 429 before a file arrives if the caller has no import left, unless the call repeats one.
+pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
+    if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
+        let begun: Option<(i64,)> = cx.one(BEGUN, &[&own_id(cx.caller(), id)])?;
+        if begun.is_some() {
+            return Ok(());
+        }
+    }
+    check(cx, payer(cx.caller()))
+}
+
+const BEGUN: &str = "select cast(1 as bigint) from imports where id = $1";
+
+/// Returns the id of an import as it is stored: nobody sees the names of others' imports.
+pub(super) fn own_id(caller: &Caller, id: &str) -> String {
+    format!("{}/{id}", caller.workspace_id)
 }
 
 const COUNT: &str = "

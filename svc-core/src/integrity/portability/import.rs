@@ -31,7 +31,7 @@ use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
-use crate::op::{Caller, ImportedHead, Input, Read, Shared, Wants, Write};
+use crate::op::{ImportedHead, Shared, Wants, Write};
 use crate::spool::{Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored};
 use crate::text::Text;
@@ -188,22 +188,6 @@ fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send))
     Ok(report)
 }
 
-/// Fails with 429 if the caller has no import left, unless the call repeats one.
-pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
-    if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
-        let found: Option<ImportRow> = cx.one(IMPORT, &[&own_id(cx.caller(), id)])?;
-        if found.is_some() {
-            return Ok(());
-        }
-    }
-    charge::check(cx, charge::payer(cx.caller()))
-}
-
-/// Returns the id of an import as it is stored: nobody sees the names of others' imports.
-fn own_id(caller: &Caller, id: &str) -> String {
-    format!("{}/{id}", caller.workspace_id)
-}
-
 /// Verifies the file.
 pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
     let (report, Copy { header, kept, pruned }) = match input.mode {
@@ -287,7 +271,7 @@ pub(super) fn step(
         Some(id) => id.clone(),
         None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
     };
-    let import_id = own_id(cx.caller(), &import_id);
+    let import_id = charge::own_id(cx.caller(), &import_id);
     let holder = match verified.holder {
         Some(holder) => holder,
         None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),

@@ -96,7 +96,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::ExportInvalid, Code::InsufficientStorage])
                     .example(|_| json!({"envelope": example()})),
                 write_file(IMPORT_WORKSPACE, import::prepare, import::wants, import::step)
-                    .before_file(import::check_before_file)
+                    .before_file(charge::check_before_file)
                     .title("Import a workspace")
                     .when("Use to restore or copy a workspace from the file of `export_workspace`.")
                     .post("/workspaces/import")

@@ -10,6 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Subject;
+use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
 
 /// An operation's output, which is encoded on the caller's side, after the commit.
@@ -40,6 +41,9 @@ impl<T: Serialize + Send + 'static> Output for T {
         self
     }
 }
+
+/// Checks a request whose file has not arrived yet: only the text of its input is known.
+pub(crate) type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
 
 /// A bound function that reads and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;

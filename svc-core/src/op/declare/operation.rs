@@ -20,10 +20,9 @@ use crate::op::call::request::Input;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{Job, TimedOut};
+use crate::op::declare::job::{BeforeFile, Job, TimedOut};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
-use crate::op::run::context::Read;
 use crate::op::run::settings::Shared;
 use crate::schema::{self, SchemaOf};
 use crate::spool::{FILE_FIELD, Spooled, TakesFile};
@@ -36,9 +35,6 @@ type PrepareCall = Box<dyn Fn(&Input, Option<&mut Listing>, &Shared, Time) -> Re
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
-
-/// Checks a request whose file has not arrived yet; nothing but the text of its input is known.
-type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
 
 /// One operation: everything that is declared about it, each thing once.
 ///

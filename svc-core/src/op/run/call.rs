@@ -62,8 +62,11 @@ pub(crate) struct OwnWork {
 }
 
 impl OwnWork {
+    /// Work on the instance.
+    pub const INSTANCE: Self = Self::on(WorkspaceId::INSTANCE);
+
     /// Work that must not wait behind the requests of the workspace that it is about.
-    pub fn on(workspace: WorkspaceId) -> Self {
+    pub const fn on(workspace: WorkspaceId) -> Self {
         Self { workspace, charged_to: WorkspaceId::INSTANCE }
     }
 

@@ -275,8 +275,7 @@ impl Dispatch {
         let Gate { peer, charged, .. } = gate;
         let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
-        let own = OwnWork::on(WorkspaceId::INSTANCE);
-        let call = Call { needs, origin, ..Call::instance(self, own, admission.surface) };
+        let call = Call { needs, origin, ..Call::instance(self, OwnWork::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
         let task = AdmitCall { call, key, peer, charged, found: CredentialLookup::Nothing, admission, done };
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {

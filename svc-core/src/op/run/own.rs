@@ -45,7 +45,7 @@ impl Dispatch {
                 *lock(&made) = Some(run(cx)?);
                 Ok(Box::new(()))
             });
-            let call = Call::instance(self, OwnWork::on(WorkspaceId::INSTANCE), Surface::System);
+            let call = Call::instance(self, OwnWork::INSTANCE, Surface::System);
             self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
         })
     }
@@ -86,7 +86,7 @@ impl Dispatch {
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.executor.read_health(Box::new(self.own_read(OwnWork::on(WorkspaceId::INSTANCE), run, done)));
+        self.executor.read_health(Box::new(self.own_read(OwnWork::INSTANCE, run, done)));
     }
 
     fn own_read<T: Send + 'static>(

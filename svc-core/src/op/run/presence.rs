@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Dispatch;
 use super::context::Write;
-use crate::id::{MemberId, WorkspaceId};
+use crate::id::MemberId;
 use crate::limits::PRESENCE_BEAT;
 use crate::op::call::caller::Surface;
 use crate::op::run::OwnWork;
@@ -111,20 +111,15 @@ fn say(dispatch: &Arc<Dispatch>, all: bool) {
     let weak = Arc::downgrade(dispatch);
     let keep = dispatch.table.keeps_online();
     let run = move |cx: &mut Write<'_>| keep.map_or(Ok(()), |keep| keep(cx, &members));
-    dispatch.submit_change_as_instance(
-        OwnWork::on(WorkspaceId::INSTANCE),
-        Surface::System,
-        run,
-        move |outcome| {
-            if let Err(error) = outcome {
-                tracing::warn!(%error, cause = ?error.cause(), "presence was not written");
-            }
-            let Some(dispatch) = weak.upgrade() else { return };
-            lock(&dispatch.presence.state).writing = false;
-            // Of those that came meanwhile.
-            say(&dispatch, false);
-        },
-    );
+    dispatch.submit_change_as_instance(OwnWork::INSTANCE, Surface::System, run, move |outcome| {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, cause = ?error.cause(), "presence was not written");
+        }
+        let Some(dispatch) = weak.upgrade() else { return };
+        lock(&dispatch.presence.state).writing = false;
+        // Of those that came meanwhile.
+        say(&dispatch, false);
+    });
 }
 
 /// Lets a beat pass, and then says of all that are still connected that they are there.

@@ -1,0 +1,29 @@
+//! Sign-in by an identity provider.
+
+use crate::Result;
+use crate::error::Error;
+use crate::host::service::Service;
+use crate::id::WorkspaceId;
+use crate::identity::oidc::{self, ProviderClaims};
+use crate::identity::sessions::NewSession;
+use crate::op::{OwnWork, Surface, Write};
+
+impl Service {
+    /// Signs in the member of a workspace that the verified claims of an identity provider name.
+    ///
+    /// The request that brings them was admitted, and its login was taken.
+    pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
+        self.dispatch().submit_change_as_instance(
+            OwnWork::on(workspace),
+            Surface::Session,
+            run,
+            move |outcome| {
+                // The caller may have gone away; then nobody needs to know.
+                let _ = sender.send(outcome);
+            },
+        );
+        receiver.await.map_err(Error::internal)?
+    }
+}
