@@ -345,7 +345,7 @@ mod tests {
                 read,
                 |row| *row,
                 |rows| {
-                    seen += rows.len() as i64;
+                    seen += i64::try_from(rows.len()).unwrap();
                     Ok(())
                 },
             );
