@@ -149,9 +149,10 @@
 //!    [`op::long_read`], [`op::scan`], [`op::wait`], [`op::write`] (adds something each time),
 //!    [`op::idempotent`], [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
 //!    [`op::looked`] (after a read that does what takes long), [`op::write_in_steps`] (adds something after
-//!    bounded steps), [`op::destructive_in_steps`], [`op::write_recording_refusals`] (adds something, and a
-//!    refusal may leave an event). It has a title, when a model uses it, a path, the capability that
-//!    [`capability`] says, an example that succeeds, and the codes that it can fail with beside those of
+//!    bounded steps), [`op::idempotent_in_steps`], [`op::destructive_in_steps`],
+//!    [`op::write_recording_refusals`] (adds something, and a refusal may leave an event). It has a title,
+//!    when a model uses it, a path, the capability that [`capability`] says, an example that succeeds, and
+//!    the codes that it can fail with beside those of
 //!    every operation ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes,
 //!    and some test has to see each of them: a whole `tests/run` fails otherwise. A model is shown the second
 //!    paragraph of the doc comment, and the first one of each field's; later ones are for people.

@@ -122,6 +122,11 @@ impl Limit {
         Count::new(number).map(Self)
     }
 
+    /// Returns the limit of a page that has no more than `most` items, whatever was asked for.
+    pub(crate) fn at_most(limit: Option<Self>, most: i64) -> Option<Self> {
+        Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(most)).ok()
+    }
+
     /// The number.
     pub fn get(self) -> i64 {
         self.0.get()

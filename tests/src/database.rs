@@ -144,6 +144,13 @@ impl TestDatabase {
         }
     }
 
+    /// The address for a service whose sessions have these options, on Postgres.
+    pub(crate) fn address_with(&self, options: &str) -> Database {
+        let (url, options) = (self.url(), options.replace(' ', "%20").replace('=', "%3D"));
+        let separator = if url.contains('?') { '&' } else { '?' };
+        Database::Postgres(SecretString::from(format!("{url}{separator}options={options}")))
+    }
+
     /// The database file, on SQLite.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {

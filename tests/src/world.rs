@@ -92,6 +92,8 @@ pub struct Setup {
     pub http: HttpSettings,
     /// Is called with every statement that an operation runs.
     pub watcher: Option<Watcher>,
+    /// Options of the service's sessions on Postgres, such as `-c enable_seqscan=off`.
+    pub postgres_options: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -118,6 +120,7 @@ impl Default for Setup {
             spools: None,
             http: HttpSettings::default(),
             watcher: None,
+            postgres_options: None,
         }
     }
 }
@@ -158,7 +161,11 @@ pub fn on_both_engines(test: impl Fn(&World)) {
 
 /// Opens a service with the settings of tests.
 pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
-    open_service_at(database.address(), setup)
+    let address = match setup.postgres_options {
+        Some(options) if database.engine() == Engine::Postgres => database.address_with(options),
+        _ => database.address(),
+    };
+    open_service_at(address, setup)
 }
 
 fn open_service_at(address: Database, setup: Setup) -> Service {

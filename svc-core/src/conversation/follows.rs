@@ -22,6 +22,9 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
+/// Most follows on one page: what is unread is counted for each.
+const FOLLOWS_ON_A_PAGE: i64 = 40;
+
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .operations("notifications", operations())
@@ -80,9 +83,10 @@ struct Follow {
     target_id: Uuid,
     /// `thread`, `channel` or `member`.
     kind: FollowedKind,
-    /// How many messages of others you have not seen there, 100 at most; null for a member.
+    /// How many messages of others, among the last 100, you have not seen there; null for a member.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if there is none, and for a member.
+    /// The position of its last message in the workspace's log; null if there is none among the last 100 that
+    /// is not withdrawn, and for a member.
     last_lsn: Option<i64>,
     /// When you began to follow it.
     followed_at: Time,
@@ -90,16 +94,30 @@ struct Follow {
     seq: i64,
 }
 
-/// The number of messages of others after what the follow `f` has seen, of those that are of `$of`.
+/// The number of messages of others after what the follow `f` has seen, of the last ones that are of `$of`.
 macro_rules! unread_of {
     ($of:literal) => {
         concat!(
             "(select count(*) from (
-                select 1 from messages m where m.",
+                select m.withdrawn_at, m.author_id from messages m
+                where m.",
             $of,
-            " = f.target_id and m.lsn > f.seen_lsn and m.withdrawn_at is null
-                    and m.author_id is distinct from f.member_id
-                order by m.lsn desc limit $9) x)"
+            " = f.target_id and m.lsn > f.seen_lsn order by m.lsn desc limit $9) m
+              where m.withdrawn_at is null and m.author_id is distinct from f.member_id)"
+        )
+    };
+}
+
+/// The position of the last message of the last ones that are of `$of`, without those that are withdrawn.
+macro_rules! last_of {
+    ($of:literal) => {
+        concat!(
+            "(select max(m.lsn) from (
+                select m.lsn, m.withdrawn_at from messages m
+                where m.",
+            $of,
+            " = f.target_id order by m.lsn desc limit $9) m
+              where m.withdrawn_at is null)"
         )
     };
 }
@@ -112,11 +130,10 @@ columns! {
             "case f.kind when 'thread' then ", unread_of!("thread_id"),
             " when 'channel' then ", unread_of!("channel_id"), " end"
         ),
-        last_lsn = ("case f.kind
-            when 'thread' then (select m.lsn from messages m where m.thread_id = f.target_id
-                and m.withdrawn_at is null order by m.lsn desc limit 1)
-            when 'channel' then (select m.lsn from messages m where m.channel_id = f.target_id
-                and m.withdrawn_at is null order by m.lsn desc limit 1) end"),
+        last_lsn = (
+            "case f.kind when 'thread' then ", last_of!("thread_id"),
+            " when 'channel' then ", last_of!("channel_id"), " end"
+        ),
         followed_at = at,
         seq,
     }
@@ -240,8 +257,8 @@ const DELETE: &str = "delete from follows where member_id = $1 and target_id = $
 
 /// Returns what you follow and may see, in the order in which you began, and what is new there.
 ///
-/// One page covers at most the given number of follows, so it may be short or empty although there is more:
-/// continue while `next_cursor` is not null.
+/// One page has at most 40 follows, so it may be shorter than you asked for although there is more: continue
+/// while `next_cursor` is not null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -257,9 +274,10 @@ struct ListFollows {
 fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let member = cx.caller().member_id()?;
     let (sight, after) = (cx.caller().sight.params(), Cursor::after(input.cursor));
-    let (limit, all) = (rows_to_read(input.limit), None::<Uuid>);
-    let params = sight.and(&[&member, &after, &limit, &all, &UNREAD_OF_FOLLOW_MAX]);
-    Ok(Page::of(cx.rows(FOLLOWS, &params)?, input.limit, |follow: &Follow| follow.seq))
+    let limit = Limit::at_most(input.limit, FOLLOWS_ON_A_PAGE);
+    let (rows, all) = (rows_to_read(limit), None::<Uuid>);
+    let params = sight.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
+    Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 
 /// One of them if `$8` names it.
@@ -267,9 +285,8 @@ const FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),
     " from follows f
-     left join channels c on c.id = case f.kind
-         when 'thread' then (select t.channel_id from threads t where t.id = f.target_id)
-         when 'channel' then f.target_id end
+     left join threads t on f.kind = 'thread' and t.id = f.target_id
+     left join channels c on c.id = coalesce(t.channel_id, f.target_id)
      where f.member_id = $5 and f.seq > $6 and (cast($8 as uuid) is null or f.target_id = $8)
         and (f.kind = 'member' or ",
     visible!(c),

@@ -26,7 +26,8 @@ pub(crate) const CHANNEL_MEMBERS: &str = "channel_members";
 /// The condition that the caller sees the channel row called `$c`.
 ///
 /// The statement takes the caller's sight, by [`SightParams::and`](crate::op::SightParams::and), as $1 to $4
-/// and its own parameters from $5 on.
+/// and its own parameters from $5 on. Membership is a scalar subquery, which is run for one channel at a
+/// time: for `exists`, Postgres may read all channels that the caller is in.
 macro_rules! visible {
     ($c:ident) => {
         concat!(
@@ -34,10 +35,10 @@ macro_rules! visible {
             stringify!($c),
             ".private) or ",
             stringify!($c),
-            ".id = $4 or exists (
-                select 1 from channel_members seen where seen.channel_id = ",
+            ".id = $4 or (
+                select true from channel_members seen where seen.channel_id = ",
             stringify!($c),
-            ".id and seen.member_id = $3))"
+            ".id and seen.member_id = $3) is true)"
         )
     };
 }
@@ -60,14 +61,16 @@ macro_rules! visible_at {
 pub(crate) use visible_at;
 
 /// The condition that a member is in the channel row called `$c`; `$member` is the member's id.
+///
+/// It is a scalar subquery for the same reason.
 macro_rules! in_channel {
     ($c:ident, $member:literal) => {
         concat!(
-            "exists (select 1 from channel_members inside where inside.channel_id = ",
+            "((select true from channel_members inside where inside.channel_id = ",
             stringify!($c),
             ".id and inside.member_id = ",
             $member,
-            ")"
+            ") is true)"
         )
     };
 }

@@ -131,7 +131,10 @@ fn dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
 
 const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order by lsn limit 1";
 
-/// Returns the direct messages that you are in, in the order in which they were opened.
+/// Returns the direct messages that you are in, in the order in which you joined them.
+///
+/// One page covers at most 2000 channels that you are in and has at most 25 direct messages, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDms {

@@ -84,7 +84,7 @@ struct Occupancy {
     /// The first 1000 members who hold live claims, those with most claims first.
     busy: Vec<BusyMember>,
     /// The active members who are not frozen and hold no live claim, in the order in which they were added.
-    /// Only the first 1000 of them, busy or not, are considered.
+    /// Only the first 1000 members of the workspace are considered.
     idle: Vec<IdleMember>,
     /// The slots that have a capacity or are in use, by name.
     slots: Vec<UsedSlot>,

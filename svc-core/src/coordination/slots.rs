@@ -3,7 +3,7 @@
 //! A claim uses the slots that its footprint names, each once. A slot without a capacity limits nothing.
 //! Claims that are held go on, whatever becomes of a capacity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,7 @@ pub(crate) fn feature() -> Feature {
                 .ids("workspace_id obstacle thread_id")
                 .texts("repo_key space prefix")
                 .bools("exclusive"),
+            Records::table("slot_uses", "obstacle").after("workspaces").stays(),
         ])
 }
 
@@ -322,8 +323,8 @@ pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>
 fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let workspace = cx.caller().workspace_id;
     let limited: Vec<(String, String, i64)> = cx.query(CAPACITIES, &[&workspace])?;
-    let others: Vec<(String,)> = cx.query(OTHERS, &[&workspace, &SLOTS_MAX])?;
-    let stored = limited.iter().map(|(key, ..)| key).chain(others.iter().map(|(key,)| key));
+    let others = others(cx, limited.iter().map(|(key, ..)| &**key).collect())?;
+    let stored = limited.iter().map(|(key, ..)| key).chain(&others);
     let stored: Vec<(Obstacle, String)> =
         stored.map(|key| (Obstacle::slot(workspace, key), slot_key(key))).collect();
     let mut slots: BTreeMap<String, SlotUse> = BTreeMap::new();
@@ -331,7 +332,7 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     for (key, slot, capacity) in limited {
         slots.insert(slot_key(&key), unused(slot, Some(capacity)));
     }
-    for (key,) in others {
+    for key in others {
         slots.entry(slot_key(&key)).or_insert_with(|| unused(key, None));
     }
     let used = Used::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
@@ -343,6 +344,14 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     }
     slots.retain(|_, slot| slot.capacity.is_some() || slot.used > 0);
     Ok(slots)
+}
+
+/// Returns the slots that claims name beside the `limited` ones, up to [`SLOTS_MAX`].
+fn others(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
+    let named = SLOTS_MAX.saturating_add(i64::try_from(limited.len()).unwrap_or(i64::MAX));
+    let named: Vec<(String,)> = cx.query(NAMED, &[&cx.caller().workspace_id, &named])?;
+    let others = named.into_iter().map(|(key,)| key).filter(|key| !limited.contains(&**key));
+    Ok(others.take(usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX)).collect())
 }
 
 /// How many live claims use slots.
@@ -359,14 +368,14 @@ impl Used {
             of.checked_div(i64::try_from(slots).unwrap_or(i64::MAX)).unwrap_or_default().max(1)
         };
         let mut most = share(SLOT_CLAIMS_COUNTED_MAX, slots.len());
-        let mut of_each = obstacles::used(cx, &slots, None, most)?;
+        let mut of_each = obstacles::used(cx, &slots, most)?;
         let (cut, whole): (Vec<_>, Vec<_>) = of_each.iter().partition(|(_, used)| **used >= most);
         let counted = whole.into_iter().fold(0_i64, |all, (_, used)| all.saturating_add(*used));
         let cut: Vec<Obstacle> = cut.into_iter().map(|(slot, _)| *slot).collect();
         let larger = share(SLOT_CLAIMS_COUNTED_MAX.saturating_sub(counted), cut.len());
         if !cut.is_empty() && larger > most {
             most = larger;
-            of_each.extend(obstacles::used(cx, &cut, None, most)?);
+            of_each.extend(obstacles::used(cx, &cut, most)?);
         }
         Ok(Self { of_each, most })
     }
@@ -379,7 +388,7 @@ impl Used {
 }
 
 /// Steps from the key of one slot that claims name to that of the next.
-const OTHERS: &str = "
+const NAMED: &str = "
     with recursive named (slot_key) as (
         select (
             select l.prefix from live_items l
@@ -392,7 +401,4 @@ const OTHERS: &str = "
                 and l.prefix > n.slot_key
             order by l.prefix limit 1)
         from named n where n.slot_key is not null)
-    select n.slot_key from named n
-    where n.slot_key is not null
-        and not exists (select 1 from slots s where s.workspace_id = $1 and s.slot_key = n.slot_key)
-    limit $2";
+    select n.slot_key from named n where n.slot_key is not null limit $2";

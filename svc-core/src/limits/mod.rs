@@ -98,7 +98,7 @@ pub const PRIORITY_MIN: i64 = -100;
 /// Highest priority of a thread.
 pub const PRIORITY_MAX: i64 = 100;
 /// Different sets of required skills in a workspace.
-pub const SKILL_SETS_MAX: usize = 10_000;
+pub const SKILL_SETS_MAX: usize = 5000;
 /// Dependencies that one thread may have.
 pub const DEPENDENCIES_MAX: usize = 100;
 /// Threads that may wait for one thread: its close changes each of them in one transaction.
@@ -166,9 +166,9 @@ pub const SCIM_OPERATIONS_MAX: usize = 1000;
 /// Names of attributes that a SCIM request may ask for.
 pub const SCIM_NAMES_MAX: usize = 100;
 /// Members of one SCIM group.
-pub const SCIM_GROUP_MEMBERS_MAX: usize = 5000;
+pub const SCIM_GROUP_MEMBERS_MAX: usize = 4000;
 /// SCIM groups of a workspace.
-pub const SCIM_GROUPS_MAX: i64 = 10_000;
+pub const SCIM_GROUPS_MAX: i64 = 4000;
 /// Depth of nested threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Bytes of a checkpoint as canonical JSON.

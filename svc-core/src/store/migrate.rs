@@ -88,6 +88,7 @@ migrations! {
     61 "0061_needs_person",
     62 "0062_charged_to",
     63 "0063_bounded_rows",
+    64 "0064_slots_and_members",
 }
 
 /// Returns the version of the schema: that of the newest migration.

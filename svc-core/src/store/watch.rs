@@ -8,9 +8,12 @@ pub struct Ran {
     /// The statement.
     pub sql: &'static str,
     /// What it cost: steps of SQLite's virtual machine, or on Postgres rows that scans examined.
-    ///
-    /// Changes count nothing on Postgres, where finding it out means to run a statement twice.
     pub cost: u64,
+}
+
+impl Ran {
+    /// The end of a transaction that has changed something.
+    pub const COMMIT: Self = Self { sql: "commit", cost: 0 };
 }
 
 /// A function that is called with every statement.

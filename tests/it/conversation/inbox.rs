@@ -70,6 +70,32 @@ fn items_are_listed_marked_and_counted() {
 }
 
 #[test]
+fn any_number_of_items_are_marked_at_once() {
+    on_both_engines(|world| {
+        post(world, &world.people.agent, &world.id("thread").to_string(), "@ada, look");
+        let (admin, channel) = (world.database.id(world.id("admin")), world.database.id(world.id("channel")));
+        world.database.insert_many(
+            2500,
+            &format!(
+                "insert into inbox (workspace_id, member_id, lsn, reasons, channel_id, at)
+                 select workspace_id, member_id, 1000000 + n.i, reasons, channel_id, at
+                 from (select * from inbox where member_id = {admin} and channel_id = {channel} limit 1) s
+                 cross join n where true"
+            ),
+        );
+        let left = || {
+            let unread = "select count(*) from inbox where read_at is null and lsn > 1000000";
+            world.database.number(&format!("{unread} and member_id = {admin}"))
+        };
+        assert_eq!(left(), 2500);
+        world.admin("mark_mentions_read", json!({"up_to_lsn": 1_002_000}));
+        assert_eq!(left(), 500);
+        world.admin("mark_inbox_read", json!({"target_id": world.id("channel")}));
+        assert_eq!(left(), 0);
+    });
+}
+
+#[test]
 fn what_is_seen_no_more_is_neither_listed_nor_counted() {
     on_both_engines(|world| {
         let (bob_id, bob) = world.new_agent("bob");

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::{World, on_both_engines, text};
 
+use crate::coordination::footprints::{claim, thread_touching};
+
 /// The occupancy that a caller reads, without the members and threads that the world begins with.
 fn occupancy(world: &World, token: &str) -> Value {
     world.call(token, "get_workspace_occupancy", json!({"workspace_id": world.id("workspace")})).output()
@@ -116,5 +118,29 @@ fn threads_that_are_not_looked_at_are_said_to_be_left_out() {
         let after = occupancy(world, &world.people.admin);
         assert_eq!(after["threads"]["claimed"], json!(1_000));
         assert_eq!(claims(&after, &world.id("admin").to_string()), Some(1_000));
+    });
+}
+
+/// Claims of an import use slots that nobody has counted.
+#[test]
+fn a_slot_whose_uses_nobody_has_counted_fills_up_too() {
+    on_both_engines(|world| {
+        let channel = world.new_channel("queue");
+        let input = json!({"workspace_id": world.id("workspace"), "slot": "press", "capacity": 2});
+        world.admin("set_slot_capacity", input);
+        let thread = |title: &str| thread_touching(world, &channel, title, &[("slot", "press")]);
+        let (first, second, third) = (thread("first"), thread("second"), thread("third"));
+        let holding = claim(world, &first);
+        world.database.execute("delete from slot_uses");
+        claim(world, &second);
+        let uses = || world.database.number("select max(uses) from slot_uses");
+        assert_eq!(uses(), 2);
+        world.database.execute("delete from slot_uses");
+        let refused = world.call(&world.people.agent, "claim_thread", json!({"thread_id": third}));
+        refused.refused(409, "footprint-conflict");
+        let held = json!({"thread_id": first, "claim_lease_id": holding["claim_lease_id"]});
+        world.agent("release_claim", held);
+        claim(world, &third);
+        assert_eq!(uses(), 2);
     });
 }

@@ -191,6 +191,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("share_tickets", "integrity/sharing", &["op/call"]),
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
+    ("slot_uses", "coordination/obstacles", &[]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
     ("spawn_budgets", "coordination/budgets", &[]),
     ("taps", "integrity/taps", &[]),

@@ -265,7 +265,7 @@ fn the_largest_set_of_skills_is_a_set_like_any_other() {
 fn the_number_of_skill_sets_of_a_workspace_is_limited() {
     on_both_engines(|world| {
         let workspace = world.database.id(world.id("workspace"));
-        let numbers = "with recursive n (n) as (select 1 union all select n + 1 from n where n < 10000)";
+        let numbers = "with recursive n (n) as (select 1 union all select n + 1 from n where n < 5000)";
         let hash = match world.engine() {
             Engine::Sqlite => "cast('h' || n as blob)",
             Engine::Postgres => "sha256(convert_to('made-' || n, 'UTF8'))",
@@ -273,13 +273,13 @@ fn the_number_of_skill_sets_of_a_workspace_is_limited() {
         world.database.execute(&format!(
             "insert into skill_sets (workspace_id, id, skills, hash) {numbers}
              select {workspace}, n + 100, 'made-' || n, {hash} from n limit
-                 10000 - (select count(*) from skill_sets where workspace_id = {workspace})"
+                 5000 - (select count(*) from skill_sets where workspace_id = {workspace})"
         ));
         let channel = world.id("channel");
         let thread = |skills: Value| json!({"channel_id": channel, "title": "t", "required_skills": skills});
         let refused = world.call(&world.people.admin, "create_thread", thread(json!(["one-more"])));
         let refused = refused.refused(409, "wrong-state");
-        assert!(text(&refused["detail"]).contains("10000 different sets"), "{refused}");
+        assert!(text(&refused["detail"]).contains("5000 different sets"), "{refused}");
         world.admin("create_thread", thread(json!(["made-7"])));
         world.admin("create_thread", thread(json!([])));
     });

@@ -17,11 +17,11 @@ use crate::conversation::places::{ChannelPlace, visible_channel};
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, ThreadId};
-use crate::limits::DM_UNREAD_MAX;
+use crate::limits::{DM_UNREAD_MAX, PAGE_SCAN_MAX};
 use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{Engine, columns};
+use crate::store::{Engine, ToParam, columns};
 
 /// What the channel of a direct message is called. Nobody can call it anything else.
 const NAME: &str = "Direct message";
@@ -110,10 +110,14 @@ pub(crate) struct ListedDm {
     participants: Vec<Participant>,
     /// How many of its messages are unread in your inbox, 100 at most; null for a delegate, who reads none.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if there is none.
+    /// The position of its last message in the workspace's log; null if there is none among the last 100 that
+    /// is not withdrawn.
     last_lsn: Option<i64>,
     /// The position of its opening in the workspace's log.
     lsn: i64,
+    /// The position at which the caller joined it.
+    #[serde(skip)]
+    joined_lsn: i64,
 }
 
 columns! {
@@ -125,23 +129,30 @@ columns! {
             where i.member_id = own.member_id and i.read_at is null and i.channel_id = c.id
                 and i.message_id is not null limit $4) x)"),
         last_lsn = (
-            "(select m.lsn from messages m where m.channel_id = c.id and m.withdrawn_at is null
-              order by m.lsn desc limit 1)"
+            "(select max(m.lsn) from (
+                 select m.lsn, m.withdrawn_at from messages m where m.channel_id = c.id
+                 order by m.lsn desc limit $4) m
+              where m.withdrawn_at is null)"
         ),
         lsn,
+        joined_lsn = "own.lsn",
     }
     make { participants: Vec::new() }
 }
 
-/// Returns a page of the direct messages that the caller is in, in the order in which they were opened.
+/// Returns a page of the direct messages that the caller is in, in the order in which it joined them.
 pub(crate) fn of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<Page<ListedDm>> {
     let (member, after) = (cx.caller().member_id()?, Cursor::after(cursor));
-    let rows = cx.rows(LIST, &[&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX])?;
-    let page = Page::of(rows, limit, |dm: &ListedDm| dm.lsn);
+    let horizon = cx.horizon(HORIZON, &[&member], after)?;
+    let (last, limit) = (horizon.up_to(), Limit::at_most(limit, DMS_ON_A_PAGE));
+    let params: [&dyn ToParam; 6] =
+        [&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX, &last, &PAGE_SCAN_MAX];
+    let rows = cx.rows(LIST, &params)?;
+    let page = Page::within(horizon, rows, limit, |dm: &ListedDm| dm.joined_lsn);
     let listed: Vec<ChannelId> = page.items().iter().map(|dm| dm.id).collect();
     let mut found = participants_of(cx, &listed)?;
     let reads_inbox = !cx.caller().is_delegated();
@@ -151,12 +162,21 @@ pub(crate) fn of_caller(
     })
 }
 
+/// Most direct messages on one page: what is unread is counted in each.
+const DMS_ON_A_PAGE: i64 = 25;
+
 const LIST: &str = concat!(
     "select ",
     dm_columns!(),
-    " from channel_members own join channels c on c.id = own.channel_id
-     where own.member_id = $1 and c.dm and c.lsn > $2 order by c.lsn limit $3"
+    " from (
+         select channel_id, member_id, lsn from channel_members
+         where member_id = $1 and lsn > $2 and lsn <= $5 order by lsn limit $6) own
+     join channels c on c.id = own.channel_id
+     where c.dm order by own.lsn limit $3"
 );
+
+const HORIZON: &str = "
+    select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Returns the direct message of a set of members that has the caller, if there is one.
 pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {

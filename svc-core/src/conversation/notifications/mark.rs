@@ -1,4 +1,4 @@
-//! Marking items read.
+//! Marking items read, so many in one step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ use crate::limits::MARKED_MAX;
 use crate::op::Write;
 use crate::store::Engine;
 use crate::text::{Count, Items};
+
+/// Items that are marked in one step.
+const STEP_ITEMS: i64 = 1000;
 
 /// What is left to read.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -45,7 +48,7 @@ pub(super) struct MarkInboxRead {
     target_id: Option<Uuid>,
 }
 
-pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<LeftUnread> {
+pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<LeftUnread>> {
     let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
     mark(cx, Reasons::all(), &named)
 }
@@ -69,7 +72,7 @@ pub(super) struct MarkMentionsRead {
     target_id: Option<Uuid>,
 }
 
-pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<LeftUnread> {
+pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<Option<LeftUnread>> {
     let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
     mark(cx, Reasons::spoken_to(), &named)
 }
@@ -81,11 +84,12 @@ struct Named<'a> {
     target_id: Option<Uuid>,
 }
 
-fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<LeftUnread> {
+/// Marks the next items. Returns what is left unread once there are no others.
+fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<Option<LeftUnread>> {
     let (member, now) = (cx.caller().member_id()?, cx.now());
-    match (named.up_to_lsn, named.lsns, named.target_id) {
+    let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
         (Some(up_to), None, None) => {
-            cx.execute_any(MARK_UP_TO, &[&member, &now, &reasons, &up_to.get()])?;
+            cx.change(MARK_UP_TO, &[&member, &now, &reasons, &up_to.get(), &STEP_ITEMS])?
         }
         (None, Some(lsns), None) => {
             let lsns: Vec<i64> = lsns.iter().map(|lsn| lsn.get()).collect();
@@ -96,32 +100,50 @@ fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<LeftUnrea
                 }
                 Engine::Postgres => cx.execute_any(MARK_THESE_POSTGRES, &[&member, &now, &reasons, &lsns])?,
             }
+            0
         }
         (None, None, Some(target)) => {
-            cx.execute_any(MARK_TARGET, &[&member, &now, &reasons, &target])?;
+            let marked = cx.change(MARK_TARGET, &[&member, &now, &reasons, &target, &STEP_ITEMS])?;
             follows::see(cx, target)?;
+            marked
         }
         _ => {
             return Err(Error::in_fields(&["up_to_lsn", "lsns", "target_id"], "expected one of these three"));
         }
+    };
+    if i64::try_from(marked).unwrap_or(i64::MAX) >= STEP_ITEMS {
+        return Ok(None);
     }
-    Ok(LeftUnread { unread: unread(cx, reasons)? })
+    Ok(Some(LeftUnread { unread: unread(cx, reasons)? }))
 }
 
 macro_rules! mark {
-    ($which:literal) => {
+    ($($which:literal),+ $(,)?) => {
         concat!(
             "update inbox set read_at = $2, mail_due = null, push_due = null
              where member_id = $1 and read_at is null and (reasons & $3) <> 0 and ",
-            $which
+            $($which),+
         )
     };
 }
 
-const MARK_UP_TO: &str = mark!("lsn <= $4");
+/// The first `$5` of the unread items for which a condition holds.
+macro_rules! mark_some {
+    ($which:literal) => {
+        mark!(
+            "lsn in (
+                 select lsn from inbox
+                 where member_id = $1 and read_at is null and (reasons & $3) <> 0 and ",
+            $which,
+            " order by lsn limit $5)"
+        )
+    };
+}
+
+const MARK_UP_TO: &str = mark_some!("lsn <= $4");
 
 const MARK_THESE_SQLITE: &str = mark!("lsn in (select value from json_each($4))");
 
 const MARK_THESE_POSTGRES: &str = mark!("lsn = any($4)");
 
-const MARK_TARGET: &str = mark!("(thread_id = $4 or channel_id = $4)");
+const MARK_TARGET: &str = mark_some!("(thread_id = $4 or channel_id = $4)");

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::live::uses;
 use super::{Blocked, Conflict, ConflictReason, Limited, Obstacle};
 use crate::Result;
 use crate::conversation::places::visible;
 use crate::coordination::footprint::{Footprint, Item};
 use crate::id::{MemberId, ThreadId};
-use crate::limits::CONFLICTS_MAX;
 use crate::op::Read;
 use crate::store::Engine;
 use crate::time::Time;
@@ -35,14 +35,7 @@ impl FullSlots {
         let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
         let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
         if !open.is_empty() {
-            let slots: Vec<Obstacle> = open.iter().map(|(slot, _)| *slot).collect();
-            let most = open.iter().map(|(_, capacity)| *capacity).max().unwrap_or_default();
-            let used = used(cx, &slots, own, most)?;
-            let is_full =
-                |slot: &Obstacle, capacity: i64| used.get(slot).is_some_and(|used| *used >= capacity);
-            full.extend(
-                open.iter().filter(|(slot, capacity)| is_full(slot, *capacity)).map(|(slot, _)| *slot),
-            );
+            full.extend(used_up(cx, open, own)?);
         }
         Ok(Self(full))
     }
@@ -52,8 +45,8 @@ impl FullSlots {
         footprint.items.iter().filter_map(|item| obstacle_of(cx, item)).any(|slot| self.0.contains(&slot))
     }
 
-    /// Returns the first claims that use the slots, at most a thousand.
-    pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Holders> {
+    /// Returns `most` claims that use the slots, if there are so many; those of a slot by their ends.
+    pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<Holders> {
         let mut holders = Holders(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
         if self.0.is_empty() {
             return Ok(holders);
@@ -63,7 +56,7 @@ impl FullSlots {
         let params = cx.caller().sight.params();
         let asked = listed(slots.iter().copied());
         let rows: Vec<(i64, MemberId, Time, ThreadId, bool)> =
-            cx.query(sql, &params.and(&[&asked, &own, &cx.now(), &CONFLICTS_MAX]))?;
+            cx.query(sql, &params.and(&[&asked, &own, &cx.now(), &most]))?;
         for (number, holder, until, thread, is_visible) in rows {
             let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
             if let Some(of_slot) = slot.and_then(|slot| holders.0.get_mut(slot)) {
@@ -148,16 +141,68 @@ macro_rules! slots_postgres {
     };
 }
 
-/// Returns how many live claims use each of some slots: `most` of each are counted, without that of `own`.
+/// Returns the slots that live claims use as often as their capacities say, without that of `own`.
+///
+/// The uses of a slot are counted as claims begin and end. Those of lapsed claims count until these are
+/// ended; of very many the first are left out here.
+fn used_up(
+    cx: &Read<'_>,
+    slots: Vec<(Obstacle, i64)>,
+    own: Option<ThreadId>,
+) -> Result<impl Iterator<Item = Obstacle>> {
+    let asked = listed(slots.iter().map(|(slot, _)| *slot));
+    let counted: Vec<(i64, i64)> = cx.query(by_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
+    let mut left: BTreeMap<Obstacle, i64> = BTreeMap::new();
+    for (number, uses) in counted {
+        let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
+        left.extend(slot.map(|(slot, capacity)| (*slot, capacity.saturating_sub(uses))));
+    }
+    left.retain(|_, left| *left <= 0);
+    if !left.is_empty() {
+        let freed: Vec<(Obstacle,)> =
+            cx.query(FREED, &[&cx.caller().workspace_id, &cx.now(), &own_id(own), &LAPSED_MAX])?;
+        for (slot,) in freed {
+            if let Some(left) = left.get_mut(&slot) {
+                *left = left.saturating_add(1);
+            }
+        }
+    }
+    Ok(left.into_iter().filter(|(_, left)| *left <= 0).map(|(slot, _)| slot))
+}
+
+/// Most lapsed claims whose uses are left out.
+const LAPSED_MAX: i64 = 50;
+
+macro_rules! uses_of {
+    ($slots:expr) => {
+        concat!("select p.number, ", uses!("p.slot"), " from ", $slots, " p")
+    };
+}
+
+const USES_SQLITE: &str = uses_of!(slots_sqlite!("$1"));
+
+const USES_POSTGRES: &str = uses_of!(slots_postgres!("$1"));
+
+/// A slot for each use of it by the claim on `$3`, or by one that has lapsed.
+const FREED: &str = "
+    select l.obstacle from (
+        select t.id from threads t
+        where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
+            and t.id <> $3
+        order by t.assignment_expires_at, t.id limit $4) t
+    join live_items l on l.thread_id = t.id and l.space = 'slot'
+    union all
+    select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
+
+/// Returns how many live claims use each of some slots: `most` of each are counted.
 pub(in crate::coordination) fn used(
     cx: &Read<'_>,
     slots: &[Obstacle],
-    own: Option<ThreadId>,
     most: i64,
 ) -> Result<BTreeMap<Obstacle, i64>> {
     let sql = by_engine(cx, USED_SQLITE, USED_POSTGRES);
     let asked = listed(slots.iter().copied());
-    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &own_id(own), &cx.now(), &most])?;
+    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &most])?;
     let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
     Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
 }
@@ -169,8 +214,8 @@ macro_rules! used {
             "select p.number, (
                  select count(*) from (
                      select 1 from live_items l join threads t on t.id = l.thread_id
-                     where l.obstacle = p.slot and t.id <> $2 and t.assignment_expires_at > $3
-                     limit $4) used)
+                     where l.obstacle = p.slot and l.space = 'slot' and t.assignment_expires_at > $2
+                     limit $3) used)
              from ",
             $slots,
             " p"
@@ -185,14 +230,17 @@ const USED_POSTGRES: &str = used!(slots_postgres!("$1"));
 macro_rules! holders {
     ($slots:expr) => {
         concat!(
-            "select p.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
+            "select t.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
             visible!(c),
-            ", false) from ",
+            ", false) from (
+                 select p.number, t.assignee_id, t.assignment_expires_at, t.id, t.channel_id
+                 from ",
             $slots,
-            " p join live_items l on l.obstacle = p.slot join threads t on t.id = l.thread_id
-                 join channels c on c.id = t.channel_id
-             where t.id <> $6 and t.assignment_expires_at > $7
-             order by p.number, t.assignment_expires_at, t.id limit $8"
+            " p join live_items l on l.obstacle = p.slot and l.space = 'slot'
+                     join threads t on t.id = l.thread_id
+                 where t.id <> $6 and t.assignment_expires_at > $7 limit $8) t
+             join channels c on c.id = t.channel_id
+             order by t.number, t.assignment_expires_at, t.id"
         )
     };
 }
@@ -217,7 +265,7 @@ const HOLDERS: &str = concat!(
     ", false) from (
          select t.id, t.assignee_id, t.assignment_expires_at, t.channel_id
          from live_items l join threads t on t.id = l.thread_id
-         where l.obstacle = $5 and t.assignment_expires_at > $6 limit $8) t
+         where l.obstacle = $5 and l.space = 'slot' and t.assignment_expires_at > $6 limit $8) t
      join channels c on c.id = t.channel_id
      order by t.assignment_expires_at, t.id limit $7"
 );

@@ -1,8 +1,10 @@
 //! The items that live claims touch: rows that stand while a thread has a claim in its row.
+//!
+//! How many claims use a slot is counted beside them, so that nobody counts the rows of a large one.
 
 use super::Obstacle;
 use crate::Result;
-use crate::coordination::footprint::{Footprint, all_extents, extents};
+use crate::coordination::footprint::{Footprint, Space, all_extents, extents};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
@@ -19,6 +21,7 @@ pub(in crate::coordination) fn begin(
     extents.dedup();
     for extent in extents {
         let obstacle = Obstacle::of(workspace_id, &extent);
+        let is_slot = extent.space == Space::Slot;
         cx.insert(&new_row!("insert into live_items" {
             workspace_id,
             repo_key: extent.repo_key,
@@ -28,9 +31,34 @@ pub(in crate::coordination) fn begin(
             obstacle,
             thread_id,
         }))?;
+        // A slot whose uses nobody has counted, such as one of an import, is counted now.
+        if is_slot && cx.change(ADD_USE, &[&obstacle])? == 0 {
+            cx.execute_any(COUNT_USES, &[&workspace_id, &obstacle])?;
+        }
     }
     Ok(())
 }
+
+const ADD_USE: &str = "update slot_uses set uses = uses + 1 where obstacle = $1";
+
+const COUNT_USES: &str = "
+    insert into slot_uses (workspace_id, obstacle, uses)
+    select $1, $2, count(*) from live_items where obstacle = $2 and space = 'slot'";
+
+/// How many claims use the slot `$slot`, lapsed ones too.
+macro_rules! uses {
+    ($slot:literal) => {
+        concat!(
+            "coalesce((select u.uses from slot_uses u where u.obstacle = ",
+            $slot,
+            "), (select count(*) from (
+                 select 1 from live_items l where l.obstacle = ",
+            $slot,
+            " and l.space = 'slot' limit 10000) used))"
+        )
+    };
+}
+pub(in crate::coordination) use uses;
 
 /// Removes what a thread's claim touched, and returns what it was as obstacles.
 pub(in crate::coordination) fn end(
@@ -38,9 +66,16 @@ pub(in crate::coordination) fn end(
     thread_id: ThreadId,
     footprint: &Footprint,
 ) -> Result<Vec<Obstacle>> {
+    if footprint.items.iter().any(|item| item.slot_key().is_some()) {
+        cx.execute_any(END_USES, &[&thread_id])?;
+    }
     cx.execute_any(END, &[&thread_id])?;
     Ok(of_claim(cx.caller().workspace_id, footprint))
 }
+
+const END_USES: &str = "
+    update slot_uses set uses = uses - 1 where obstacle in (
+        select l.obstacle from live_items l where l.thread_id = $1 and l.space = 'slot')";
 
 const END: &str = "delete from live_items where thread_id = $1";
 

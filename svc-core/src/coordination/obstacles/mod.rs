@@ -29,7 +29,7 @@ use crate::time::Time;
 use full::FullSlots;
 pub(in crate::coordination) use full::{holders, used};
 use limited::{Limited, limited};
-pub(in crate::coordination) use live::{begin, end};
+pub(in crate::coordination) use live::{begin, end, uses};
 
 /// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.
 ///
@@ -162,7 +162,7 @@ pub(in crate::coordination) fn in_the_way(
     }
     if !cx.leaves_out(left_out::SLOTS) {
         let full = FullSlots::find(cx, &[footprint], &limited, own)?;
-        found.extend(full.holders(cx, own)?.in_the_way(cx, footprint));
+        found.extend(full.holders(cx, own, most)?.in_the_way(cx, footprint));
     }
     if !cx.leaves_out(left_out::OVERLAP) {
         found.extend(probe::overlaps(cx, footprint, own, most)?);
@@ -179,7 +179,7 @@ pub(in crate::coordination) fn in_the_way_of_each(
     footprints: &[&Footprint],
 ) -> Result<Vec<Vec<Blocked>>> {
     let limited = limited(cx)?;
-    let full = FullSlots::find(cx, footprints, &limited, None)?.holders(cx, None)?;
+    let full = FullSlots::find(cx, footprints, &limited, None)?.holders(cx, None, CONFLICTS_MAX)?;
     let overlaps = probe::overlaps_of_each(cx, footprints, CONFLICTS_MAX)?;
     let of_each = footprints.iter().zip(overlaps).map(|(footprint, overlaps)| {
         let mut found: Vec<Blocked> = Vec::new();

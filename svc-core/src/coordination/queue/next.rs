@@ -79,10 +79,14 @@ impl Findings for QueueFindings {}
 
 fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Result<Option<NextThread>> {
     let wanted = &eligible.wanted;
+    let places = match wanted.scope {
+        Scope::Channel(channel) => vec![channel.uuid()],
+        Scope::Workspace => eligible.pools.clone(),
+    };
     let mut passed: Vec<i64> = Vec::new();
     let mut others: Vec<NextThread> = Vec::new();
     let found = loop {
-        let Some(found) = first(cx, wanted, &passed)? else { break None };
+        let Some(found) = first_at(cx, &places, wanted, &passed)? else { break None };
         if checks.is_free(cx, found.footprint)? {
             break Some(found);
         }
@@ -228,24 +232,33 @@ pub(in crate::coordination) fn first(
     wanted: &Wanted,
     passed: &[i64],
 ) -> Result<Option<NextThread>> {
-    let (places, probes) = match (wanted.scope, wanted.repo.is_some()) {
-        (Scope::Channel(channel), false) => (vec![channel.uuid()], &IN_CHANNELS),
-        (Scope::Channel(channel), true) => (vec![channel.uuid()], &OF_REPO_IN_CHANNELS),
-        (Scope::Workspace, false) => (pools(cx)?, &IN_POOLS),
-        (Scope::Workspace, true) => (pools(cx)?, &OF_REPO_IN_POOLS),
+    let places = match wanted.scope {
+        Scope::Channel(channel) => vec![channel.uuid()],
+        Scope::Workspace => pools(cx)?,
+    };
+    first_at(cx, &places, wanted, passed)
+}
+
+/// Does the same at the places of what is wanted: its channel, or the pools of the caller.
+fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> Result<Option<NextThread>> {
+    let probes = match (wanted.scope, wanted.repo.is_some()) {
+        (Scope::Channel(_), false) => &IN_CHANNELS,
+        (Scope::Channel(_), true) => &OF_REPO_IN_CHANNELS,
+        (Scope::Workspace, false) => &IN_POOLS,
+        (Scope::Workspace, true) => &OF_REPO_IN_POOLS,
     };
     let mut sets = skill_sets::sets(cx)?;
     loop {
         let eligible = eligible_sets(cx, &sets)?;
         let sought =
-            Sought { places: places.clone(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
+            Sought { places: places.to_vec(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
         if passed.is_empty()
             && let Some(known) = heads::known(cx, &sought)
         {
             expect_next(cx, |ahead| heads::upcoming(cx, &sought, ahead));
             return Ok(known);
         }
-        let query = Query { probes, places: &places, eligible: &eligible, repo: &wanted.repo, passed };
+        let query = Query { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
         let found = match cx.engine() {
             Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,

@@ -14,18 +14,19 @@ use super::REMOVE_THREAD;
 use super::heads::NextThread;
 use crate::Result;
 use crate::coordination::left_out;
-use crate::coordination::obstacles::{Blocked, Obstacle};
+use crate::coordination::obstacles::{Blocked, Obstacle, uses};
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
 
 /// Whether the obstacle `$o` is in the way of a thread that waits for it in mode `$exclusive`.
 ///
-/// `$live` is a further condition on the items `l` of claims: a read leaves out those of lapsed ones.
+/// `$live` is a further condition on the items `l` of claims: a read leaves out those of lapsed ones, and
+/// takes `$lapsed` of them from the uses of a slot `s`.
 macro_rules! held {
     ($o:literal, $exclusive:literal) => {
-        held!($o, $exclusive, "")
+        held!($o, $exclusive, "", "")
     };
-    ($o:literal, $exclusive:literal, $live:literal) => {
+    ($o:literal, $exclusive:literal, $live:literal, $lapsed:literal) => {
         concat!(
             "(exists (
                 select 1 from live_items l
@@ -43,12 +44,10 @@ macro_rules! held {
                 select 1 from slots s
                 where s.obstacle = ",
             $o,
-            " and s.capacity <= (select count(*) from (
-                    select 1 from live_items l where l.obstacle = ",
-            $o,
-            $live,
-            " limit 10000) used)
-            ) or exists (select 1 from repo_pauses h where h.obstacle = ",
+            " and s.capacity <= ",
+            uses!($o),
+            $lapsed,
+            ") or exists (select 1 from repo_pauses h where h.obstacle = ",
             $o,
             "))"
         )
@@ -244,7 +243,14 @@ const FOLLOWING: &str = concat!(
     held!(
         "$1",
         "n.exclusive",
-        " and exists (select 1 from threads t where t.id = l.thread_id and t.assignment_expires_at > $6)"
+        " and exists (select 1 from threads t where t.id = l.thread_id and t.assignment_expires_at > $6)",
+        " - (
+            select count(*) from (
+                select t.id from threads t
+                where t.workspace_id = s.workspace_id and t.assignment_expires_at <= $6
+                    and t.assignment_expires_at is not null
+                order by t.assignment_expires_at, t.id limit 100) t
+            join live_items l on l.thread_id = t.id where l.obstacle = s.obstacle and l.space = 'slot')"
     ),
     " order by n.urgency, n.lsn limit 100"
 );

@@ -33,8 +33,8 @@ pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
 pub(crate) use people::{
-    Person, clear_identity, count_people, count_wanted, deactivate, people_after, people_by_external_id,
-    people_from, person, person_by_name, reactivate, update_person, wanted_from,
+    Person, clear_identity, count_people, count_people_of, count_wanted, deactivate, people_after,
+    people_by_external_id, people_from, person, person_by_name, reactivate, update_person, wanted_from,
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
@@ -144,8 +144,10 @@ pub(crate) fn able_to_work(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, St
 }
 
 const ABLE: &str = "
-    select id, handle from members
-    where workspace_id = $1 and deactivated_at is null and frozen_at is null order by lsn limit $2";
+    select m.id, m.handle from (
+        select id, handle, lsn, deactivated_at, frozen_at from members
+        where workspace_id = $1 order by lsn limit $2) m
+    where m.deactivated_at is null and m.frozen_at is null order by m.lsn";
 
 /// Splits a list made by [`member_select`]: no skill's name contains a comma.
 fn skill_names(list: &str) -> Vec<String> {

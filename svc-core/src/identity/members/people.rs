@@ -3,12 +3,14 @@
 //! Only rows are read and written here. Who may be deactivated and what ends with that is in
 //! `identity::ends`, which resources they are in `identity::scim`.
 
+use uuid::Uuid;
+
 use super::condition::{PeopleWanted, outcome, wanted};
 use super::user_name::mapped;
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::op::{Read, Write};
-use crate::store::columns;
+use crate::store::{Engine, columns};
 use crate::text::DELETED_HANDLES;
 use crate::time::Time;
 
@@ -54,6 +56,31 @@ macro_rules! people {
 pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
     cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
 }
+
+/// Returns how many people of the caller's workspace have one of these ids, each of which is there once.
+pub(crate) fn count_people_of(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => COUNT_OF_SQLITE,
+        Engine::Postgres => COUNT_OF_POSTGRES,
+    };
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+    let (count,) = cx.one::<(i64,)>(sql, &[&cx.caller().workspace_id, &ids])?.unwrap_or_default();
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+macro_rules! count_of {
+    ($ids:literal) => {
+        concat!(
+            "select count(*) from members m
+             where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null and m.id ",
+            $ids
+        )
+    };
+}
+
+const COUNT_OF_SQLITE: &str = count_of!("in (select unhex(value) from json_each($2))");
+
+const COUNT_OF_POSTGRES: &str = count_of!("= any(cast($2 as uuid[]))");
 
 /// Returns the person called so, whatever the case of the name.
 pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {

@@ -16,7 +16,7 @@ use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::op::{Read, Write};
 use crate::page::Page;
-use crate::store::{Engine, columns, named_enum};
+use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
@@ -31,7 +31,10 @@ pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
 pub(crate) const REVIEW: &str = GovernanceSkill::Review.name();
 
 /// Maximum number of skills that `list_skills` returns.
-const SKILLS_LISTED: i64 = 1000;
+const SKILLS_LISTED: usize = 1000;
+
+/// Maximum number of skills of members that it counts.
+const SKILLS_COUNTED_MAX: i64 = 4000;
 
 /// A member changed its routing skills.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -183,7 +186,8 @@ fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<Strin
 
 /// Returns the skills of a workspace's active members, with the number of members that have each.
 ///
-/// The most common skills come first; at most 1000 are returned.
+/// The most common skills come first; at most 1000 are returned. Only the first 2000 members of the workspace
+/// are counted, and 4000 skills of theirs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {
@@ -200,24 +204,32 @@ pub(super) struct SkillCount {
     governance: bool,
     /// The number of active members that have it.
     members: i64,
+    /// True if more members may have it, because the workspace has too many to count them all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
 }
-
-columns! { skill_count_columns: SkillCount as s { skill, governance, members = "count(*)" } }
-
-const SKILL_COUNTS: &str = concat!(
-    "select ",
-    skill_count_columns!(),
-    " from members m join member_skills s on s.member_id = m.id
-     where m.workspace_id = $1 and m.deactivated_at is null
-     group by s.skill, s.governance
-     order by count(*) desc, s.skill limit $2"
-);
 
 pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let items = cx.query(SKILL_COUNTS, &[&workspace_id, &SKILLS_LISTED])?;
-    Ok(Page::whole(items))
+    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], 0)?;
+    let counted: Vec<(String, bool, i64)> =
+        cx.query(SKILL_COUNTS, &[&workspace_id, &horizon.up_to(), &SKILLS_COUNTED_MAX])?;
+    let all = counted.iter().fold(0_i64, |all, (.., members)| all.saturating_add(*members));
+    let at_least = horizon.0.is_some() || all >= SKILLS_COUNTED_MAX;
+    let items = counted.into_iter().take(SKILLS_LISTED);
+    let items = items.map(|(skill, governance, members)| SkillCount { skill, governance, members, at_least });
+    Ok(Page::whole(items.collect()))
 }
+
+const HORIZON_OF_MEMBERS: &str =
+    "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+const SKILL_COUNTS: &str = "
+    select skill, governance, count(*) from (
+        select s.skill, s.governance from members m join member_skills s on s.member_id = m.id
+        where m.workspace_id = $1 and m.lsn <= $2 and m.deactivated_at is null
+        order by m.lsn limit $3) counted
+    group by skill, governance order by count(*) desc, skill";
 
 #[cfg(test)]
 mod tests {

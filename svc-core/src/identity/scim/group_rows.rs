@@ -1,10 +1,12 @@
 //! The rows of groups and of who is in them.
 
+use uuid::Uuid;
+
 use crate::error::Result;
 use crate::id::{GroupId, MemberId, WorkspaceId};
 use crate::log::event::Recorded;
 use crate::op::{Read, Write};
-use crate::store::columns;
+use crate::store::{Engine, columns};
 use crate::time::Time;
 
 /// A group, without its members.
@@ -73,11 +75,17 @@ pub(super) fn count(cx: &Read<'_>) -> Result<i64> {
 
 /// Returns who is in a group.
 pub(super) fn members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
-    let found: Vec<(MemberId,)> = cx.query(MEMBERS, &[&id])?;
+    first_members(cx, id, i64::MAX)
+}
+
+/// Returns the first `most` of those who are in a group.
+pub(super) fn first_members(cx: &Read<'_>, id: GroupId, most: i64) -> Result<Vec<MemberId>> {
+    let found: Vec<(MemberId,)> = cx.query(MEMBERS, &[&id, &most])?;
     Ok(found.into_iter().map(|(member,)| member).collect())
 }
 
-const MEMBERS: &str = "select member_id from scim_group_members where group_id = $1 order by member_id";
+const MEMBERS: &str = "
+    select member_id from scim_group_members where group_id = $1 order by group_id, member_id limit $2";
 
 pub(super) fn insert(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
     group.with_new_row(|row| cx.insert(row))
@@ -90,13 +98,69 @@ pub(super) fn update(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
 const UPDATE: &str =
     "update scim_groups set display_name = $2, external_id = $3, changed_at = $4 where id = $1";
 
-pub(super) fn add(cx: &mut Write<'_>, group: GroupId, member: MemberId) -> Result<()> {
-    cx.execute(1, "insert into scim_group_members (group_id, member_id) values ($1, $2)", &[&group, &member])
+/// Returns who is in some groups, `most` at most, in the order of each one's members.
+pub(super) fn members_of(cx: &Read<'_>, groups: &[GroupRow], most: i64) -> Result<Vec<(GroupId, MemberId)>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => MEMBERS_OF_SQLITE,
+        Engine::Postgres => MEMBERS_OF_POSTGRES,
+    };
+    let ids: Vec<Uuid> = groups.iter().map(|group| group.id.uuid()).collect();
+    cx.query(sql, &[&ids, &most])
 }
 
-pub(super) fn drop_member(cx: &mut Write<'_>, group: GroupId, member: MemberId) -> Result<()> {
-    let statement = "delete from scim_group_members where group_id = $1 and member_id = $2";
-    cx.execute(1, statement, &[&group, &member])
+macro_rules! members_of {
+    ($groups:literal) => {
+        concat!(
+            "select group_id, member_id from scim_group_members where group_id ",
+            $groups,
+            " order by group_id, member_id limit $2"
+        )
+    };
+}
+
+const MEMBERS_OF_SQLITE: &str = members_of!("in (select unhex(value) from json_each($1))");
+
+const MEMBERS_OF_POSTGRES: &str = members_of!("= any(cast($1 as uuid[]))");
+
+/// Adds people who are not in a group yet.
+pub(super) fn add(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
+    change_members(cx, group, members, [ADD_SQLITE, ADD_POSTGRES])
+}
+
+const ADD_SQLITE: &str =
+    "insert into scim_group_members (group_id, member_id) select $1, unhex(value) from json_each($2)";
+
+const ADD_POSTGRES: &str =
+    "insert into scim_group_members (group_id, member_id) select $1, unnest(cast($2 as uuid[]))";
+
+/// Takes people out of a group.
+pub(super) fn drop_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
+    change_members(cx, group, members, [DROP_SQLITE, DROP_POSTGRES])
+}
+
+const DROP_SQLITE: &str = "
+    delete from scim_group_members
+    where group_id = $1 and member_id in (select unhex(value) from json_each($2))";
+
+const DROP_POSTGRES: &str =
+    "delete from scim_group_members where group_id = $1 and member_id = any(cast($2 as uuid[]))";
+
+/// Adds or removes all of these by one statement.
+fn change_members(
+    cx: &mut Write<'_>,
+    group: GroupId,
+    members: &[MemberId],
+    [sqlite, postgres]: [&'static str; 2],
+) -> Result<()> {
+    if members.is_empty() {
+        return Ok(());
+    }
+    let sql = match cx.engine() {
+        Engine::Sqlite => sqlite,
+        Engine::Postgres => postgres,
+    };
+    let ids: Vec<Uuid> = members.iter().map(|member| member.uuid()).collect();
+    cx.execute(members.len() as u64, sql, &[&group, &ids])
 }
 
 pub(super) fn delete(cx: &mut Write<'_>, group: GroupId) -> Result<()> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::attributes::{Asked, Attribute, GROUP, GroupSchema, Kind, Names, Schemas};
-use super::filter::{Compared, Filter, Held, of_members};
+use super::filter::{Compared, Held, of_members};
 use super::group_rows::{self, GroupRow};
 use super::patch::{Change, Does, Operations, PatchSchema, changes, unfit};
 use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
@@ -124,10 +124,10 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
         return Err(unfit(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
     let wanted = ids_of(input.members.as_ref())?;
-    check_people(cx, wanted.iter().copied())?;
+    let added: Vec<MemberId> = wanted.into_iter().collect();
+    check_people(cx, &added)?;
     let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
     let display_name = input.display_name.to_string();
-    let added: Vec<MemberId> = wanted.into_iter().collect();
     let event = GroupChanged { group_id: id, display_name, added, removed: Vec::new() };
     let lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
     let row = GroupRow {
@@ -140,7 +140,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
         lsn,
     };
     group_rows::insert(cx, &row)?;
-    event.added.iter().try_for_each(|member| group_rows::add(cx, id, *member))?;
+    group_rows::add(cx, id, &event.added)?;
     Shown::of(Full { row, members: event.added }.resource(), &asked)
 }
 
@@ -154,11 +154,11 @@ fn id_of(text: &str) -> Result<MemberId> {
 }
 
 /// Fails if one of these is not a person of the caller's workspace.
-fn check_people(cx: &Read<'_>, mut ids: impl Iterator<Item = MemberId>) -> Result<()> {
-    ids.try_for_each(|id| match members::person(cx, id)? {
-        Some(_) => Ok(()),
-        None => Err(unfit("`members`: names somebody who is no user here")),
-    })
+fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
+    if members::count_people_of(cx, ids)? < ids.len() {
+        return Err(unfit("`members`: names somebody who is no user here"));
+    }
+    Ok(())
 }
 
 /// Returns a group of people.
@@ -327,11 +327,11 @@ fn apply(
     if wanted == *before && added.is_empty() && removed.is_empty() {
         return Ok(Full { row: wanted, members: members.into_iter().collect() });
     }
-    check_people(cx, added.iter().copied())?;
+    check_people(cx, &added)?;
     wanted.changed_at = cx.now();
     group_rows::update(cx, &wanted)?;
-    added.iter().try_for_each(|member| group_rows::add(cx, wanted.id, *member))?;
-    removed.iter().try_for_each(|member| group_rows::drop_member(cx, wanted.id, *member))?;
+    group_rows::add(cx, wanted.id, &added)?;
+    group_rows::drop_members(cx, wanted.id, &removed)?;
     let display_name = wanted.display_name.clone();
     cx.emit(Subject::WORKSPACE, &GroupChanged { group_id: wanted.id, display_name, added, removed })?;
     Ok(Full { row: wanted, members: members.into_iter().collect() })
@@ -350,11 +350,4 @@ pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteGroup) -> Result<Nothing>
     group_rows::delete(cx, group.id)?;
     cx.emit(Subject::WORKSPACE, &GroupDeleted { group_id: group.id })?;
     Ok(Nothing {})
-}
-
-/// Returns a group with its members, if the filter or the answer needs them.
-pub(super) fn full(cx: &Read<'_>, row: GroupRow, filter: Option<&Filter>) -> Result<Full> {
-    let needed = filter.is_some_and(Filter::names_members);
-    let members = if needed { group_rows::members(cx, row.id)? } else { Vec::new() };
-    Ok(Full { row, members })
 }

@@ -4,16 +4,18 @@
 //! so are all that match, because the answer says how many there are. An equality of `id`, `userName`,
 //! `externalId` or of a group's member is found by an index; what is about `active` and `userName` of users
 //! alone the database selects; any other filter is compared with each resource, a thousand at a time and no
-//! more than 10,000 (`tooMany`). A page ends early, as RFC 7644 allows, once the
+//! more than 10,000, or 10,000 members of groups (`tooMany`). A page ends early, as RFC 7644 allows, once the
 //! groups on it have more members than one group can have.
+
+use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::attributes::{Asked, Kind, Names, SchemaName, Schemas};
 use super::filter::{Filter, Key, parse};
-use super::group_rows;
-use super::groups::{Full, full};
+use super::group_rows::{self, GroupRow};
+use super::groups::Full;
 use super::resource::{Group, List, Shown, User, UserOrGroup};
 use super::selection;
 use crate::error::Result;
@@ -155,16 +157,16 @@ impl<'a> Search<'a> {
     /// Returns the resources as they were asked for.
     fn shown<T>(&self, cx: &Read<'_>, found: Vec<Found>) -> Result<Vec<Shown<T>>> {
         let mut shown = Vec::with_capacity(found.len());
-        let mut members: usize = 0;
+        let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
         for resource in found {
             shown.push(match resource {
                 Found::User(person) => Shown::of(User::of(person), &self.asked)?,
                 Found::Group(mut group) => {
                     if self.asked.has("members") {
-                        group.members = group_rows::members(cx, group.row.id)?;
-                        members = members.saturating_add(group.members.len());
+                        group.members = group_rows::first_members(cx, group.row.id, left.saturating_add(1))?;
+                        left = left.saturating_sub(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
                     }
-                    if members > SCIM_GROUP_MEMBERS_MAX && !shown.is_empty() {
+                    if left < 0 {
                         break;
                     }
                     Shown::of(group.resource(), &self.asked)?
@@ -231,6 +233,9 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
             Ok(members::people_from(cx, skip, room)?.into_iter().map(Found::User).collect())
         });
     };
+    if matches!(filter, Filter::Never) {
+        return Ok(());
+    }
     let one = |person: Option<Person>| person.into_iter().collect::<Vec<_>>();
     let keyed = match filter.key() {
         Some(Key::Id(id)) => one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten()),
@@ -246,10 +251,9 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
             return scan(
                 |after| members::people_after(cx, after, AT_ONCE),
                 |person| person.lsn,
-                |person| {
-                    if filter.matches(&person) {
-                        page.take(Found::User(person));
-                    }
+                |people| {
+                    let found = people.into_iter().filter(|person| filter.matches(person));
+                    found.for_each(|person| page.take(Found::User(person)));
                     Ok(())
                 },
             );
@@ -269,33 +273,52 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Res
             Ok(rows.map(|row| Found::Group(Full { row, members: Vec::new() })).collect())
         });
     };
-    let mut compare = |row| {
-        let group = full(cx, row, Some(filter))?;
-        if filter.matches(&group) {
-            page.take(Found::Group(group));
+    let (mut left, compares_members) = (SCIM_SCAN_MAX, filter.names_members());
+    let mut compare = |rows: Vec<GroupRow>| {
+        let members = if compares_members { group_rows::members_of(cx, &rows, left)? } else { Vec::new() };
+        left = left.saturating_sub(i64::try_from(members.len()).unwrap_or(i64::MAX));
+        if compares_members && left <= 0 {
+            return Err(too_many());
+        }
+        let mut of_groups: HashMap<GroupId, Vec<MemberId>> = HashMap::new();
+        for (group, member) in members {
+            of_groups.entry(group).or_default().push(member);
+        }
+        for row in rows {
+            let group = Full { members: of_groups.remove(&row.id).unwrap_or_default(), row };
+            if filter.matches(&group) {
+                page.take(Found::Group(group));
+            }
         }
         Ok(())
     };
-    let keyed = match filter.key() {
+    match filter.key() {
         Some(Key::Id(id)) => {
             let found = id.map(|id| group_rows::group(cx, GroupId::from(id))).transpose()?;
-            found.flatten().into_iter().collect()
+            compare(found.flatten().into_iter().collect())
         }
-        Some(Key::ExternalId(id)) => group_rows::by_external_id(cx, id, BEYOND)?,
-        Some(Key::Member(Some(member))) => group_rows::with_member(cx, member, BEYOND)?,
-        Some(Key::Member(None)) => Vec::new(),
+        Some(Key::ExternalId(id)) => compare(group_rows::by_external_id(cx, id, BEYOND)?),
+        Some(Key::Member(Some(member))) => {
+            let found = group_rows::with_member(cx, member, BEYOND)?;
+            if !matches!(filter, Filter::Compare(..)) {
+                return compare(found);
+            }
+            let groups = found.into_iter().map(|row| Full { row, members: Vec::new() });
+            groups.for_each(|group| page.take(Found::Group(group)));
+            Ok(())
+        }
+        Some(Key::Member(None)) => Ok(()),
         Some(Key::UserName(_)) | None => {
-            return scan(|after| group_rows::after(cx, after, AT_ONCE), |row| row.lsn, compare);
+            scan(|after| group_rows::after(cx, after, AT_ONCE), |row| row.lsn, compare)
         }
-    };
-    keyed.into_iter().try_for_each(&mut compare)
+    }
 }
 
-/// Reads all rows, a thousand at a time, and hands each on. Fails if there are too many.
+/// Reads all rows and hands them on, a thousand at a time. Fails if there are too many.
 fn scan<T>(
     read: impl Fn(i64) -> Result<Vec<T>>,
     position: impl Fn(&T) -> i64,
-    mut each: impl FnMut(T) -> Result<()>,
+    mut each: impl FnMut(Vec<T>) -> Result<()>,
 ) -> Result<()> {
     let (mut after, mut compared) = (0, 0_i64);
     loop {
@@ -305,7 +328,7 @@ fn scan<T>(
         if compared > SCIM_SCAN_MAX {
             return Err(too_many());
         }
-        rows.into_iter().try_for_each(&mut each)?;
+        each(rows)?;
     }
 }
 
@@ -321,8 +344,8 @@ mod tests {
             let outcome = scan(
                 read,
                 |row| *row,
-                |_| {
-                    seen += 1;
+                |rows| {
+                    seen += i64::try_from(rows.len()).unwrap();
                     Ok(())
                 },
             );

@@ -281,6 +281,26 @@ where
     })
 }
 
+/// Declares an operation whose second identical call changes nothing more, after any number of bounded steps.
+///
+/// They are as in [`write_in_steps`]. Each finds in the database what is left to do.
+pub fn idempotent_in_steps<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    step: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), Effect::Idempotent, move |input: I, _, _| {
+        let job: WriteJob = Box::new(move |cx| {
+            let output = step(cx, &input)?;
+            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
+        });
+        Ok(Job::Write { job, wants: Wants::default() })
+    })
+}
+
 /// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
 ///
 /// `prepare` does what needs no database, as in [`prepared`].

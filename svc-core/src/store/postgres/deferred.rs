@@ -58,7 +58,7 @@ impl PgConn {
         params: Vec<Owned>,
         outcome: impl FnOnce(Answer) -> PgResult<()> + Send + 'static,
     ) -> Result<()> {
-        self.watch_change(sql);
+        self.watch_statement(sql, &params)?;
         let (client, statement) = self.prepared(sql)?;
         self.deferred.borrow_mut().push(Box::pin(async move {
             let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));

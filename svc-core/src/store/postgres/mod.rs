@@ -261,7 +261,7 @@ impl PgConn {
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
         self.write_pending_of(sql)?;
-        self.watch_read(form, sql, params)?;
+        self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
@@ -273,8 +273,8 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
-        self.watch_change(sql);
         self.write_pending_of(sql)?;
+        self.watch_query(Form::Whole, sql, params)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
@@ -330,6 +330,7 @@ impl PgConn {
     /// the transaction which ends in this round trip is the one that was begun.
     pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
+        self.watch_commit();
         let (client, notify) = self.prepared("select pg_notify('svc_log', $1)")?;
         self.check_transaction()?;
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();

@@ -1,13 +1,21 @@
 //! Reporting what statements cost, to a watcher of tests.
+//!
+//! Each is run once more for that by `explain (analyze)`, with the plan that the session has for it.
 
-use tokio_postgres::types::ToSql;
-
-use super::super::value::Param;
+use super::super::value::{Param, Value};
 use super::super::watch::{Ran, Watcher, rows_examined};
 use super::PgConn;
-use super::errors::Failed;
+use super::errors::{Failed, PgResult};
 use super::session::Form;
+use super::values::Owned;
 use crate::Result;
+
+/// What the text of a statement has that changes or locks something.
+const CHANGES: [&str; 5] = ["insert into", "update ", "delete from", "for update", "pg_notify"];
+
+const NAME: &str = "select name from pg_prepared_statements where statement = $1 limit 1";
+
+const UNDO: &str = "rollback to savepoint watched; release savepoint watched";
 
 impl PgConn {
     /// Reports every statement from now on.
@@ -15,34 +23,85 @@ impl PgConn {
         self.watcher = Some(watcher);
     }
 
-    /// Reports a statement that returns rows, and what it costs if it only reads.
-    ///
-    /// It is run once more for that.
-    pub(super) fn watch_read(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
-        let Some(watcher) = &self.watcher else { return Ok(()) };
-        let begins = |word| sql.trim_start().get(..6).is_some_and(|start| start.starts_with(word));
-        let changes = ["insert into", "update ", "delete from", " for update", "pg_notify"];
-        if !(begins("select") || begins("with ")) || changes.iter().any(|word| sql.contains(word)) {
-            watcher(&Ran { sql, cost: 0 });
+    /// Reports a statement that returns rows, and what it costs.
+    pub(super) fn watch_query(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+        if self.watcher.is_none() {
             return Ok(());
         }
         // A bound of bytes is an additional parameter.
         let own = if form == Form::Bounded { params.len().saturating_sub(1) } else { params.len() };
-        let bound: Vec<&(dyn ToSql + Sync)> =
-            params.iter().take(own).map(|param| param as &(dyn ToSql + Sync)).collect();
-        let client = self.client()?;
-        let explain = format!("explain (analyze, timing off) {sql}");
-        let plan = self.after_deferred(async {
-            client.query(&explain, &bound).await.map_err(|error| Failed::of(error, sql))
-        })?;
-        let lines: Vec<&str> = plan.iter().filter_map(|row| row.try_get(0).ok()).collect();
-        watcher(&Ran { sql, cost: rows_examined(lines) });
+        let owned: Vec<Owned> = params.iter().take(own).map(Owned::of).collect();
+        self.watch_statement(sql, &owned)
+    }
+
+    /// Reports a statement, and what it costs. What it changes when it is run for that is undone.
+    pub(super) fn watch_statement(&self, sql: &'static str, params: &[Owned]) -> Result<()> {
+        let Some(watcher) = &self.watcher else { return Ok(()) };
+        let begins = |word: &&str| sql.trim_start().starts_with(*word);
+        let changes = CHANGES.iter().any(|word| sql.contains(word));
+        let is_explained = CHANGES.iter().chain(&["select", "with "]).any(begins);
+        let cost = if is_explained && (self.transaction.is_begun() || !changes) {
+            self.cost_of(sql, params, changes)?
+        } else {
+            0
+        };
+        watcher(&Ran { sql, cost });
         Ok(())
     }
 
-    pub(super) fn watch_change(&self, sql: &'static str) {
+    fn cost_of(&self, sql: &'static str, params: &[Owned], changes: bool) -> Result<u64> {
+        let (client, _) = self.prepared(sql)?;
+        let literals: Vec<String> = params.iter().map(literal).collect();
+        let plan = self.after_deferred(async {
+            let failed = |error| Failed::of(error, sql);
+            let name: String = client.query_one(NAME, &[&sql]).await.map_err(failed)?.get(0);
+            let call = if params.is_empty() { name } else { format!("{name}({})", literals.join(", ")) };
+            let explain = format!("explain (analyze, timing off) execute {call}");
+            if !changes {
+                return client.query(&explain, &[]).await.map_err(failed);
+            }
+            client.batch_execute("savepoint watched").await.map_err(failed)?;
+            let plan = client.query(&explain, &[]).await;
+            client.batch_execute(UNDO).await.map_err(failed)?;
+            // What fails here fails where it counts, too.
+            PgResult::Ok(plan.unwrap_or_default())
+        })?;
+        let lines: Vec<&str> = plan.iter().filter_map(|row| row.try_get(0).ok()).collect();
+        Ok(rows_examined(lines))
+    }
+
+    /// Reports that a transaction is committed.
+    pub(super) fn watch_commit(&self) {
         if let Some(watcher) = &self.watcher {
-            watcher(&Ran { sql, cost: 0 });
+            watcher(&Ran::COMMIT);
         }
     }
+}
+
+/// Returns a parameter as SQL, which takes the type of the parameter.
+fn literal(param: &Owned) -> String {
+    text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
+}
+
+/// Returns the text of a value, or `None` for null.
+fn text(value: &Owned) -> Option<String> {
+    let list = |texts: Vec<String>| Some(format!("{{{}}}", texts.join(",")));
+    match value {
+        Owned::One(Value::Null) => None,
+        Owned::One(Value::Int(number)) => Some(number.to_string()),
+        Owned::One(Value::Bool(truth)) => Some(truth.to_string()),
+        Owned::One(Value::Text(text)) => Some(text.clone()),
+        Owned::One(Value::Bytes(bytes)) => Some(format!("\\x{}", hex::encode(bytes))),
+        Owned::One(Value::Hash(hash)) => Some(format!("\\x{}", hex::encode(hash))),
+        Owned::One(Value::Uuid(id)) => Some(id.to_string()),
+        Owned::Ints(numbers) => list(numbers.iter().map(ToString::to_string).collect()),
+        Owned::Uuids(ids) => list(ids.iter().map(ToString::to_string).collect()),
+        Owned::List(items) => list(items.iter().map(element).collect()),
+    }
+}
+
+/// Returns a value as an element of a list.
+fn element(value: &Owned) -> String {
+    let quoted = |text: String| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    text(value).map_or_else(|| "null".to_owned(), quoted)
 }

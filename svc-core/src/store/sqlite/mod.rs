@@ -325,6 +325,9 @@ impl SqliteConn {
     /// to again: see [`SqliteConn::recover`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
+        if let Some(watcher) = &self.watcher {
+            watcher(&Ran::COMMIT);
+        }
         let reserved = self.reserve_space()?;
         match self.conn.execute_batch("commit") {
             Ok(()) => {

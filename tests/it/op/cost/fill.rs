@@ -196,6 +196,7 @@ impl Filler<'_> {
         database.execute(&format!(
             "update slots set obstacle = v.column2 from (values {limited}) v where slot_key = v.column1"
         ));
+        database.execute("update slots set capacity = 10000 where slot_key like 'browser-%'");
         let unlimited = self.slot_values(named("free", UNLIMITED));
         let of_claim = ["'browser'", "'browser-' || (n.i % 990 + 1)", "'browser-' || (n.i * 7 % 990 + 1)"];
         let unlimited_of_claim = ["'free-1'", "'free-' || (n.i % 690 + 1)", "'free-' || (n.i * 7 % 690 + 1)"];
@@ -213,6 +214,12 @@ impl Filler<'_> {
                 );
             }
         }
+        database.execute(
+            "delete from slot_uses;
+             insert into slot_uses (workspace_id, obstacle, uses)
+             select workspace_id, obstacle, count(*) from live_items where space = 'slot'
+             group by workspace_id, obstacle",
+        );
     }
 
     /// Slots and the obstacles that they are, as SQL lists them.
@@ -301,10 +308,19 @@ pub fn fill(world: &World) {
     }
     filler.footprints();
     filler.slots();
+    world.database.execute(
+        "update messages set edits = (
+             select max(e.edit) from message_edits e where e.message_id = messages.id)
+         where id in (select message_id from message_edits)",
+    );
     let workspace = world.database.id(world.id("workspace"));
     let last = head + MANY;
-    world.database.execute(&format!("update heads set lsn = {last} where workspace_id = {workspace}"));
+    world.database.execute(&format!(
+        "update heads set lsn = {last}, audit_seq = (
+             select max(a.seq) from audit a where a.workspace_id = heads.workspace_id)
+         where workspace_id = {workspace}"
+    ));
     if world.engine() == Engine::Postgres {
-        world.database.execute("analyze");
+        world.database.execute("vacuum analyze");
     }
 }

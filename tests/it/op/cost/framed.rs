@@ -1,0 +1,64 @@
+//! What framed rows cost.
+
+use serde_json::{Value, json};
+use svc_core::capability::Right;
+use svc_core::op::Operation;
+use svc_tests::client::Answer;
+use svc_tests::{World, session_key, text};
+
+use super::measure::{Seen, items, too_much};
+use super::reads::inputs;
+
+/// Every request to a framed row which reads that costs too much.
+pub fn expensive_reads(world: &World, seen: &Seen) -> Vec<String> {
+    let mut found = Vec::new();
+    let credentials = Credentials::new(world);
+    let rows = world.service.table().rows();
+    for row in rows.filter(|row| row.http().frame.is_some() && row.effect().changes_nothing()) {
+        for input in inputs(world, row) {
+            seen.take();
+            let answer = credentials.call(world, row, &input);
+            // A filter that would be compared with more is refused, as is one of another resource, and some
+            // examples name nothing.
+            let refusals = [json!("tooMany"), json!("invalidFilter")];
+            let is_refused = answer.status == 404 || refusals.contains(&answer.body["scimType"]);
+            if !(answer.is_success() || is_refused) {
+                found.push(format!("{} {input}: {} {:#}", row.name(), answer.status, answer.body));
+            }
+            if let Some(cost) = too_much(world.engine(), row.name(), &seen.take(), items(&answer.body)) {
+                found.push(format!("{} {input}: {cost}", row.name()));
+            }
+        }
+    }
+    found
+}
+
+/// The credentials that framed rows ask for.
+pub struct Credentials {
+    ticket: String,
+    cookie: String,
+}
+
+impl Credentials {
+    /// A share ticket for the sample of a channel, and a session of the admin's.
+    pub fn new(world: &World) -> Self {
+        let ticket = json!({"workspace_id": world.id("workspace"), "channel_id": world.id("channel"),
+            "expires_in_secs": 3600});
+        let ticket = text(&world.admin("create_share_ticket", ticket)["secret"]);
+        let session = session_key().cookie(world.sign_in(&world.people.admin));
+        Self { ticket: format!("ShareTicket {ticket}"), cookie: format!("svc_session={session}") }
+    }
+
+    /// Calls a row with the credential that it asks for.
+    pub fn call(&self, world: &World, row: &Operation, input: &Value) -> Answer {
+        let needs = row.access().needs;
+        let (token, headers) = if needs.names(Right::Ticket) {
+            (None, vec![("authorization", &*self.ticket)])
+        } else if needs.names(Right::Session) {
+            (None, vec![("cookie", &*self.cookie), ("sec-fetch-site", "same-origin")])
+        } else {
+            (Some(&*world.people.admin), vec![])
+        };
+        world.rest().call_by(token, &headers, row, row.http().path, input)
+    }
+}
