@@ -18,9 +18,9 @@ pub const EXCEPTIONS: &[(&str, &str)] = &[
 /// channels that it is in.
 pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("claim_next_workspace_thread", 23_000, "the channels that the caller is in"),
-    ("get_workspace_context", 30_000, "the channels that the caller is in, and all sets of required skills"),
-    ("get_workspace_occupancy", 36_000, "the channels that the caller is in, beside five counts to 1000"),
-    ("resources/read", 30_000, "the context of a workspace"),
+    ("get_workspace_context", 20_000, "the channels that the caller is in, and all sets of required skills"),
+    ("get_workspace_occupancy", 26_000, "the channels that the caller is in, beside five counts to 1000"),
+    ("resources/read", 20_000, "the context of a workspace"),
     ("list_deferred_threads", 13_500, "the members with a skill, one of whom must have all of a thread"),
     ("open_dm", 29_000, "the channels that the caller is in: a direct message of an import has no key"),
     ("request_approval", 24_000, "the members and their sessions, until 1000 are found who may decide"),
