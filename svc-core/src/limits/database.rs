@@ -29,7 +29,7 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 pub const POSTGRES_CONNECTIONS: usize = 16;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
-/// Threads that read from SQLite, per process. One workspace occupies all but one of them.
+/// Threads that read from SQLite, per process. One workspace occupies two of them.
 pub const READERS: usize = 3;
 /// Postgres connections that read, per process: more, because each of their statements waits for the network.
 pub const POSTGRES_READERS: usize = 6;

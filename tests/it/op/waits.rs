@@ -384,10 +384,12 @@ fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
     let is_local = world.engine() == Engine::Sqlite;
     let readers = if is_local { limits::READERS } else { limits::POSTGRES_READERS };
     let mut held = Crowd::new();
+    let made = world.admin("create_workspace", json!({"name": "Third", "admin_handle": "third"}));
+    let tokens = [&world.people.agent, &world.people.outsider, &text(&made["token"]["secret"])];
     for number in 0..readers {
-        // A workspace does not take the last one.
-        let token = if number + 1 < readers { &world.people.agent } else { &world.people.outsider };
-        held.add_of(world, token, "hold_reader", &json!({}));
+        // A workspace takes half of them, and not the last one.
+        let taken_by = usize::from(number >= readers.div_ceil(2)) + usize::from(number + 1 == readers);
+        held.add_of(world, tokens[taken_by], "hold_reader", &json!({}));
         let count = GATE.0.lock().unwrap();
         drop(GATE.1.wait_while(count, |(count, _)| *count <= number).unwrap());
     }

@@ -1,7 +1,7 @@
 //! Threads that read, each with a connection of its own.
 //!
-//! A few more connections are for short reads on the callers' own threads. Workspaces take turns, and none
-//! takes the last free reader while it has another one: whatever it reads, somebody else can. Tasks of one
+//! A few more connections are for short reads on the callers' own threads. Workspaces take turns. None takes
+//! more than half of the readers, and none takes the last free one while it has another. Tasks of one
 //! workspace that wait share a read transaction, for a short time; one that fails, or panics, fails alone. A
 //! task whose connection broke is run once more on another connection.
 
@@ -92,14 +92,19 @@ impl<N> State<N> {
 /// Which workspaces occupy readers of a kind.
 #[derive(Default)]
 struct Seats {
+    all: usize,
     free: usize,
     taken: HashMap<Option<WorkspaceId>, usize>,
 }
 
 impl Seats {
-    /// Returns whether a workspace may take a reader: it must not take the last free one if it has another.
+    /// Returns whether a workspace may take a reader: half of them at most, and the last free one only if it
+    /// has no other.
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
-        self.free > 1 || self.free == 1 && !self.taken.contains_key(&workspace)
+        match self.taken.get(&workspace) {
+            None => self.free > 0,
+            Some(own) => self.free > 1 && *own < self.all.div_ceil(2),
+        }
     }
 
     fn take(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
@@ -154,7 +159,7 @@ impl<N: ReaderState> ReadPool<N> {
         let conn = || open()?.for_reads(interrupt, limit);
         let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
-        let seats = |free| Seats { free, ..Seats::default() };
+        let seats = |all| Seats { all, free: all, ..Seats::default() };
         let (turns, of_threads, of_callers) = (Turns::new(READS_QUEUED_MAX), seats(size), seats(inline));
         let pool = Arc::new(Self {
             state: Mutex::new(State { turns, threads: of_threads, inline: of_callers }),

@@ -80,23 +80,24 @@ impl<T: Task + ?Sized> Turns<T> {
         None
     }
 
-    /// Puts back tasks that were taken, in that order, before the others of their clients.
+    /// Puts back tasks that were taken in turn and have not begun, in the order in which they were taken.
     ///
-    /// The turns of their workspaces have ended.
+    /// They come before the others of their workspaces, whose turns have ended.
     pub fn put_back(&mut self, tasks: Vec<Queued<T>>) {
-        tasks.into_iter().rev().for_each(|queued| self.add(queued, VecDeque::push_front));
-    }
-
-    /// Puts back tasks that were taken in turn and have not had theirs: they come before all others.
-    pub fn put_first(&mut self, tasks: Vec<Queued<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
             self.add(queued, VecDeque::push_front);
-            self.workspaces.move_to_front(source.workspace);
             if let Some(own) = self.workspaces.get_mut(source.workspace) {
                 own.clients.move_to_front(source.client);
             }
         }
+    }
+
+    /// Does the same where the turns of their workspaces have not ended: these come before all others.
+    pub fn put_first(&mut self, tasks: Vec<Queued<T>>) {
+        let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
+        self.put_back(tasks);
+        workspaces.into_iter().rev().for_each(|workspace| self.workspaces.move_to_front(workspace));
     }
 
     fn add(&mut self, queued: Queued<T>, place: fn(&mut VecDeque<Queued<T>>, Queued<T>)) {
@@ -225,16 +226,18 @@ mod tests {
     #[test]
     fn what_is_left_of_a_turn_waits_for_the_next_one() {
         let mut turns = Turns::new(100);
-        let [a, b] = [source(1, 1), source(2, 1)];
-        for (source, bytes) in [(a, 1), (a, 2), (a, 3), (b, 4)] {
+        let [a1, a2, a3, b] = [source(1, 1), source(1, 2), source(1, 3), source(2, 1)];
+        for (source, bytes) in [(a1, 1), (a1, 2), (a1, 3), (a2, 4), (a3, 5), (b, 6)] {
             assert!(turns.push(task(source, bytes)).is_none());
         }
-        let mut taken: Vec<_> = (0..3).map_while(|_| turns.pop_of(a.workspace)).collect();
-        drop(taken.remove(0));
-        turns.put_back(taken);
-        let order: Vec<usize> =
-            std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.bytes).collect();
-        assert_eq!(order, [4, 2, 3]);
+        // Each turn takes five tasks and begins one.
+        let mut order = Vec::new();
+        while let Some(first) = turns.pop(|_| true) {
+            let rest = (1..5).map_while(|_| turns.pop_of(first.source.workspace)).collect();
+            order.push(first.bytes);
+            turns.put_back(rest);
+        }
+        assert_eq!(order, [1, 6, 4, 5, 2, 3], "no client is passed over");
     }
 
     #[test]
