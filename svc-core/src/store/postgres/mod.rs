@@ -155,6 +155,10 @@ impl PgConn {
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));
         self.is_new.set(true);
+        if let Err(error) = self.limit_session(&client) {
+            self.session.take();
+            return Err(error);
+        }
         Ok(client)
     }
 
@@ -293,10 +297,8 @@ impl PgConn {
     /// Begins a transaction, together with its first statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         let client = self.client()?;
-        let mut named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
-        if let Some(limit) = self.first_limit() {
-            named = format!("{named}; {limit}");
-        }
+        self.begin_reads();
+        let named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&named).await.map_err(|error| Failed::of(error, sql))
         }));

@@ -27,9 +27,19 @@ pub(super) struct Reads {
 
 impl PgConn {
     /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
-    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
+    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Self> {
         self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
-        self
+        if let Some(client) = self.live_client() {
+            self.limit_session(&client)?;
+        }
+        Ok(self)
+    }
+
+    /// Lets the server limit the statements of each transaction of a new session.
+    pub(super) fn limit_session(&self, client: &Client) -> Result<()> {
+        let Some(limit) = self.reads.as_ref().and_then(|reads| reads.limit) else { return Ok(()) };
+        let sql = timeout("set", limit);
+        self.wait(async { client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set")) })
     }
 
     /// Returns the budget of the read in progress.
@@ -48,7 +58,7 @@ impl PgConn {
 
     /// Fails if the time of the read is over, and lets the server end the next statement when it is.
     ///
-    /// The limit of a transaction's statements is that of a read; what is left of it is less only later.
+    /// A transaction begins with the whole limit, which is shortened once less than half of it is left.
     pub(super) fn limit_next(&self, client: &Arc<Client>) -> Result<()> {
         let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
             (&self.reads, self.budget.left())
@@ -67,17 +77,17 @@ impl PgConn {
 
     /// Limits the next statements of the transaction, together with the first of them.
     fn limit_statements(&self, client: Arc<Client>, limit: Duration) {
-        let sql = statement_timeout(limit);
+        let sql = timeout("set local", limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
         }));
     }
 
-    /// Returns what limits the statements of a transaction that begins, if they are limited.
-    pub(super) fn first_limit(&self) -> Option<String> {
-        let Reads { limit, is_shortened, .. } = self.reads.as_ref()?;
-        is_shortened.set(false);
-        limit.map(statement_timeout)
+    /// Notes that a transaction begins, whose statements have the limit of the session.
+    pub(super) fn begin_reads(&self) {
+        if let Some(reads) = &self.reads {
+            reads.is_shortened.set(false);
+        }
     }
 
     /// Waits for the server, unless the reads are interrupted first.
@@ -109,7 +119,7 @@ impl PgConn {
     }
 }
 
-/// Returns the statement that limits those of a transaction, to a whole number of milliseconds.
-fn statement_timeout(limit: Duration) -> String {
-    format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
+/// Returns the statement that limits those that follow, to a whole number of milliseconds.
+fn timeout(set: &str, limit: Duration) -> String {
+    format!("{set} statement_timeout = {}", limit.as_millis().saturating_add(1))
 }

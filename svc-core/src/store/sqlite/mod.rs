@@ -143,7 +143,7 @@ impl SqliteConn {
                 }
                 let row = match found.next() {
                     // The rows before it are a page.
-                    Err(_) if may_end(&rows) => return Ok((rows, true)),
+                    Err(error) if is_interrupted(&error) && may_end(&rows) => return Ok((rows, true)),
                     row => row?,
                 };
                 let Some(row) = row else { break };
@@ -409,6 +409,10 @@ impl SqliteConn {
         self.transaction.end();
         if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
     }
+}
+
+fn is_interrupted(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
 }
 
 #[cfg(test)]
