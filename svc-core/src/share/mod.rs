@@ -27,7 +27,8 @@ const RETRY_AFTER_SECS: u64 = 1;
 /// A number of places, shared by workspaces, and inside each workspace by its clients.
 ///
 /// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all.
-/// While another workspace waits, every place does. So one workspace alone holds three quarters, and leaves
+/// While another workspace waits, no place at all goes to a workspace that holds half. So one workspace alone
+/// holds three quarters, and leaves
 /// a quarter at least to the others. The same holds for the clients of a workspace, in what the workspace
 /// may hold at the time: half of the ceiling, or more if the others leave more. Clients and workspaces may
 /// have fixed quotas in addition. Who holds nothing may take more than its quota or share at once, because
@@ -87,6 +88,13 @@ struct Taken {
     held: usize,
     /// What counts against the workspace: each client up to its quota.
     counted: usize,
+}
+
+/// Whether a client holds less than its quota, and its workspace less than all.
+#[derive(Clone, Copy)]
+struct BelowQuota {
+    client: bool,
+    workspace: bool,
 }
 
 /// Places that are given to whoever waited for them, once nothing is locked.
@@ -150,8 +158,9 @@ impl Ceiling {
         (&mut waiting.receiver).await.map_err(Error::internal)
     }
 
-    /// Resolves once a client holds less than its quota, and its workspace, each client up to its quota, less
-    /// than all.
+    /// Waits until a client is below its quota and its workspace below the ceiling.
+    ///
+    /// What a client holds beyond its quota does not count against its workspace.
     pub async fn below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.returned.notified());
@@ -165,9 +174,8 @@ impl Ceiling {
     }
 
     fn is_below_quota(&self, holder: Holder) -> bool {
-        let (state, rules) = (lock(&self.0.state), &self.0.rules);
-        state.of_client(holder) < rules.client
-            && (!rules.has_shares || state.of_workspace(holder.workspace).counted < rules.all)
+        let BelowQuota { client, workspace } = self.0.rules.below_quota(&lock(&self.0.state), holder);
+        client && workspace
     }
 
     /// Returns the error of a caller who has waited in vain.
@@ -223,6 +231,13 @@ impl Rules {
             return Err(Scope::Workspace);
         }
         if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
+    }
+
+    fn below_quota(&self, state: &State, holder: Holder) -> BelowQuota {
+        BelowQuota {
+            client: state.of_client(holder) < self.client,
+            workspace: !self.has_shares || state.of_workspace(holder.workspace).counted < self.all,
+        }
     }
 
     fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
@@ -398,11 +413,17 @@ impl Drop for Place {
             return;
         }
         let mut state = lock(&self.shared.state);
-        self.shared.rules.change(&mut state, self.holder, |own| own.saturating_sub(self.size));
+        let rules = &self.shared.rules;
+        let before = rules.below_quota(&state, self.holder);
+        rules.change(&mut state, self.holder, |own| own.saturating_sub(self.size));
+        let after = rules.below_quota(&state, self.holder);
         let granted = self.shared.served(&mut state);
         drop(state);
         hand_on(granted);
-        self.shared.returned.notify_waiters();
+        // Only these wait for what the holder returns.
+        if (after.client && !before.client) || (after.workspace && !before.workspace) {
+            self.shared.returned.notify_waiters();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scopes of a ceiling.
 
-/// Whose places are used up.
+/// The level at which a ceiling is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The client's.

@@ -1,4 +1,4 @@
-//! Who waits for places of a ceiling, and in which order.
+//! The queue of callers that wait for places of a ceiling.
 
 use std::collections::VecDeque;
 

@@ -57,7 +57,7 @@ impl AdmittedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnWork {
     pub workspace: WorkspaceId,
-    /// The workspace whose turns it takes; the instance, if it waits behind nobody's requests.
+    /// The workspace that is charged for the work; the instance if the service does it for itself.
     pub charged_to: WorkspaceId,
 }
 

@@ -283,7 +283,7 @@ impl Dispatch {
             LookupStart::Queued => None,
             LookupStart::Rejected(task) => {
                 let busy = Error::new(Code::Overloaded, "too many credential lookups are in progress");
-                (task.done)(Err(busy.into()));
+                (task.done)(Err(busy.with("scope", "server").into()));
                 None
             }
         };

@@ -55,6 +55,8 @@ pub(in crate::op) struct Parked {
     name: &'static str,
     /// The workspace that its polls are charged to.
     charged_to: WorkspaceId,
+    /// The client that it waits for.
+    client: Option<Client>,
     filter: EventFilter,
     deadline: Monotonic,
     supply: Option<Supply>,
@@ -131,7 +133,7 @@ impl Parked {
             }
         };
         let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
-        let charged_to = call.access.charged_to();
+        let (charged_to, client) = (call.access.charged_to(), call.client);
         let state = State {
             done: Some(done),
             poll_job: Some((call, Prepared::Ready(job))),
@@ -142,8 +144,18 @@ impl Parked {
         };
         let deadline = dispatch.clock.deadline(timeout);
         let state = Mutex::new(state);
-        let parked =
-            Arc::new(Self { state, dispatch, number, name, charged_to, filter, deadline, supply, timed_out });
+        let parked = Arc::new(Self {
+            state,
+            dispatch,
+            number,
+            name,
+            charged_to,
+            client,
+            filter,
+            deadline,
+            supply,
+            timed_out,
+        });
         let waiting = Arc::downgrade(&parked);
         let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
         let mut state = lock(&parked.state);
@@ -332,7 +344,7 @@ impl Parked {
     }
 }
 
-/// Returns who holds the place of a wait. Whatever this process waits for without a client is of one.
+/// Returns who holds the place of a wait. Waits without a client share one holder.
 fn holder_of(call: &Call) -> Holder {
     let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
     Holder { client, workspace: call.access.charged_to() }

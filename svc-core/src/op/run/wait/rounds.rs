@@ -19,7 +19,8 @@ use crate::op::run::wait::access::Callers;
 use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
 use crate::op::run::wait::{Parked, Polled};
 use crate::op::run::{self, Call, Dispatch, OwnWork, Prepared, Reading};
-use crate::rate::Holder;
+use crate::rate::{Client, Holder};
+use crate::rota::Rota;
 use crate::share::{Ceiling, Place, Quotas};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
@@ -84,13 +85,44 @@ struct Schedule {
 /// What is to be polled for one workspace.
 #[derive(Default)]
 struct Due {
-    woken: VecDeque<Arc<Parked>>,
+    woken: Woken,
     /// Its rounds in progress.
     running: usize,
     /// The last round was of a queue, so the others go next.
     queue_was_last: bool,
     /// The workspace's queue was full, or the database did not respond.
     paused: bool,
+}
+
+/// The woken waits of a workspace: its clients take turns.
+#[derive(Default)]
+struct Woken {
+    clients: Rota<Option<Client>, VecDeque<Arc<Parked>>>,
+    len: usize,
+}
+
+impl Woken {
+    fn push(&mut self, parked: Arc<Parked>) {
+        self.clients.entry(parked.client).push_back(parked);
+        self.len = self.len.saturating_add(1);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Parked>> {
+        let client = self.clients.keys().next()?;
+        let waits = self.clients.get_mut(client)?;
+        let parked = waits.pop_front()?;
+        if waits.is_empty() {
+            self.clients.remove(client)
+        } else {
+            self.clients.end_turn(client)
+        }
+        self.len = self.len.saturating_sub(1);
+        Some(parked)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Parked>> {
+        self.clients.iter().flat_map(|(_, waits)| waits)
+    }
 }
 
 impl Default for Rounds {
@@ -148,7 +180,7 @@ impl Rounds {
 
     /// Queues a wait to be polled.
     pub(in crate::op) fn woken(&self, parked: Arc<Parked>) {
-        lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push_back(parked);
+        lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push(parked);
     }
 
     /// Offers events to a wait in a queue.
@@ -171,7 +203,7 @@ impl Rounds {
         let workspaces = std::mem::take(&mut schedule.workspaces);
         let queues = std::mem::take(&mut schedule.queues);
         drop(schedule);
-        workspaces.values().flat_map(|due| &due.woken).for_each(|parked| parked.give_up());
+        workspaces.values().flat_map(|due| due.woken.all()).for_each(|parked| parked.give_up());
         drop(queues);
     }
 
@@ -241,7 +273,7 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
             targets.push(Target::Woken(*workspace));
         }
     }
-    workspaces.retain(|_, here| here.running > 0 || here.paused || !here.woken.is_empty());
+    workspaces.retain(|_, here| here.running > 0 || here.paused || here.woken.len > 0);
     // Dropped outside of the lock.
     let idle: Vec<WaitQueue> = idle.iter().filter_map(|key| queues.remove(key)).collect();
     drop(schedule);
@@ -252,7 +284,7 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
 impl Due {
     /// Returns whether there are woken waits beyond those that rounds in progress may still take.
     fn is_woken(&self) -> bool {
-        self.woken.len() > self.running.saturating_mul(ROUND_MAX)
+        self.woken.len > self.running.saturating_mul(ROUND_MAX)
     }
 
     fn may_begin(&self, most: usize) -> bool {
@@ -364,7 +396,7 @@ fn choose(dispatch: &Arc<Dispatch>, target: &Target) -> Vec<NumberedAttempt> {
         Target::Woken(workspace) => {
             let woken = schedule.workspaces.get_mut(workspace).map(|here| &mut here.woken);
             woken.map_or_else(Vec::new, |woken| {
-                (0..ROUND_MAX).map_while(|_| Some((0, woken.pop_front()?))).collect()
+                (0..ROUND_MAX).map_while(|_| Some((0, woken.pop()?))).collect()
             })
         }
         Target::Queue(key) => {
@@ -433,7 +465,6 @@ mod tests {
     use super::*;
     use crate::op::run::pipeline::Stage as _;
     use crate::op::run::wait::tests::{Fixture, Run, script};
-    use crate::rate::Client;
 
     #[test]
     fn the_number_of_waits_is_limited() {
@@ -560,7 +591,7 @@ mod tests {
 
     fn woken(fixture: &Fixture) -> usize {
         let schedule = lock(&fixture.dispatch().rounds.schedule);
-        schedule.workspaces.values().map(|here| here.woken.len()).sum()
+        schedule.workspaces.values().map(|here| here.woken.len).sum()
     }
 
     #[test]
