@@ -84,8 +84,11 @@ impl Bodies {
             return Ok(Bytes::new());
         }
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let read = if announced > max { None } else { self.collect(holder, &mut body, max).await? };
-        match read {
+        let read = if announced > max { Ok(None) } else { self.collect(holder, &mut body, max).await };
+        if read.as_ref().is_err_and(|refusal| refusal.code() == Code::Overloaded) {
+            drain(headers, &mut body, max.saturating_mul(2)).await;
+        }
+        match read? {
             Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => Ok(bytes),
             Some(_) => Err(not_of_these_types(media)),
             None => {
@@ -170,7 +173,7 @@ fn allowed_time(received: usize) -> Duration {
 
 /// The bytes of a body received so far. A single frame is the usual case and is not copied.
 ///
-/// Of more than one the bytes are kept in segments: a buffer that grows would take twice what it holds.
+/// Several frames are kept in segments, because a growing buffer needs twice the size of what it holds.
 #[derive(Default)]
 struct Collected {
     first: Bytes,

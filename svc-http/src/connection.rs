@@ -58,7 +58,7 @@ pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
 
 /// Resolves once the server closes and nothing is in progress on a connection.
 ///
-/// Hyper tells a peer of HTTP/2 to go, and would wait until that replies, however long it says nothing.
+/// After it has told a peer of HTTP/2 to go, hyper waits for the reply without a timeout.
 pub(crate) async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
     closing(phase).await;
     loop {

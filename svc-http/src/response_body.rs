@@ -119,7 +119,7 @@ impl ResponseBody {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
-    /// Holds what tells that a request is in progress until the body is gone.
+    /// Holds what tells that a request is in progress, until the body is written out where that is watched.
     pub fn keeps(&mut self, busy: Option<Arc<()>>) {
         self.busy = busy;
     }
@@ -186,7 +186,15 @@ impl Body for ResponseBody {
         let chunk = if share.is_none() && pending.is_none() && slot.is_none() && sent.is_none() {
             bytes
         } else {
-            Bytes::from_owner(Chunk { bytes, _share: share, _pending: pending, _slot: slot, sent })
+            let busy = self.busy.clone();
+            Bytes::from_owner(Chunk {
+                bytes,
+                _share: share,
+                _pending: pending,
+                _slot: slot,
+                _busy: busy,
+                sent,
+            })
         };
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
@@ -210,6 +218,7 @@ struct Chunk {
     _share: Option<Place>,
     _pending: Option<Pending>,
     _slot: Option<Place>,
+    _busy: Option<Arc<()>>,
     sent: Option<Arc<FileSent>>,
 }
 

@@ -191,7 +191,10 @@ async fn connection(
     let seen = Arc::clone(&request_seen);
     let busy = Arc::new(());
     let is_busy = Arc::downgrade(&busy);
-    let service = service_fn(move |request| {
+    let has_streams = Arc::new(AtomicBool::new(false));
+    let has_streams_seen = Arc::clone(&has_streams);
+    let service = service_fn(move |request: Request<Incoming>| {
+        has_streams_seen.store(request.version() == Version::HTTP_2, Ordering::Relaxed);
         seen.store(true, Ordering::Relaxed);
         let (server, link, busy) = (Arc::clone(&server), Arc::clone(&link), is_busy.upgrade());
         async move {
@@ -222,7 +225,7 @@ async fn connection(
             () = pace.stalled(WRITE_STALL_TIMEOUT) => {
                 return tracing::debug!("a peer that does not read its responses was disconnected");
             }
-            () = left_idle(&mut phase, &busy) => return,
+            () = left_idle(&mut phase, &busy), if has_streams.load(Ordering::Relaxed) => return,
         },
     };
     if let Err(error) = ended {

@@ -1,7 +1,7 @@
 //! File transfers: bodies that are received as files, and responses that are files.
 //!
 //! A transfer holds one of few places, which workspaces and their clients share: an upload until the file
-//! is read, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
+//! has arrived, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
 //! each [`RATE_WINDOW`]. A file is judged while it arrives, and refused where it is wrong.
 
 use std::time::Duration;

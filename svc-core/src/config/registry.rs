@@ -222,8 +222,8 @@ pub const VARIABLES: &[Variable] = &[
         Form::Bytes("the smaller of 8589934592 and half of the free disk space at the start", 1, 1 << 50),
         "Maximum bytes of the files that are being sent to one svc-http process or that it has written and a \
         client has not read yet: uploads and exports. One workspace may have half of them. A transfer that \
-        does not fit fails with 507 insufficient-storage. The work files of imports do not count; there are \
-        at most two imports at a time, and each takes up to three times the size of its file."),
+        does not fit fails with 507 insufficient-storage. What an import writes while it is prepared, up to \
+        three times the size of its file, counts too."),
     variable("SVC_DISK_RESERVE_BYTES",
         Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
         "While fewer bytes are free on the disk of the data folder, only the database may use them: \

@@ -155,7 +155,8 @@ impl BatchPost {
             return Err(Error::new(
                 Code::Overloaded,
                 "the response of the batch is full, so this message and those after it were not run",
-            ));
+            )
+            .with("scope", svc_core::share::Scope::Client.name()));
         }
         let manner = endpoint.layer.manner(&message);
         manner.check_size(&message)?;

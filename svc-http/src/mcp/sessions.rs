@@ -200,9 +200,9 @@ fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String
 }
 
 /// Returns the idlest session of whoever has most, where a place is wanted: the client with most sessions in
-/// the workspace with most.
+/// the workspace with most. If all of theirs are in use it is that of the next heaviest.
 ///
-/// That of who has less than the newcomer is never returned.
+/// It never evicts a holder that has fewer sessions than the newcomer.
 fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope) -> Option<String> {
     let (mut workspaces, mut clients) = (HashMap::new(), HashMap::new());
     for Holder { client, workspace } in all.values().map(|session| session.owner.holder) {
@@ -220,9 +220,9 @@ fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope
         Scope::Server => true,
     };
     let own = weight(newcomer);
-    let holders = all.values().map(|session| session.owner.holder);
-    let heaviest = holders.filter(|holder| is_wanted(*holder)).max_by_key(|holder| weight(*holder));
-    let heaviest = heaviest.filter(|holder| weight(*holder) >= own)?;
+    let unused = all.values().filter(|session| !session.is_in_use());
+    let holders = unused.map(|session| session.owner.holder).filter(|holder| is_wanted(*holder));
+    let heaviest = holders.max_by_key(|holder| weight(*holder)).filter(|holder| weight(*holder) >= own)?;
     idlest(all.values().filter(|session| session.owner.holder == heaviest))
 }
 
@@ -288,6 +288,7 @@ impl Session {
                 Code::Overloaded,
                 format!("{ANSWERS_MAX} requests of this session are not answered yet"),
             )
+            .with("scope", Scope::Client.name())
         });
         Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
