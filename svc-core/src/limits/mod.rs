@@ -322,7 +322,7 @@ pub const LEASE_MIN_SECS: i64 = 1;
 pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Claim lease if the caller specifies none, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// By how much a clock may be set that is followed at once.
+/// The largest step of a clock that takes effect at once.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
 /// How long a larger step must have lasted before the service's time follows it.
 pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);

@@ -171,9 +171,7 @@ pub(in crate::coordination) fn in_the_way(
     Ok(found)
 }
 
-/// Returns what stands in the way of each of the first footprints, at most a thousand of it.
-///
-/// That are as many of them as can be found out at once, and one at least if there is one.
+/// Returns the conflicts of the first footprints: at most 1000 in all, and of one footprint at least.
 pub(in crate::coordination) fn in_the_way_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
@@ -192,7 +190,7 @@ pub(in crate::coordination) fn in_the_way_of_each(
     Ok(of_each.collect())
 }
 
-/// Returns of each footprint whether anything stands in its way.
+/// Returns whether each footprint is blocked.
 pub(in crate::coordination) fn blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
     let limited = limited(cx)?;
     let full = FullSlots::find(cx, footprints, &limited, None)?;

@@ -37,8 +37,8 @@ pub(crate) struct ReadBounds {
 
 /// When events happened that are too young.
 ///
-/// Of a time that lies in the future it is not known how long ago it was written: a clock was wrong then, and
-/// since the times of a log never go back, so may be all later ones. They do not count as young.
+/// The age of an event whose time lies in the future is not known: a clock was wrong then. As the times of a
+/// log never go back, so may all later ones be. They do not count as young.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Young {
     after: Time,

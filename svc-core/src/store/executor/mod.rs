@@ -113,7 +113,7 @@ pub(crate) struct Readers {
     pub threads: usize,
     /// Those for reads on callers' own threads.
     pub inline: usize,
-    /// How long a read may take that is no long one; `None` means no limit.
+    /// The time limit of a short read; `None` means no limit.
     pub limit: Option<Duration>,
 }
 
