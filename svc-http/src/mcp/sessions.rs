@@ -395,6 +395,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_full_server_evicts_a_session_of_the_heaviest_holder_that_has_one_not_in_use() {
+        let all = Sessions::default();
+        let mut in_use = begin(&all, holder(1, 1), 0, OF_CLIENT_MAX);
+        in_use.extend(begin(&all, holder(1, 2), 60, SESSIONS_MAX / 4));
+        let mut others = begin(&all, holder(2, 1), 120, SESSIONS_MAX / 8);
+        others.extend(begin(&all, holder(2, 2), 160, SESSIONS_MAX / 8));
+        let newcomer = || all.begin(Owner { mark: [200; 32], holder: holder(3, 1) }, agreed());
+        assert_eq!(newcomer().map(drop).unwrap_err().code(), Code::Overloaded, "all are in use");
+        drop(others);
+        assert!(newcomer().is_ok());
+        let left = [holder(1, 1), holder(1, 2), holder(2, 1), holder(2, 2)].map(|one| count_of(&all, one));
+        assert_eq!((left[0], left[1], left[2] + left[3]), (500, 250, 249));
+        drop(in_use);
+    }
+
+    #[tokio::test]
     async fn a_full_server_evicts_the_idlest_session_of_the_heaviest_holder() {
         let all = Sessions::default();
         let (heavy, light) = (holder(1, 1), holder(1, 2));
