@@ -1,7 +1,11 @@
 //! Places for the requests in flight.
 //!
-//! Who holds its share waits for a place in turn while others are served.
+//! Who holds its share waits for a place in turn while others are served. Requests that keep a thread of the
+//! server busy for long have few places of their own in addition, so that one workspace leaves threads to
+//! others.
 
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use svc_core::share::Quotas;
@@ -13,8 +17,16 @@ const CLIENT_DIVISOR: usize = 8;
 /// Longest wait for a place.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Bytes of a body from which on decoding it keeps a thread busy for long.
+const LARGE_BODY: usize = 64 << 10;
+/// The fewest places for requests that keep a thread busy; otherwise there is one for each processor.
+const BUSY_MIN: usize = 2;
+
 /// The places of the server.
-pub(crate) struct InFlight(Ceiling);
+pub(crate) struct InFlight {
+    all: Ceiling,
+    busy: Ceiling,
+}
 
 impl InFlight {
     /// Creates `max` places, or any number if that is none.
@@ -22,29 +34,44 @@ impl InFlight {
         let max = max.and_then(|max| usize::try_from(max).ok());
         let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
         let quotas = Quotas { client, ..Quotas::default() };
-        Self(Ceiling::new("requests in flight", max.unwrap_or(usize::MAX), quotas))
+        let processors = available_parallelism().map_or(BUSY_MIN, NonZeroUsize::get).max(BUSY_MIN);
+        Self {
+            all: Ceiling::new("requests in flight", max.unwrap_or(usize::MAX), quotas),
+            busy: Ceiling::new("requests that keep a thread busy", processors, Quotas::default()),
+        }
+    }
+
+    /// Waits for the place of a request with so large a body, if that keeps a thread busy.
+    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Place>> {
+        if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Waits for the place of a request that keeps a thread busy. It has a place in flight already.
+    pub async fn busy(&self, holder: Holder) -> Result<Place> {
+        let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
+        waited.map_err(|_| self.busy.exhausted(holder, 1))?
     }
 
     /// Returns how many places are taken.
     pub fn taken(&self) -> usize {
-        self.0.taken()
+        self.all.taken()
     }
 
     /// Takes a place, waiting in turn until there is one for the holder.
     ///
     /// Fails at once if all are taken, half of them by its own workspace.
     pub async fn take(&self, holder: Holder) -> Result<Place> {
-        match self.0.try_take(holder, 1) {
+        match self.all.try_take(holder, 1) {
             Ok(place) => Ok(place),
-            Err(_) if self.0.is_used_up_by(holder.workspace) => Err(self.0.exhausted(holder, 1)),
+            Err(_) if self.all.is_used_up_by(holder.workspace) => Err(self.all.exhausted(holder, 1)),
             Err(_) => self.take_again(holder).await,
         }
     }
 
     /// Takes a place again for a request that has returned its own for a while, waiting in any case.
     pub async fn take_again(&self, holder: Holder) -> Result<Place> {
-        let waited = timeout(TIMEOUT, self.0.wait(holder, 1)).await;
-        waited.map_err(|_| self.0.exhausted(holder, 1))?
+        let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
+        waited.map_err(|_| self.all.exhausted(holder, 1))?
     }
 }
 
@@ -69,6 +96,21 @@ mod tests {
         drop(own.pop());
         assert!(waiting.await.is_ok());
         assert_eq!(places.taken(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_workspace_leaves_threads_to_others() {
+        let places = InFlight::new(None);
+        let of = |workspace: u8, number: u8| {
+            let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
+            Holder { workspace, ..holder(number) }
+        };
+        let large = |holder| places.busy_by(holder, LARGE_BODY).now_or_never().map(Result::unwrap);
+        let held: Vec<_> = (0..100).map_while(|number| large(of(1, number))).collect();
+        assert!(!held.is_empty() && held.iter().all(Option::is_some));
+        assert!(large(of(2, 1)).is_some_and(|place| place.is_some()), "another workspace has a place");
+        let small = places.busy_by(of(1, 101), LARGE_BODY - 1).now_or_never();
+        assert!(small.unwrap().unwrap().is_none(), "a small body needs none");
     }
 
     #[tokio::test]

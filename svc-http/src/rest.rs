@@ -123,7 +123,9 @@ async fn run(
     holder: Holder,
     form: Form,
 ) -> Result<Response> {
-    let slot = match state.in_flight.take(holder).await {
+    let places = &state.in_flight;
+    let taken = async { Ok((places.take(holder).await?, places.busy_by(holder, input.body.len()).await?)) };
+    let slot = match taken.await {
         Ok(slot) => slot,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };

@@ -350,8 +350,11 @@ impl Call<'_> {
     }
 
     async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
-        match self.state.in_flight.take(holder).await {
-            Ok(_slot) => self.state.service.run(self.row, admission, input).await,
+        let places = &self.state.in_flight;
+        let taken =
+            async { Ok((places.take(holder).await?, places.busy_by(holder, input.body.len()).await?)) };
+        match taken.await {
+            Ok(_slots) => self.state.service.run(self.row, admission, input).await,
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }
     }

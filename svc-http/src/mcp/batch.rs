@@ -18,7 +18,7 @@ use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::post::{EARLY, accepted, cancelled};
+use super::post::{EARLY, accepted, cancelled, keeps_busy};
 use super::{Endpoint, Sender, refuse};
 use crate::body::held;
 use crate::encode::{self, Response};
@@ -169,6 +169,11 @@ impl BatchPost {
                 _ => places.take_again(holder).await?,
             });
         }
+        let places = &self.state.in_flight;
+        let _busy = match keeps_busy(&message) {
+            true => Some(places.busy(holder).await?),
+            false => places.busy_by(holder, message.size).await?,
+        };
         let Sender { principal, agreed, view, .. } = &self.sender;
         let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
             let has_batches = asked.revision.has_batches();

@@ -100,9 +100,14 @@ impl Post<'_> {
 
     /// Takes up the request and returns what answers it. A parked wait does not count as in flight.
     async fn work(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Work> {
+        let (places, holder) = (&self.state.in_flight, self.sender.holder);
         let slot = match manner.waits {
             true => None,
-            false => Some(self.state.in_flight.take(self.sender.holder).await?),
+            false => Some(places.take(holder).await?),
+        };
+        let busy = match keeps_busy(message) {
+            true => Some(places.busy(holder).await?),
+            false => places.busy_by(holder, message.size).await?,
         };
         let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
@@ -114,6 +119,7 @@ impl Post<'_> {
             waits: manner.waits,
             phase: self.state.phase.subscribe(),
             slot,
+            _busy: busy,
             _stream: stream,
             parked,
             session: self.sender.session.clone(),
@@ -251,6 +257,11 @@ fn is_told(asked: &Asked, message: &Message) -> bool {
     logs || asked.progress.is_some() || listens(message)
 }
 
+/// Whether answering a message keeps a thread busy: these read pages of whole threads and choose from them.
+pub(super) fn keeps_busy(message: &Message) -> bool {
+    matches!(message.method.as_str(), "completion/complete" | "resources/list" | "resources/read")
+}
+
 /// Whether a message listens to what changes, until its client leaves.
 fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
@@ -264,6 +275,8 @@ struct Work {
     waits: bool,
     phase: watch::Receiver<Phase>,
     slot: Option<Place>,
+    /// Its place among those that keep a thread busy, if it does.
+    _busy: Option<Place>,
     /// Its slot among the streams, if it listens.
     _stream: Option<Place>,
     parked: Option<Parked>,
