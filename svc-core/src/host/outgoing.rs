@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use futures_util::future::join_all;
 
 use crate::error::{Error, Result};
 use crate::host::service::Service;
@@ -18,31 +18,18 @@ impl Service {
     pub async fn take_parcels(&self, way: &str, max: usize) -> Result<Vec<Parcel>> {
         let Queue::Own(OwnQueue { due, take, put_off }) = self.way(way)?.queue;
         let most = i64::try_from(max).map_err(Error::internal)?;
-        let (sender, receiver) = oneshot::channel();
         let next = move |cx: &Read<'_>| cx.query(due, &[&cx.now(), &most]);
-        self.dispatch().submit_as_instance(OwnWork::INSTANCE, next, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = sender.send(outcome);
-        });
-        let members: Vec<(WorkspaceId, MemberId)> = receiver.await.map_err(Error::internal)??;
-        let mut taken = Vec::new();
-        for (workspace, member) in members {
-            let (sender, receiver) = oneshot::channel();
+        let members: Vec<(WorkspaceId, MemberId)> =
+            self.dispatch().await_read(OwnWork::INSTANCE, next).await?;
+        // What is taken for a caller that has gone away is taken again when its lease ends.
+        let taken = join_all(members.into_iter().map(async |(workspace, member)| {
             let run = move |cx: &mut Write<'_>| take(cx, member);
-            self.dispatch().submit_change_as_instance(
-                OwnWork::on(workspace),
-                Surface::System,
-                run,
-                move |outcome| {
-                    // Whoever has gone away leaves it to the next one, when the lease ends.
-                    let _ = sender.send(outcome);
-                },
-            );
-            taken.push((workspace, member, receiver));
-        }
+            let parcel = self.dispatch().await_change(OwnWork::on(workspace), Surface::System, run).await;
+            (workspace, member, parcel)
+        }));
         let mut parcels = Vec::new();
-        for (workspace, member, receiver) in taken {
-            match receiver.await.map_err(Error::internal).flatten() {
+        for (workspace, member, parcel) in taken.await {
+            match parcel {
                 Ok(parcel) => parcels.extend(parcel),
                 Err(error) => {
                     tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
@@ -63,14 +50,9 @@ impl Service {
     /// Returns whether the piece of a parcel at this place is still to be sent, which is asked right before.
     pub async fn is_current(&self, parcel: &Arc<Parcel>, place: usize) -> Result<bool> {
         let is_current = self.way(parcel.way())?.is_current;
-        let (sender, receiver) = oneshot::channel();
         let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
         let run = move |cx: &Read<'_>| is_current(cx, &parcel, place);
-        self.dispatch().submit_as_instance(OwnWork::on(workspace), run, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = sender.send(outcome);
-        });
-        receiver.await.map_err(Error::internal)?
+        self.dispatch().await_read(OwnWork::on(workspace), run).await
     }
 
     /// Records what became of each piece of a parcel, in their order.
@@ -78,20 +60,10 @@ impl Service {
         let parcel: Arc<Parcel> = parcel.into();
         parcel.check(&arrivals)?;
         let settle = self.way(parcel.way())?.settle;
-        let (sender, receiver) = oneshot::channel();
         let workspace = parcel.workspace_id();
         let settled = Arc::new((parcel, arrivals));
         let run = move |cx: &mut Write<'_>| settle(cx, &settled.0, &settled.1);
-        self.dispatch().submit_change_as_instance(
-            OwnWork::on(workspace),
-            Surface::System,
-            run,
-            move |outcome| {
-                // The caller may have gone away; then nobody needs to know.
-                let _ = sender.send(outcome);
-            },
-        );
-        receiver.await.map_err(Error::internal)?
+        self.dispatch().await_change(OwnWork::on(workspace), Surface::System, run).await
     }
 
     fn way(&self, name: &str) -> Result<Way> {

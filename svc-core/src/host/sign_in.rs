@@ -1,7 +1,6 @@
 //! Sign-in by an identity provider.
 
 use crate::Result;
-use crate::error::Error;
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
@@ -13,17 +12,7 @@ impl Service {
     ///
     /// The request that brings them was admitted, and its login was taken.
     pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
         let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
-        self.dispatch().submit_change_as_instance(
-            OwnWork::on(workspace),
-            Surface::Session,
-            run,
-            move |outcome| {
-                // The caller may have gone away; then nobody needs to know.
-                let _ = sender.send(outcome);
-            },
-        );
-        receiver.await.map_err(Error::internal)?
+        self.dispatch().await_change(OwnWork::on(workspace), Surface::Session, run).await
     }
 }

@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::sessions::ended_rows;
@@ -40,16 +38,11 @@ impl ResourceSubscriptions<'_> {
         let Self(dispatch) = self;
         let (own, token) = token_of(dispatch, admission).await?;
         let token = token.ok_or_else(|| Error::forbidden("only a token has subscriptions that last"))?;
-        let (done, receiver) = oneshot::channel();
         let change = move |cx: &mut Write<'_>| match is_wanted {
             true => add(cx, token, &uri),
             false => cx.change(REMOVE, &[&token, &uri]).map(drop),
         };
-        dispatch.submit_change_as_instance(own, Surface::System, change, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
-            let _ = done.send(outcome);
-        });
-        receiver.await.map_err(Error::internal)?
+        dispatch.await_change(own, Surface::System, change).await
     }
 
     /// Returns the addresses that an admitted caller's token has subscribed to.

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::wanted::ConsumerId;
@@ -77,7 +76,7 @@ impl Consumer {
         begin: Option<i64>,
     ) -> Result<Taken> {
         let (name, checked) = (id.as_str().to_owned(), dispatch.clock.monotonic());
-        let taken = change(dispatch, own, move |cx| take(cx, member, &name, begin));
+        let taken = dispatch.await_change(own, Surface::System, move |cx| take(cx, member, &name, begin));
         let (holder, position, range) = taken.await?;
         let consumer = Self {
             own,
@@ -142,7 +141,7 @@ impl Consumer {
     /// connection holds it; then nothing has changed.
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
         let mut moved = self.moved_to(position);
-        let moved = change(dispatch, self.own, move |cx| {
+        let moved = dispatch.await_change(self.own, Surface::System, move |cx| {
             LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
             moved(cx)
         });
@@ -164,17 +163,12 @@ impl Consumer {
     pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
-        let (done, receiver) = oneshot::channel();
         let read = move |cx: &Read<'_>| {
             let found: Option<(Uuid, Time)> = cx.one(HELD, &[&cx.caller().workspace_id, &member, &name])?;
             let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
             Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > SEEN_EVERY))
         };
-        dispatch.submit_as_instance(self.own, read, move |outcome| {
-            // The connection may have ended; then nobody needs the outcome.
-            let _ = done.send(outcome);
-        });
-        match receiver.await.map_err(Error::internal)?? {
+        match dispatch.await_read(self.own, read).await? {
             Some(false) => {}
             Some(true) => self.store(dispatch, self.stored).await?,
             None => return Err(taken_over()),
@@ -184,7 +178,7 @@ impl Consumer {
     }
 
     async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
-        let moved = change(dispatch, self.own, self.moved_to(position)).await?;
+        let moved = dispatch.await_change(self.own, Surface::System, self.moved_to(position)).await?;
         if moved == 0 { Err(taken_over()) } else { Ok(()) }
     }
 
@@ -210,19 +204,6 @@ impl Consumer {
 /// Returns the error of a connection whose consumer another one has taken over.
 pub(super) fn taken_over() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
-}
-
-async fn change<T: Send + 'static>(
-    dispatch: &Arc<Dispatch>,
-    own: OwnWork,
-    run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let (done, receiver) = oneshot::channel();
-    dispatch.submit_change_as_instance(own, Surface::System, run, move |outcome| {
-        // The connection may have ended; then nobody needs the outcome.
-        let _ = done.send(outcome);
-    });
-    receiver.await.map_err(Error::internal)?
 }
 
 fn take(

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::oneshot;
+
 use super::call::{Call, OwnWork};
 use super::pipeline::Prepared;
 use super::tasks::{ReadCall, WriteCall};
@@ -78,6 +80,31 @@ impl Dispatch {
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
         self.read(self.own_read(own, run, done), RunOn::Pool);
+    }
+
+    /// Runs a change as the service itself on a core thread, and returns its result.
+    ///
+    /// Once begun it goes on, though the caller may go away.
+    pub(crate) async fn await_change<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: OwnWork,
+        surface: Surface,
+        run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (done, receiver) = oneshot::channel();
+        self.submit_change_as_instance(own, surface, run, move |outcome| drop(done.send(outcome)));
+        receiver.await.map_err(Error::internal)?
+    }
+
+    /// Reads as the service itself on a core thread, and returns the result.
+    pub(crate) async fn await_read<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: OwnWork,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (done, receiver) = oneshot::channel();
+        self.submit_as_instance(own, run, move |outcome| drop(done.send(outcome)));
+        receiver.await.map_err(Error::internal)?
     }
 
     /// Reads the health of the service, which waits for no other reads; `done` is called with the result.
