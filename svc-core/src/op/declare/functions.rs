@@ -163,10 +163,7 @@ where
     Operation::with_file::<I, O>(key_of(operation), Effect::Write, move |input: I, file, shared, now| {
         let mut prepared = prepare(&input, &file, shared, now)?;
         let wants = wants(&prepared);
-        let job: WriteJob = Box::new(move |cx| {
-            let output = step(cx, &input, &mut prepared)?;
-            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
-        });
+        let job: WriteJob = Box::new(move |cx| step(cx, &input, &mut prepared).map(progress));
         Ok(Job::Write { job, wants })
     })
 }
@@ -186,10 +183,7 @@ where
 {
     Operation::new::<I, O>(key_of(operation), Effect::Destructive, move |input: I, _, _| {
         let mut shared = S::default();
-        let job: WriteJob = Box::new(move |cx| {
-            let output = step(cx, &input, &mut shared)?;
-            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
-        });
+        let job: WriteJob = Box::new(move |cx| step(cx, &input, &mut shared).map(progress));
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }
@@ -272,13 +266,7 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(key_of(operation), Effect::Write, move |input: I, _, _| {
-        let job: WriteJob = Box::new(move |cx| {
-            let output = run(cx, &input)?;
-            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
-        });
-        Ok(Job::Write { job, wants: Wants { takes_next: true, ..Wants::default() } })
-    })
+    in_steps(operation, Effect::Write, Wants { takes_next: true, ..Wants::default() }, run)
 }
 
 /// Declares an operation whose second identical call changes nothing more, after any number of bounded steps.
@@ -292,13 +280,28 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    Operation::new::<I, O>(key_of(operation), Effect::Idempotent, move |input: I, _, _| {
-        let job: WriteJob = Box::new(move |cx| {
-            let output = step(cx, &input)?;
-            Ok(output.map_or(Progress::Again, |output| Progress::Done(Box::new(output))))
-        });
-        Ok(Job::Write { job, wants: Wants::default() })
+    in_steps(operation, Effect::Idempotent, Wants::default(), step)
+}
+
+fn in_steps<I, O>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+    wants: Wants,
+    step: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
+) -> Operation
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+{
+    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+        let job: WriteJob = Box::new(move |cx| step(cx, &input).map(progress));
+        Ok(Job::Write { job, wants: wants.clone() })
     })
+}
+
+/// A step without an output is followed by another one.
+fn progress<O: Serialize + Send + 'static>(output: Option<O>) -> Progress {
+    output.map_or(Progress::Again, |output| Progress::Done(Box::new(output)))
 }
 
 /// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
