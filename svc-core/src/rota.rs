@@ -78,6 +78,20 @@ impl<K: Copy + Eq + Hash, V> Rota<K, V> {
     }
 }
 
+impl<K: Copy + Eq + Hash, T> Rota<K, VecDeque<T>> {
+    /// Takes the first item of a key, whose turn ends; a key without further items is removed.
+    pub fn pop(&mut self, key: K) -> Option<T> {
+        let items = self.of.get_mut(&key)?;
+        let item = items.pop_front();
+        if items.is_empty() {
+            self.remove(key)
+        } else {
+            self.end_turn(key)
+        }
+        item
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +112,17 @@ mod tests {
         rota.remove('a');
         rota.remove('c');
         assert!(rota.is_empty() && rota.get('c').is_none());
+    }
+
+    #[test]
+    fn the_items_of_keys_are_taken_in_turn() {
+        let mut rota: Rota<char, VecDeque<usize>> = Rota::default();
+        "aab".chars().enumerate().for_each(|(number, key)| rota.entry(key).push_back(number));
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            let key = rota.keys().next().unwrap();
+            taken.extend(rota.pop(key));
+        }
+        assert!(taken == [0, 2, 1] && rota.is_empty() && rota.pop('a').is_none());
     }
 }

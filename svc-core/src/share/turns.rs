@@ -72,30 +72,25 @@ impl<T> Turns<T> {
     /// Takes the first waiter of a client. Both its client and its workspace are served last after that.
     pub fn take(&mut self, holder: Holder) -> Option<Waiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
-        let waiter = clients.get_mut(holder.client)?.pop_front();
-        clients.end_turn(holder.client);
-        self.0.end_turn(holder.workspace);
-        self.remove_empty(holder);
+        let waiter = clients.pop(holder.client);
+        if clients.is_empty() {
+            self.0.remove(holder.workspace)
+        } else {
+            self.0.end_turn(holder.workspace)
+        }
         waiter
     }
 
     /// Removes the waiters of a client that have given up.
     pub fn remove_closed(&mut self, holder: Holder) {
-        let clients = self.0.get_mut(holder.workspace);
-        if let Some(waiters) = clients.and_then(|clients| clients.get_mut(holder.client)) {
-            waiters.retain(|waiter| !waiter.place.is_closed());
-        }
-        self.remove_empty(holder);
-    }
-
-    /// Removes a client of whom nobody waits, and its workspace likewise.
-    fn remove_empty(&mut self, Holder { client, workspace }: Holder) {
-        let Some(clients) = self.0.get_mut(workspace) else { return };
-        if clients.get(client).is_some_and(VecDeque::is_empty) {
-            clients.remove(client);
+        let Some(clients) = self.0.get_mut(holder.workspace) else { return };
+        let Some(waiters) = clients.get_mut(holder.client) else { return };
+        waiters.retain(|waiter| !waiter.place.is_closed());
+        if waiters.is_empty() {
+            clients.remove(holder.client);
         }
         if clients.is_empty() {
-            self.0.remove(workspace);
+            self.0.remove(holder.workspace);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tasks that wait: workspaces take turns, and inside a workspace clients do.
 //!
-//! So a workspace with a thousand tasks delays another one's first task by one task, not by a thousand. Each
+//! So a workspace with a thousand tasks delays another one's first task by one turn, not by a thousand. Each
 //! workspace may have only so many tasks and bytes waiting; beyond that its own tasks alone are rejected.
 
 use std::collections::VecDeque;
@@ -129,13 +129,7 @@ impl<T: Task + ?Sized> Turns<T> {
     pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
         let own = self.workspaces.get_mut(workspace)?;
         let client = own.clients.keys().next()?;
-        let tasks = own.clients.get_mut(client)?;
-        let queued = tasks.pop_front()?;
-        if tasks.is_empty() {
-            own.clients.remove(client)
-        } else {
-            own.clients.end_turn(client)
-        }
+        let queued = own.clients.pop(client)?;
         own.len = own.len.saturating_sub(1);
         own.bytes = own.bytes.saturating_sub(queued.bytes);
         if own.len == 0 {

@@ -109,13 +109,7 @@ impl Woken {
 
     fn pop(&mut self) -> Option<Arc<Parked>> {
         let client = self.clients.keys().next()?;
-        let waits = self.clients.get_mut(client)?;
-        let parked = waits.pop_front()?;
-        if waits.is_empty() {
-            self.clients.remove(client)
-        } else {
-            self.clients.end_turn(client)
-        }
+        let parked = self.clients.pop(client)?;
         self.len = self.len.saturating_sub(1);
         Some(parked)
     }
