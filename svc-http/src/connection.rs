@@ -1,4 +1,4 @@
-//! What connections speak, and how they end.
+//! The protocols of connections, and their end.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ const HEAD_MAX: u32 = 16 << 10;
 const WINDOW: u32 = (64 << 10) - 1;
 /// Limit on concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
+
 /// Returns what serves a connection over HTTP/1 or HTTP/2.
 pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());

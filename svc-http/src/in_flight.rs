@@ -1,8 +1,7 @@
 //! Places for the requests in flight.
 //!
-//! Who holds its share waits for a place in turn while others are served. Requests that keep a thread of the
-//! server busy for long have few places of their own in addition, so that one workspace leaves threads to
-//! others.
+//! A client that holds its share waits in turn while others are served. A request that keeps a thread busy
+//! needs a second place. There are few of these, so that one workspace leaves threads to others.
 
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
@@ -39,6 +38,11 @@ impl InFlight {
             all: Ceiling::new("requests in flight", max.unwrap_or(usize::MAX), quotas),
             busy: Ceiling::new("requests that keep a thread busy", processors, Quotas::default()),
         }
+    }
+
+    /// Takes the places of a request with a body of so many bytes.
+    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Place>)> {
+        Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
     }
 
     /// Waits for the place of a request with so large a body, if that keeps a thread busy.

@@ -45,7 +45,7 @@ pub(crate) struct ResponseBody {
     slot: Option<Place>,
     /// What a file holds until its last byte is written out.
     sent: Option<Arc<FileSent>>,
-    /// What tells that a request is in progress on the connection.
+    /// Marks the connection as busy with a request.
     busy: Option<Arc<()>>,
     /// Whether the first chunk was taken.
     begun: bool,
@@ -119,7 +119,7 @@ impl ResponseBody {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
-    /// Holds what tells that a request is in progress, until the body is written out where that is watched.
+    /// Marks the connection as busy until the body is written out.
     pub fn keeps(&mut self, busy: Option<Arc<()>>) {
         self.busy = busy;
     }

@@ -123,9 +123,7 @@ async fn run(
     holder: Holder,
     form: Form,
 ) -> Result<Response> {
-    let places = &state.in_flight;
-    let taken = async { Ok((places.take(holder).await?, places.busy_by(holder, input.body.len()).await?)) };
-    let slot = match taken.await {
+    let slot = match state.in_flight.take_all(holder, input.body.len()).await {
         Ok(slot) => slot,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };

@@ -350,10 +350,7 @@ impl Call<'_> {
     }
 
     async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
-        let places = &self.state.in_flight;
-        let taken =
-            async { Ok((places.take(holder).await?, places.busy_by(holder, input.body.len()).await?)) };
-        match taken.await {
+        match self.state.in_flight.take_all(holder, input.body.len()).await {
             Ok(_slots) => self.state.service.run(self.row, admission, input).await,
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }

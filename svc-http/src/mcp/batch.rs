@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rmcp::model::RequestId;
 use svc_core::limits::WAIT_MAX_SECS;
+use svc_core::share::Scope;
 use svc_core::{Code, Error, Place, Result};
 use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::outlet::Outlet;
@@ -18,7 +19,7 @@ use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::event_stream::{self, KEEP_ALIVE, Pending};
-use super::post::{EARLY, accepted, cancelled, keeps_busy};
+use super::post::{EARLY, accepted, busy, cancelled};
 use super::{Endpoint, Sender, refuse};
 use crate::body::held;
 use crate::encode::{self, Response};
@@ -156,24 +157,19 @@ impl BatchPost {
                 Code::Overloaded,
                 "the response of the batch is full, so this message and those after it were not run",
             )
-            .with("scope", svc_core::share::Scope::Client.name()));
+            .with("scope", Scope::Client.name()));
         }
-        let manner = endpoint.layer.manner(&message);
+        let (manner, places) = (endpoint.layer.manner(&message), &self.state.in_flight);
         manner.check_size(&message)?;
         if manner.waits {
             self.slot = None;
         } else if self.slot.is_none() {
-            let places = &self.state.in_flight;
             self.slot = Some(match number {
                 0 => places.take(holder).await?,
                 _ => places.take_again(holder).await?,
             });
         }
-        let places = &self.state.in_flight;
-        let _busy = match keeps_busy(&message) {
-            true => Some(places.busy(holder).await?),
-            false => places.busy_by(holder, message.size).await?,
-        };
+        let _busy = busy(places, holder, &message).await?;
         let Sender { principal, agreed, view, .. } = &self.sender;
         let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
             let has_batches = asked.revision.has_batches();

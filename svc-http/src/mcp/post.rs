@@ -23,6 +23,7 @@ use super::sessions::{AnswerPlace, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
 use crate::body::held;
 use crate::encode::{self, Response};
+use crate::in_flight::InFlight;
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
 use crate::unread::{self, UnreadAnswers};
@@ -105,10 +106,7 @@ impl Post<'_> {
             true => None,
             false => Some(places.take(holder).await?),
         };
-        let busy = match keeps_busy(message) {
-            true => Some(places.busy(holder).await?),
-            false => places.busy_by(holder, message.size).await?,
-        };
+        let busy = busy(places, holder, message).await?;
         let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
@@ -257,9 +255,14 @@ fn is_told(asked: &Asked, message: &Message) -> bool {
     logs || asked.progress.is_some() || listens(message)
 }
 
-/// Whether answering a message keeps a thread busy: these read pages of whole threads and choose from them.
-pub(super) fn keeps_busy(message: &Message) -> bool {
-    matches!(message.method.as_str(), "completion/complete" | "resources/list" | "resources/read")
+/// Waits for the place of a message that keeps a thread busy, if it does.
+///
+/// A message does by its size, or by its method: these read pages of whole threads and choose from them.
+pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Place>> {
+    match message.method.as_str() {
+        "completion/complete" | "resources/list" | "resources/read" => places.busy(holder).await.map(Some),
+        _ => places.busy_by(holder, message.size).await,
+    }
 }
 
 /// Whether a message listens to what changes, until its client leaves.
