@@ -160,7 +160,7 @@ impl Ceiling {
 
     /// Waits until a client is below its quota and its workspace below the ceiling.
     ///
-    /// What a client holds beyond its quota does not count against its workspace.
+    /// Places of a client beyond its quota do not count against its workspace.
     pub async fn below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.returned.notified());

@@ -170,7 +170,7 @@ fn who_may_not_import_sends_no_file() {
         assert_eq!(refused(&other, "/workspaces/import?mode=new&unknown=x"), 100, "that is found out later");
         assert_eq!(world.rest().send(Some(&other), "POST", path, &[], Some(&file)).status, 201);
         assert_eq!(refused(&other, "/workspaces/import?mode=new"), 429);
-        // Whoever repeats an import is told what came of it.
+        // Repeating an import returns its outcome.
         let again = world.rest().send(Some(&other), "POST", path, &[], Some(&file));
         assert_eq!((again.status, &again.body["created"]), (201, &json!(false)), "{}", again.body);
     }

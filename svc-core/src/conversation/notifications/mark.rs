@@ -84,7 +84,7 @@ struct Named<'a> {
     target_id: Option<Uuid>,
 }
 
-/// Marks the next items. Returns what is left unread once there are no others.
+/// Marks the next items. After the last ones, returns the number of unread items.
 fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<Option<LeftUnread>> {
     let (member, now) = (cx.caller().member_id()?, cx.now());
     let marked = match (named.up_to_lsn, named.lsns, named.target_id) {

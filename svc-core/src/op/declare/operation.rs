@@ -71,7 +71,7 @@ pub(crate) struct Run {
     pub reversible: bool,
     /// It reaches somebody outside of the service.
     pub reaches_out: bool,
-    /// What else is checked before its file arrives.
+    /// A further check before its file arrives.
     pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may ask for that.
     pub lean: Option<OnceLock<Lean>>,

@@ -53,7 +53,7 @@ impl AdmittedBy {
     }
 }
 
-/// What the service does by itself: on which workspace, and for whom.
+/// Work of the service itself on a workspace, and the workspace that is charged for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnWork {
     pub workspace: WorkspaceId,

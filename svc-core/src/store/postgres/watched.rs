@@ -10,7 +10,7 @@ use super::session::Form;
 use super::values::Owned;
 use crate::Result;
 
-/// What the text of a statement has that changes or locks something.
+/// Words by which a statement changes or locks something.
 const CHANGES: [&str; 5] = ["insert into", "update ", "delete from", "for update", "pg_notify"];
 
 const NAME: &str = "select name from pg_prepared_statements where statement = $1 limit 1";

@@ -1,4 +1,4 @@
-//! What operations and framed rows that change something cost, each transaction by itself.
+//! The cost of operations and framed rows that change something, counted for each transaction.
 
 use serde_json::{Value, json};
 use svc_core::op::{Effect, Fixture, Maker, Operation};
@@ -71,7 +71,7 @@ fn in_order(world: &World) -> Vec<&Operation> {
     rows
 }
 
-/// Samples made anew, but for those that cannot be.
+/// Returns a fixture whose samples are new where they can be made again.
 fn renewed(world: &World, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     for sample in world.service.table().samples() {

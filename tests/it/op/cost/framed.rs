@@ -1,4 +1,4 @@
-//! What framed rows cost.
+//! The cost of framed rows that read.
 
 use serde_json::{Value, json};
 use svc_core::capability::Right;

@@ -57,7 +57,7 @@ pub fn filled(engine: Engine) -> (World, Seen) {
     (world, seen)
 }
 
-/// What a call has cost, if that is too much.
+/// Returns a report of a call that has cost too much.
 pub fn too_much(engine: Engine, what: &str, ran: &[Ran], items: usize) -> Option<String> {
     let cost: u64 = ran.iter().map(|ran| ran.cost).sum();
     let listed = MORE_ROWS.iter().find(|(name, ..)| what.split(' ').next() == Some(*name));

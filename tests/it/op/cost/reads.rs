@@ -1,4 +1,4 @@
-//! What operations that read cost, and what is asked over MCP beside them.
+//! The cost of operations that read, and of the other methods of MCP.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn filters(world: &World) -> Vec<Value> {
     by_all.into_iter().map(|filter| json!(filter)).collect()
 }
 
-/// What a wait returns, and what it runs before it waits.
+/// Returns the answer of a wait, and the statements that it runs before it waits.
 ///
 /// Periodic work that is due as time passes runs beside the next call, hence the cheapest of a few.
 fn waited(world: &World, seen: &Seen, operation: &Operation, input: &Value) -> (Answer, Vec<Ran>) {
@@ -151,7 +151,7 @@ pub fn check_cut_counts(world: &World) {
     assert!(reactions["items"].as_array().unwrap().iter().any(|item| lone(&item)), "{reactions:#}");
 }
 
-/// What is asked over MCP beside operations, and over the framed rows.
+/// Every method of MCP beside the operations that costs too much.
 pub fn expensive_methods(world: &World, seen: &Seen) -> Vec<String> {
     let complete = |uri: &str, name: &str| {
         let reference = json!({"type": "ref/resource", "uri": uri});
