@@ -390,7 +390,7 @@ pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Most jobs in one commit.
 pub const BATCH_MAX: usize = 256;
 /// Most bytes of requests in one commit; a single larger request is committed alone.
-pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Most reads that share a transaction with the first, so that none waits long for the others.
 pub const READ_BATCH_MAX: usize = 31;
 /// How long a batch waits for a workspace that another server has locked.

@@ -28,12 +28,11 @@ const RETRY_AFTER_SECS: u64 = 1;
 ///
 /// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all.
 /// While another workspace waits, no place at all goes to a workspace that holds half. So one workspace alone
-/// holds three quarters, and leaves
-/// a quarter at least to the others. The same holds for the clients of a workspace, in what the workspace
-/// may hold at the time: half of the ceiling, or more if the others leave more. Clients and workspaces may
-/// have fixed quotas in addition. Who holds nothing may take more than its quota or share at once, because
-/// otherwise something larger could never be taken; what a client holds beyond its quota, and a workspace
-/// beyond three quarters, counts against nobody else.
+/// holds three quarters, and leaves a quarter at least to the others. The same holds for the clients of a
+/// workspace, in what the workspace may hold at the time: half of the ceiling, or more if the others leave
+/// more. Clients and workspaces may have fixed quotas in addition. Who holds nothing may take more than its
+/// quota or share at once, because otherwise something larger could never be taken; what a client holds
+/// beyond its quota, and a workspace beyond three quarters, counts against nobody else.
 ///
 /// Clones share the places.
 #[derive(Clone)]
@@ -174,7 +173,10 @@ impl Ceiling {
     }
 
     fn is_below_quota(&self, holder: Holder) -> bool {
-        let BelowQuota { client, workspace } = self.0.rules.below_quota(&lock(&self.0.state), holder);
+        let state = lock(&self.0.state);
+        let (client, counted) = (state.of_client(holder), state.of_workspace(holder.workspace).counted);
+        drop(state);
+        let BelowQuota { client, workspace } = self.0.rules.below_quota(client, counted);
         client && workspace
     }
 
@@ -233,11 +235,9 @@ impl Rules {
         if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
     }
 
-    fn below_quota(&self, state: &State, holder: Holder) -> BelowQuota {
-        BelowQuota {
-            client: state.of_client(holder) < self.client,
-            workspace: !self.has_shares || state.of_workspace(holder.workspace).counted < self.all,
-        }
+    /// Compares what a client holds, and what counts against its workspace, with their quotas.
+    fn below_quota(&self, client: usize, counted: usize) -> BelowQuota {
+        BelowQuota { client: client < self.client, workspace: !self.has_shares || counted < self.all }
     }
 
     fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
@@ -295,16 +295,30 @@ impl Rules {
     }
 
     /// Changes what a client holds, and what follows from it.
-    fn change(&self, state: &mut State, holder: Holder, change: impl FnOnce(usize) -> usize) {
-        let before = state.of_client(holder);
-        let after = change(before);
-        set(&mut state.clients, holder, after, after == 0);
-        let workspace = state.of_workspace(holder.workspace);
-        let counted = shifted(workspace.counted, before.min(self.client), after.min(self.client));
-        let taken = Taken { held: shifted(workspace.held, before, after), counted };
-        set(&mut state.workspaces, holder.workspace, taken, taken.held == 0);
-        let (before, after) = (self.towards_total(workspace.counted), self.towards_total(counted));
-        state.total = shifted(state.total, before, after);
+    ///
+    /// Returns who was below the quotas before, and who is now.
+    fn change(
+        &self,
+        state: &mut State,
+        holder: Holder,
+        change: impl FnOnce(usize) -> usize,
+    ) -> (BelowQuota, BelowQuota) {
+        let own = state.clients.entry(holder).or_default();
+        let before = *own;
+        *own = change(before);
+        let after = *own;
+        if after == 0 {
+            state.clients.remove(&holder);
+        }
+        let taken = state.workspaces.entry(holder.workspace).or_default();
+        let counted_before = taken.counted;
+        let counted = shifted(counted_before, before.min(self.client), after.min(self.client));
+        *taken = Taken { held: shifted(taken.held, before, after), counted };
+        if taken.held == 0 {
+            state.workspaces.remove(&holder.workspace);
+        }
+        state.total = shifted(state.total, self.towards_total(counted_before), self.towards_total(counted));
+        (self.below_quota(before, counted_before), self.below_quota(after, counted))
     }
 
     /// Returns places for those who wait and can have them now, in turn.
@@ -335,14 +349,6 @@ fn fits(taken: usize, size: usize, most: usize) -> bool {
 /// Returns a sum in which one addend has changed.
 fn shifted(sum: usize, before: usize, after: usize) -> usize {
     sum.saturating_sub(before).saturating_add(after)
-}
-
-fn set<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V, is_nothing: bool) {
-    if is_nothing {
-        map.remove(&key);
-    } else {
-        map.insert(key, value);
-    }
 }
 
 impl State {
@@ -413,10 +419,8 @@ impl Drop for Place {
             return;
         }
         let mut state = lock(&self.shared.state);
-        let rules = &self.shared.rules;
-        let before = rules.below_quota(&state, self.holder);
-        rules.change(&mut state, self.holder, |own| own.saturating_sub(self.size));
-        let after = rules.below_quota(&state, self.holder);
+        let give_back = |own: usize| own.saturating_sub(self.size);
+        let (before, after) = self.shared.rules.change(&mut state, self.holder, give_back);
         let granted = self.shared.served(&mut state);
         drop(state);
         hand_on(granted);

@@ -1,6 +1,7 @@
 //! Where an attack takes place: servers, the workspace that attacks, and the one that must not notice.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
@@ -128,7 +129,9 @@ impl Team {
         let workspace: WorkspaceId = self.workspace_id.parse().expect("an id");
         let input = ExportWorkspace { workspace_id: workspace.into(), words: Words::All };
         let content = EXPORT_WORKSPACE.call_as_instance(service, workspace, input).expect("an export");
-        content.read().expect("a file").into()
+        let mut file = Vec::new();
+        content.spooled.reader(0).read_to_end(&mut file).expect("a file");
+        file.into()
     }
 
     /// Calls an operation as the administrator, which must succeed.

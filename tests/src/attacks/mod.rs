@@ -77,6 +77,7 @@ pub const ALL: &[Attack] = &[
     }),
     attack("in-flight", Needs::Footprints, Target::Requests, |g, t| Box::pin(callers::in_flight(g, t))),
     attack("writes", Needs::Nothing, Target::Requests, |g, t| Box::pin(callers::writes(g, t))),
+    attack("large-writes", Needs::Nothing, Target::Requests, |g, t| Box::pin(callers::large_writes(g, t))),
     attack("unread-pages", Needs::LargeThread, Target::Requests, |g, t| Box::pin(streams::pages(g, t))),
     Attack {
         variables: FEW_SOCKETS,

@@ -103,8 +103,13 @@ impl Seats {
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
         match self.taken.get(&workspace) {
             None => self.free > 0,
-            Some(own) => self.free > 1 && *own < self.all.div_ceil(2),
+            Some(own) => self.free > 1 && *own < self.most(),
         }
+    }
+
+    /// Returns how many readers one workspace takes at most.
+    fn most(&self) -> usize {
+        self.all.div_ceil(2)
     }
 
     fn take(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
@@ -136,14 +141,8 @@ struct Seat<'p, N> {
 
 impl<N> Drop for Seat<'_, N> {
     fn drop(&mut self) {
-        let mut state = lock(&self.pool.state);
-        state.seats(self.inline).give_back(&self.workspaces);
-        // A reader of callers' threads lets nothing that is queued run.
-        let may_run = !self.inline && state.turns.len() > 0;
-        drop(state);
-        if may_run {
-            self.pool.changed.notify_all();
-        }
+        // It lets at most one more turn begin, and the thread that had it looks for that next.
+        lock(&self.pool.state).seats(self.inline).give_back(&self.workspaces);
     }
 }
 
@@ -176,10 +175,16 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     pub fn submit(&self, task: Box<dyn ReadTask<N>>) {
-        let rejected = lock(&self.state).turns.push(Queued::new(task, &self.clock));
+        let workspace = task.source().workspace;
+        let mut state = lock(&self.state);
+        let rejected = state.turns.push(Queued::new(task, &self.clock));
+        // Else it waits for a reader in use, whose thread finds it.
+        let may_run = state.threads.may(workspace);
+        drop(state);
         match rejected {
             Some(rejected) => rejected.finish(),
-            None => self.changed.notify_one(),
+            None if may_run => self.changed.notify_one(),
+            None => {}
         }
     }
 
@@ -256,7 +261,7 @@ impl<N: ReaderState> ReadPool<N> {
             let State { turns, threads: seats, .. } = &mut *state;
             if let Some(first) = turns.pop(|workspace| seats.may(workspace)) {
                 let workspace = first.source.workspace;
-                let part = turns.len_of(workspace).checked_div(self.readers.len()).unwrap_or(0);
+                let part = turns.len_of(workspace).checked_div(seats.most()).unwrap_or(0);
                 let mut capacity = Capacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
                 capacity.take(first.bytes);
                 let mut tasks = vec![first];
