@@ -76,10 +76,11 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     if (!isReading) marks.look();
   }
 
-  /** Own words that are on their way stand at the end. @returns {Item[]} */
+  /** Own words that are on their way stand at the end until their event has come. @returns {Item[]} */
   function pending() {
     return world.outbox
       .open(`composer/${threadId}`)
+      .filter(({ early }) => !early)
       .map(({ id, input }) => ({
         key: `w${id}`,
         lsn: Infinity,
