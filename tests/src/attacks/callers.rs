@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::ground::{Ground, Tally, Team};
+use super::ground::{Ground, Tally, Team, large_body};
 use super::wire::{connect, source};
 use crate::client::kept::Kept;
 
@@ -120,27 +120,19 @@ pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'st
 
 /// Posts at full speed, by every agent.
 pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
-    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker));
+    let body = "more and more of it ".repeat(15);
+    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, body));
     keep_asking(ground, tally, tokens, 32, request).await;
 }
 
 /// Posts messages that are nearly as large as they may be, by every agent.
 pub async fn large_writes(ground: Arc<Ground>, tally: Arc<Tally>) {
-    let (tokens, request) = (ground.attacker.agents.clone(), posting_large(&ground.attacker));
+    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, large_body()));
     keep_asking(ground, tally, tokens, 8, request).await;
 }
 
-/// The requests of members who post large messages.
-pub fn posting_large(team: &Team) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
-    posting_body(team, "\u{1f600}".repeat(90_000))
-}
-
-/// The requests of members who post.
-pub fn posting(team: &Team) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
-    posting_body(team, "more and more of it ".repeat(15))
-}
-
-fn posting_body(team: &Team, body: String) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+/// The requests of members who post this.
+fn posting(team: &Team, body: String) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
     let target = format!("/threads/{}/messages", team.thread_id);
     let body = json!({"body": body});
     move |_| (Method::POST, target.clone(), Some(body.clone()))

@@ -105,7 +105,7 @@ impl Team {
     pub fn add_large(&self, service: &Service, count: usize) -> String {
         let thread = json!({"channel_id": self.channel_id, "title": "large"});
         let thread = text(&self.does(service, "create_thread", thread)["id"]);
-        let body = "\u{1f600}".repeat(90_000);
+        let body = large_body();
         for _ in 0..count {
             self.does(service, "post_message", json!({"thread_id": thread, "body": body}));
         }
@@ -183,6 +183,11 @@ impl Wanted {
     fn new(name: &'static str, token: String, method: Method, target: String, body: Option<Value>) -> Self {
         Self { name, token, method, target, body }
     }
+}
+
+/// The body of a message that is nearly as large as it may be: 360 KB.
+pub fn large_body() -> String {
+    "\u{1f600}".repeat(90_000)
 }
 
 /// Does `work` for each number, on several threads so that changes share commits.

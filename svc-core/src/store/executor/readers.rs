@@ -141,7 +141,8 @@ struct Seat<'p, N> {
 
 impl<N> Drop for Seat<'_, N> {
     fn drop(&mut self) {
-        // It lets at most one more turn begin, and the thread that had it looks for that next.
+        // Nobody has to be woken: a thread of the pool looks for its next turn by itself, and what is queued
+        // does not wait for an inline reader.
         lock(&self.pool.state).seats(self.inline).give_back(&self.workspaces);
     }
 }
