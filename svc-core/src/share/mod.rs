@@ -89,6 +89,13 @@ struct Taken {
     counted: usize,
 }
 
+/// What a client holds, and what counts against its workspace.
+#[derive(Clone, Copy)]
+struct Standing {
+    client: usize,
+    workspace: usize,
+}
+
 /// Whether a client holds less than its quota, and its workspace less than all.
 #[derive(Clone, Copy)]
 struct BelowQuota {
@@ -173,10 +180,8 @@ impl Ceiling {
     }
 
     fn is_below_quota(&self, holder: Holder) -> bool {
-        let state = lock(&self.0.state);
-        let (client, counted) = (state.of_client(holder), state.of_workspace(holder.workspace).counted);
-        drop(state);
-        let BelowQuota { client, workspace } = self.0.rules.below_quota(client, counted);
+        let standing = lock(&self.0.state).standing(holder);
+        let BelowQuota { client, workspace } = self.0.rules.below_quota(standing);
         client && workspace
     }
 
@@ -195,7 +200,7 @@ impl Ceiling {
     /// it would wait for.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
-        state.total >= rules.all && !rules.is_in_share_of_workspace(&state, workspace, 1)
+        state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted(workspace), 1)
     }
 
     /// Returns how much is taken in all.
@@ -225,47 +230,45 @@ impl Rules {
         if self.all == 0 {
             return Err(Scope::Server);
         }
-        if !fits(state.of_client(holder), size, self.client) || !self.fits_client(state, holder, size) {
+        let own = state.standing(holder);
+        if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
             return Err(Scope::Client);
         }
-        let own = state.of_workspace(holder.workspace).counted;
-        if !fits(own, size, self.workspace) || !self.fits_workspace(state, holder, size) {
+        if !fits(own.workspace, size, self.workspace) || !self.fits_workspace(state, holder, own, size) {
             return Err(Scope::Workspace);
         }
         if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
     }
 
-    /// Compares what a client holds, and what counts against its workspace, with their quotas.
-    fn below_quota(&self, client: usize, counted: usize) -> BelowQuota {
-        BelowQuota { client: client < self.client, workspace: !self.has_shares || counted < self.all }
+    /// Compares what is held with the quotas.
+    fn below_quota(&self, Standing { client, workspace }: Standing) -> BelowQuota {
+        BelowQuota { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
-    fn fits_workspace(&self, state: &State, holder: Holder, size: usize) -> bool {
-        self.is_in_share_of_workspace(state, holder.workspace, size)
+    fn fits_workspace(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
+        self.is_in_share_of_workspace(own.workspace, size)
             || (state.total.saturating_add(size) <= Self::most(self.all)
                 && !self.another_workspace_waits(state, holder.workspace))
     }
 
-    fn fits_client(&self, state: &State, holder: Holder, size: usize) -> bool {
-        let own = state.of_workspace(holder.workspace).counted;
-        self.is_in_share_of_client(state, holder, size)
-            || (own.saturating_add(size) <= Self::most(self.of_workspace(state, holder.workspace))
+    fn fits_client(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
+        self.is_in_share_of_client(state, own, size)
+            || (own.workspace.saturating_add(size) <= Self::most(self.of_workspace(state, own))
                 && !self.another_client_waits(state, holder))
     }
 
-    fn is_in_share_of_workspace(&self, state: &State, workspace: WorkspaceId, size: usize) -> bool {
-        !self.has_shares || fits(state.of_workspace(workspace).counted, size, Self::half(self.all))
+    fn is_in_share_of_workspace(&self, counted: usize, size: usize) -> bool {
+        !self.has_shares || fits(counted, size, Self::half(self.all))
     }
 
-    fn is_in_share_of_client(&self, state: &State, holder: Holder, size: usize) -> bool {
-        let most = || Self::half(self.of_workspace(state, holder.workspace));
-        !self.has_shares || fits(state.of_client(holder), size, most())
+    fn is_in_share_of_client(&self, state: &State, own: Standing, size: usize) -> bool {
+        !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(state, own)))
     }
 
     /// Returns what a workspace may hold now: half of all as far as the others leave that, or three quarters
     /// less what the others hold.
-    fn of_workspace(&self, state: &State, workspace: WorkspaceId) -> usize {
-        let others = state.total.saturating_sub(self.towards_total(state.of_workspace(workspace).counted));
+    fn of_workspace(&self, state: &State, own: Standing) -> usize {
+        let others = state.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
         share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
     }
@@ -288,10 +291,11 @@ impl Rules {
     }
 
     fn waits_within_share(&self, state: &State, holder: Holder, waiter: &Waiter<Place>) -> bool {
-        fits(state.of_client(holder), waiter.size, self.client)
-            && fits(state.of_workspace(holder.workspace).counted, waiter.size, self.workspace)
-            && self.is_in_share_of_client(state, holder, waiter.size)
-            && self.is_in_share_of_workspace(state, holder.workspace, waiter.size)
+        let own = state.standing(holder);
+        fits(own.client, waiter.size, self.client)
+            && fits(own.workspace, waiter.size, self.workspace)
+            && self.is_in_share_of_client(state, own, waiter.size)
+            && self.is_in_share_of_workspace(own.workspace, waiter.size)
     }
 
     /// Changes what a client holds, and what follows from it.
@@ -304,21 +308,21 @@ impl Rules {
         change: impl FnOnce(usize) -> usize,
     ) -> (BelowQuota, BelowQuota) {
         let own = state.clients.entry(holder).or_default();
-        let before = *own;
-        *own = change(before);
-        let after = *own;
-        if after == 0 {
-            state.clients.remove(&holder);
-        }
         let taken = state.workspaces.entry(holder.workspace).or_default();
-        let counted_before = taken.counted;
-        let counted = shifted(counted_before, before.min(self.client), after.min(self.client));
-        *taken = Taken { held: shifted(taken.held, before, after), counted };
+        let before = Standing { client: *own, workspace: taken.counted };
+        *own = change(before.client);
+        let counted = shifted(before.workspace, before.client.min(self.client), (*own).min(self.client));
+        let after = Standing { client: *own, workspace: counted };
+        *taken = Taken { held: shifted(taken.held, before.client, after.client), counted };
         if taken.held == 0 {
             state.workspaces.remove(&holder.workspace);
         }
-        state.total = shifted(state.total, self.towards_total(counted_before), self.towards_total(counted));
-        (self.below_quota(before, counted_before), self.below_quota(after, counted))
+        if after.client == 0 {
+            state.clients.remove(&holder);
+        }
+        let of_total = |standing: Standing| self.towards_total(standing.workspace);
+        state.total = shifted(state.total, of_total(before), of_total(after));
+        (self.below_quota(before), self.below_quota(after))
     }
 
     /// Returns places for those who wait and can have them now, in turn.
@@ -352,12 +356,14 @@ fn shifted(sum: usize, before: usize, after: usize) -> usize {
 }
 
 impl State {
-    fn of_client(&self, holder: Holder) -> usize {
-        self.clients.get(&holder).copied().unwrap_or(0)
+    fn standing(&self, holder: Holder) -> Standing {
+        let client = self.clients.get(&holder).copied().unwrap_or(0);
+        Standing { client, workspace: self.counted(holder.workspace) }
     }
 
-    fn of_workspace(&self, workspace: WorkspaceId) -> Taken {
-        self.workspaces.get(&workspace).copied().unwrap_or_default()
+    /// Returns what counts against a workspace.
+    fn counted(&self, workspace: WorkspaceId) -> usize {
+        self.workspaces.get(&workspace).map_or(0, |taken| taken.counted)
     }
 }
 
