@@ -251,10 +251,11 @@ impl Bus {
     }
 
     fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
-        let begun =
-            self.state.lock().watches.get_mut(&workspace).map(|watch| (watch.begin(), watch.has_inboxes()));
-        let Some((after, has_inboxes)) = begun else { return Ok(()) };
-        let read = self.new_events(conn, workspace, after).and_then(|new| {
+        let begin =
+            |watch: &mut Watch| (watch.begin(), watch.has_inboxes(), events_at_once(watch.listeners()));
+        let begun = self.state.lock().watches.get_mut(&workspace).map(begin);
+        let Some((after, has_inboxes, most)) = begun else { return Ok(()) };
+        let read = self.new_events(conn, workspace, after, most).and_then(|new| {
             let last = new.events.last().map(|(_, event)| event.lsn).filter(|_| has_inboxes);
             let items = last.map_or(Ok(Vec::new()), |last| new_items(conn, workspace, after, last))?;
             Ok((new, items))
@@ -275,15 +276,16 @@ impl Bus {
         Ok(())
     }
 
-    /// Returns the events after `after`: from the workspace's tail if that has them, else from the log.
-    fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<NewEvents> {
+    /// Returns at most `most` events after `after`: from the workspace's tail if that has them, else from the
+    /// log.
+    fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64, most: usize) -> Result<NewEvents> {
         let tail = self.feed.tail(workspace);
         let tail_has_more = tail.as_ref().map_or(Ok(false), |tail| tail.pull(conn, self.state.clock()))?;
-        let events = match tail.as_ref().and_then(|tail| tail.kept_after(after, EVENTS_MAX)) {
+        let events = match tail.as_ref().and_then(|tail| tail.kept_after(after, most)) {
             Some(kept) => kept.iter().map(|event| (event.kind.clone(), event_of(event))).collect(),
-            None => next_events(conn, workspace, after)?,
+            None => next_events(conn, workspace, after, most)?,
         };
-        let has_more = tail_has_more || events.len() >= EVENTS_MAX;
+        let has_more = tail_has_more || events.len() >= most;
         Ok(NewEvents { events, has_more, is_broken: tail.is_some_and(|tail| tail.is_broken()) })
     }
 }
@@ -332,9 +334,23 @@ const HEADS_POSTGRES: &str = "
 
 /// Events read at once.
 const EVENTS_MAX: usize = 1000;
+/// About how often a listener is compared with an event in one read of a workspace's log.
+///
+/// Commits of all workspaces wait for that, and the listeners of others.
+const COMPARED_MAX: usize = 50_000;
 
-fn next_events(conn: &Conn, workspace: WorkspaceId, after: i64) -> Result<Vec<(String, NewEvent)>> {
-    let most = i64::try_from(EVENTS_MAX).unwrap_or(i64::MAX);
+/// Returns how many events are read at once for so many listeners.
+fn events_at_once(listeners: usize) -> usize {
+    COMPARED_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
+}
+
+fn next_events(
+    conn: &Conn,
+    workspace: WorkspaceId,
+    after: i64,
+    most: usize,
+) -> Result<Vec<(String, NewEvent)>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
     conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(new_event).collect()
 }
 
@@ -539,6 +555,23 @@ mod tests {
         fixture.append(HERE, 2, "Any");
         fixture.bus.announce(HERE, 2);
         assert_eq!(received.recv().unwrap(), 2);
+    }
+
+    #[test]
+    fn many_listeners_are_told_of_few_events_at_a_time() {
+        assert_eq!([0, 1, 50].map(events_at_once), [EVENTS_MAX; 3]);
+        assert_eq!([500, 50_000, 1_000_000].map(events_at_once), [100, 1, 1]);
+        let fixture = Fixture::new();
+        for lsn in 1..=8 {
+            fixture.append(HERE, lsn, "Any");
+        }
+        for id in 1..u64::try_from(COMPARED_MAX / 2).unwrap() {
+            fixture.bus.listen(HERE, id, 8, EventFilter::on(["Any"]), Arc::new(|_| {}));
+        }
+        let (sender, told) = channel();
+        let wake: Wake = Arc::new(move |events: &[NewEvent]| drop(sender.send(events.len())));
+        fixture.bus.listen(HERE, 0, 0, EventFilter::on(["Any"]), wake);
+        assert_eq!(told.iter().take(4).collect::<Vec<_>>(), [2; 4]);
     }
 
     #[test]

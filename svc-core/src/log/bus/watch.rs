@@ -80,6 +80,11 @@ impl Watch {
         self.listeners.is_empty() && self.inboxes.is_empty()
     }
 
+    /// Returns how many listeners are compared with each event.
+    pub fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
     /// Whether somebody waits for an inbox.
     pub fn has_inboxes(&self) -> bool {
         !self.inboxes.is_empty()
