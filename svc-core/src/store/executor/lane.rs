@@ -6,7 +6,7 @@
 //! set aside, so that the others of the lane continue.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use super::queue::{Capacity, Patience, Queue, Received};
 use super::task::Queued;
+use super::turns::Turns;
 use super::{BatchState, Held, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_MAX, QUEUED_BYTES_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_MAX};
 use crate::store::conn::Conn;
 use crate::store::disk::Disk;
 use crate::store::engine::{Engine, Failure, StatementCounts};
@@ -62,7 +63,7 @@ impl<S: BatchState> Lane<S> {
             state: state.into(),
             clock,
             contended: 0,
-            aside: Vec::new(),
+            aside: Turns::new(QUEUE_MAX),
             skipped: false,
             late: Vec::new(),
         };
@@ -76,14 +77,13 @@ impl<S: BatchState> Lane<S> {
     /// Runs a task on the calling thread if the writer is idle, or queues it.
     pub fn run_inline(&self, task: Box<dyn WriteTask<S>>) {
         let writer = if self.queue.is_empty() { self.writer.try_lock().ok() } else { None };
-        let Some(mut writer) = writer.filter(|writer| writer.aside.is_empty()) else {
+        let Some(mut writer) = writer.filter(|writer| writer.aside.len() == 0) else {
             return self.submit(task);
         };
         let queued = Queued::in_order(task, &writer.clock);
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
-        let aside = std::mem::take(&mut writer.aside);
-        self.queue.put_first(aside.into_iter().map(|waiting| waiting.queued).collect());
+        self.queue.put_first(writer.aside.drain().collect());
     }
 
     /// Runs queued tasks, until the queue is closed and empty.
@@ -103,7 +103,7 @@ impl<S: BatchState> Lane<S> {
             let late = writer.run(batch);
             self.queue.put_first(late);
             callers = size.saturating_add(self.queue.len());
-            tick = if writer.aside.is_empty() { TICK } else { ASIDE_TICK };
+            tick = if writer.aside.len() == 0 { TICK } else { ASIDE_TICK };
             let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
             if must_yield {
@@ -156,28 +156,15 @@ struct Writer<S: BatchState> {
     /// Batches left to yield after, since another process was seen writing to the file.
     contended: u32,
     /// Tasks of workspaces that another server has locked.
-    aside: Vec<Waiting<S>>,
+    aside: Turns<dyn WriteTask<S>>,
     /// The last batch left them out.
     skipped: bool,
     /// Tasks that the batch in progress has not begun, because it took long.
     late: Vec<Waiting<S>>,
 }
 
-/// A task, and since when another server has had its workspace locked.
-struct Waiting<S> {
-    queued: Queued<dyn WriteTask<S>>,
-    held_since: Option<Monotonic>,
-}
-
-impl<S> Waiting<S> {
-    fn new(queued: Queued<dyn WriteTask<S>>) -> Self {
-        Self { queued, held_since: None }
-    }
-
-    fn finish(self, outcome: Result<()>) {
-        self.queued.task.finish(outcome);
-    }
-}
+/// A task of a batch.
+type Waiting<S> = Queued<dyn WriteTask<S>>;
 
 /// How one attempt at a batch ended.
 enum Attempt {
@@ -230,33 +217,33 @@ impl<S: BatchState> Writer<S> {
     /// without waiting for the server that has locked their workspaces.
     ///
     /// Returns those that a batch which took long has not begun.
-    fn run(&mut self, tasks: Vec<Queued<dyn WriteTask<S>>>) -> Vec<Queued<dyn WriteTask<S>>> {
+    fn run(&mut self, mut batch: Vec<Waiting<S>>) -> Vec<Waiting<S>> {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
-            self.skipped = !tasks.is_empty() && !self.skipped;
+            self.skipped = !batch.is_empty() && !self.skipped;
             let held = if self.skipped { Held::Skip } else { Held::Wait };
             self.run_batch(waiting, held);
         }
-        let mut batch: Vec<Waiting<S>> = tasks.into_iter().map(Waiting::new).collect();
-        self.aside.splice(..0, std::mem::take(&mut self.late));
+        self.aside.put_back(std::mem::take(&mut self.late));
         let held: BTreeSet<WorkspaceId> =
-            self.aside.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
+            self.aside.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         // A workspace's tasks keep their order.
         self.set_aside(&mut batch, &held);
         self.run_batch(batch, Held::Skip);
-        std::mem::take(&mut self.late).into_iter().map(|waiting| waiting.queued).collect()
+        std::mem::take(&mut self.late)
     }
 
-    /// Takes the oldest tasks that were set aside, up to the limits of a batch.
+    /// Takes the tasks that were set aside and whose turn it is, up to the limits of a batch.
     fn take_aside(&mut self) -> Vec<Waiting<S>> {
         let mut capacity = capacity();
-        let fitting = self.aside.iter().take_while(|waiting| {
-            let fits = capacity.is_any_left();
-            capacity.take(waiting.queued.task.bytes());
-            fits
-        });
-        let count = fitting.count();
-        self.aside.drain(..count).collect()
+        let mut taken = Vec::new();
+        while capacity.is_any_left()
+            && let Some(waiting) = self.aside.pop(|_| true)
+        {
+            capacity.take(waiting.bytes);
+            taken.push(waiting);
+        }
+        taken
     }
 
     fn run_batch(&mut self, mut batch: Vec<Waiting<S>>, held: Held) {
@@ -296,7 +283,7 @@ impl<S: BatchState> Writer<S> {
             if let Err(error) = self.conn.recover() {
                 return fail_all(single.into_iter().chain(alone), &error);
             }
-            let workspaces = single.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
+            let workspaces = single.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
             let mut reruns = Reruns::default();
             while reruns.allow(&attempt) {
@@ -324,17 +311,13 @@ impl<S: BatchState> Writer<S> {
     /// Each attempt may have waited for a lock. Returns whether any are left.
     fn keep_in_time(&self, batch: &mut Vec<Waiting<S>>) -> bool {
         let now = self.clock.monotonic();
-        let in_time = |waiting: Waiting<S>| {
-            let held_since = waiting.held_since;
-            waiting.queued.if_in_time(now).map(|queued| Waiting { queued, held_since })
-        };
-        *batch = std::mem::take(batch).into_iter().filter_map(in_time).collect();
+        *batch = std::mem::take(batch).into_iter().filter_map(|waiting| waiting.if_in_time(now)).collect();
         !batch.is_empty()
     }
 
     /// Attempts to run a batch. Tasks whose workspace is locked are removed from it and set aside.
     fn attempt(&mut self, batch: &mut Vec<Waiting<S>>, held: Held) -> Attempt {
-        let workspaces = batch.iter().flat_map(|waiting| waiting.queued.task.workspaces()).collect();
+        let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
             Ok(busy) if busy.is_empty() => {}
             Ok(busy) => self.set_aside(batch, &busy),
@@ -356,14 +339,14 @@ impl<S: BatchState> Writer<S> {
             self.roll_back();
             return Attempt::Committed(Vec::new());
         }
-        batch.iter().for_each(|waiting| waiting.queued.task.announce(self.state.get_mut()));
+        batch.iter().for_each(|waiting| waiting.task.announce(self.state.get_mut()));
         let mut outcomes = Vec::with_capacity(batch.len());
         let until = self.clock.monotonic().plus(BATCH_TIME);
         for (place, waiting) in batch.iter_mut().enumerate() {
             if place > 0 && self.clock.monotonic() >= until {
                 break;
             }
-            match self.run_one(waiting.queued.task.as_mut()) {
+            match self.run_one(waiting.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
             }
@@ -413,35 +396,29 @@ impl<S: BatchState> Writer<S> {
     }
 
     /// Sets aside the tasks of `busy` workspaces; those that have been set aside for too long are rejected.
+    ///
+    /// A workspace may have as much aside as in the queue, whatever others have.
     fn set_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        // A workspace may have as much aside as in the queue, whatever others have.
-        let mut taken: HashMap<Option<WorkspaceId>, Capacity> = HashMap::new();
-        let mut take = |queued: &Queued<dyn WriteTask<S>>| {
-            let room = || Capacity::new(QUEUE_MAX, QUEUED_BYTES_MAX);
-            let left = taken.entry(queued.source.workspace).or_insert_with(room);
-            let has_room = left.is_any_left();
-            left.take(queued.bytes);
-            has_room
-        };
-        for waiting in &self.aside {
-            take(&waiting.queued);
-        }
-        let waits =
-            |waiting: &mut Waiting<S>| waiting.queued.task.workspaces().iter().any(|id| busy.contains(id));
+        let mut again = Vec::new();
+        let waits = |waiting: &mut Waiting<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
-            let since = *waiting.held_since.get_or_insert(now);
-            if now.since(since) < LOCK_TIMEOUT && take(&waiting.queued) {
-                self.aside.push(waiting);
-            } else {
-                waiting.finish(Err(locked_elsewhere()));
+            let since = waiting.held_since.replace(waiting.held_since.unwrap_or(now));
+            if since.is_some_and(|since| now.since(since) >= LOCK_TIMEOUT) {
+                waiting.task.finish(Err(locked_elsewhere()));
+            } else if since.is_some() {
+                again.push(waiting);
+            } else if let Some(rejected) = self.aside.push(waiting) {
+                rejected.finish();
             }
         }
+        // A workspace's tasks keep their order.
+        self.aside.put_back(again);
     }
 
     /// Rejects the tasks that are set aside, on shutdown.
     fn fail_aside(&mut self) {
-        fail_all(self.aside.drain(..), &locked_elsewhere());
+        fail_all(self.aside.drain(), &locked_elsewhere());
     }
 
     /// Runs one task. The outer error means that the whole transaction is lost.
@@ -490,9 +467,83 @@ fn locked_elsewhere() -> Error {
 }
 
 fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Result<()>>) {
-    tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.finish(outcome));
+    tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.task.finish(outcome));
 }
 
 fn fail_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, error: &Error) {
-    tasks.into_iter().for_each(|waiting| waiting.finish(Err(error.clone())));
+    tasks.into_iter().for_each(|waiting| waiting.task.finish(Err(error.clone())));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Sender};
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::executor::{Source, Tally, Task};
+    use crate::store::sqlite::{Role, SqliteConn};
+    use crate::time::Time;
+
+    /// A change of a workspace, which reports its workspace and number once it is done.
+    struct Change(WorkspaceId, usize, Sender<(WorkspaceId, usize)>);
+
+    impl WriteTask<Tally> for Change {
+        fn home(&self) -> WorkspaceId {
+            self.0
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            vec![self.0]
+        }
+        fn run(&mut self, _: &Conn, _: &RefCell<Tally>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Task for Change {
+        fn source(&self) -> Source {
+            Source { workspace: Some(self.0), client: None }
+        }
+        fn bytes(&self) -> usize {
+            BATCH_BYTES_MAX / 4
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            outcome.unwrap();
+            self.2.send((self.0, self.1)).unwrap();
+        }
+    }
+
+    #[test]
+    fn workspaces_whose_changes_were_set_aside_take_turns_and_keep_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        conn.batch("create table tally (total bigint); insert into tally values (0)").unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let lane = Lane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
+        let [busy, other] = [1, 2].map(|id| WorkspaceId::from(Uuid::from_u128(id)));
+        let (sender, done) = mpsc::channel();
+        let change = |workspace, number| {
+            let task: Box<dyn WriteTask<Tally>> = Box::new(Change(workspace, number, sender.clone()));
+            Queued::in_order(task, &clock)
+        };
+        let mut writer = lock(&lane.writer);
+        writer.state.get_mut().locked = [busy, other].into();
+        assert!(writer.run((0..10).map(|number| change(busy, number)).collect()).is_empty());
+        writer.run(vec![change(other, 0)]);
+        // They are tried again, and set aside again.
+        writer.run(Vec::new());
+        assert!(done.try_recv().is_err() && writer.aside.len() == 11);
+        writer.state.get_mut().locked.clear();
+        writer.run(Vec::new());
+        let first: Vec<_> = done.try_iter().collect();
+        assert!(first.contains(&(other, 0)), "it waits for one batch: {first:?}");
+        writer.run(Vec::new());
+        writer.run(Vec::new());
+        let all: Vec<_> = first.into_iter().chain(done.try_iter()).collect();
+        let of_busy = all.iter().filter(|(workspace, _)| *workspace == busy).map(|(_, number)| *number);
+        assert_eq!(of_busy.collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    }
 }

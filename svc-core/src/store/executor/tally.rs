@@ -16,6 +16,8 @@ use crate::store::conn::Conn;
 pub(in crate::store) struct Tally {
     batch: i64,
     before_job: i64,
+    /// The workspaces that another server has locked.
+    pub locked: BTreeSet<WorkspaceId>,
 }
 
 impl Tally {
@@ -35,12 +37,12 @@ impl BatchState for Tally {
     fn begin(
         &mut self,
         _: &Conn,
-        _: &BTreeSet<WorkspaceId>,
+        workspaces: &BTreeSet<WorkspaceId>,
         _: bool,
         _: Held,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.batch = 0;
-        Ok(BTreeSet::new())
+        Ok(workspaces & &self.locked)
     }
 
     fn begin_job(&mut self) {

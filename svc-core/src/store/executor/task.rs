@@ -42,6 +42,8 @@ pub(crate) trait Task: Send {
 /// A queued task, and since when it has been queued.
 pub(super) struct Queued<T: ?Sized> {
     pub since: Monotonic,
+    /// Since when another server has had its workspace locked, if it was set aside for that.
+    pub held_since: Option<Monotonic>,
     pub source: Source,
     pub bytes: usize,
     pub task: Box<T>,
@@ -50,7 +52,8 @@ pub(super) struct Queued<T: ?Sized> {
 impl<T: Task + ?Sized> Queued<T> {
     /// Creates one that is queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
-        Self { since: clock.monotonic(), source: task.source(), bytes: task.bytes(), task }
+        let (source, bytes) = (task.source(), task.bytes());
+        Self { since: clock.monotonic(), held_since: None, source, bytes, task }
     }
 
     /// Creates one that is queued now, behind the others of its workspace whatever their clients.

@@ -125,6 +125,17 @@ impl<T: Task + ?Sized> Turns<T> {
         self.pop_of(workspace)
     }
 
+    /// Returns the tasks in any order.
+    pub fn iter(&self) -> impl Iterator<Item = &Queued<T>> {
+        let clients = self.workspaces.iter().flat_map(|(_, own)| own.clients.iter());
+        clients.flat_map(|(_, tasks)| tasks)
+    }
+
+    /// Takes all tasks.
+    pub fn drain(&mut self) -> impl Iterator<Item = Queued<T>> {
+        std::iter::from_fn(|| self.pop(|_| true))
+    }
+
     /// Takes the next task of a workspace.
     pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
         let own = self.workspaces.get_mut(workspace)?;
@@ -188,7 +199,7 @@ mod tests {
     }
 
     fn all(turns: &mut Turns<Numbered>) -> Vec<Source> {
-        std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.source).collect()
+        turns.drain().map(|queued| queued.source).collect()
     }
 
     #[test]
@@ -212,8 +223,7 @@ mod tests {
         }
         let taken: Vec<_> = (0..3).map_while(|_| turns.pop(|_| true)).collect();
         turns.put_first(taken);
-        let order: Vec<usize> =
-            std::iter::from_fn(|| turns.pop(|_| true)).map(|queued| queued.bytes).collect();
+        let order: Vec<usize> = turns.drain().map(|queued| queued.bytes).collect();
         assert_eq!(order, [1, 2, 3, 4, 5]);
     }
 
