@@ -147,18 +147,23 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
-    use crate::limits::POSTGRES_CONNECTIONS;
+    use crate::limits::{POSTGRES_CONNECTIONS, SCANNERS};
     use crate::store::Database;
 
     #[test]
-    fn a_process_has_sixteen_connections_to_postgres_whatever_its_cores() {
+    fn a_process_has_seventeen_connections_to_postgres_whatever_its_cores() {
         let postgres =
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores, None);
-            // Plus one each for health, the long reader, the scanner, the bus, the listener, the
-            // housekeeper and the rate limits.
-            assert_eq!(lanes + readers.threads + readers.inline + 7, POSTGRES_CONNECTIONS, "{cores} cores");
+            // Plus one each for health, the long reader, the bus, the listener, the housekeeper and the rate
+            // limits.
+            let fixed = SCANNERS + 6;
+            assert_eq!(
+                lanes + readers.threads + readers.inline + fixed,
+                POSTGRES_CONNECTIONS,
+                "{cores} cores"
+            );
         }
         let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
         assert_eq!(connections(&sqlite, 2, None).1.inline, 3);

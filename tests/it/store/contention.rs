@@ -354,13 +354,13 @@ fn lapsed(site: &Site) {
 }
 
 #[test]
-fn a_process_has_sixteen_connections_to_postgres() {
+fn a_process_has_seventeen_connections_to_postgres() {
     for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
         let world = World::open(engine);
         world.admin("whoami", json!({}));
         let count = "select count(*) from pg_stat_activity
                      where datname = current_database() and application_name = 'svc'";
-        assert_eq!(world.database.number(count), 16);
+        assert_eq!(world.database.number(count), 17);
     }
 }
 

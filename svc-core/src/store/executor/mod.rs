@@ -27,6 +27,7 @@ use super::conn::Conn;
 use super::engine::{Engine, StatementCounts, WalCut};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::limits::SCANNERS;
 use crate::sync::lock;
 use crate::time::Clock;
 use batched::BatchedReads;
@@ -126,8 +127,8 @@ pub(crate) struct Opens {
 }
 
 impl<S: BatchState> Executor<S> {
-    /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, and one
-    /// for scans.
+    /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, one for
+    /// health, and those for scans.
     pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: &Opens) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
@@ -141,11 +142,11 @@ impl<S: BatchState> Executor<S> {
             let settings = PoolSettings { name, threads: size, inline, limit };
             ReadPool::start(settings, clock, open, &interrupt, &mut threads)
         };
-        let single = |limit| Readers { threads: 1, inline: 0, limit };
+        let own = |threads, limit| Readers { threads, inline: 0, limit };
         let reads = pool("svc-reader", &opens.reader, readers)?;
-        let long_reads = pool("svc-long-reader", &opens.reader, single(None))?;
-        let scans = pool("svc-scanner", &opens.scanner, single(None))?;
-        let health = pool("svc-health-reader", &opens.reader, single(readers.limit))?;
+        let long_reads = pool("svc-long-reader", &opens.reader, own(1, None))?;
+        let scans = pool("svc-scanner", &opens.scanner, own(SCANNERS, None))?;
+        let health = pool("svc-health-reader", &opens.reader, own(1, readers.limit))?;
         let local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
