@@ -389,7 +389,7 @@ pub const READ_BUDGET_MS: i64 = 1000;
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Most jobs in one commit.
 pub const BATCH_MAX: usize = 256;
-/// Most bytes of requests in one commit; a single larger request is committed alone.
+/// Bytes of requests in one commit after which it takes no further request.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Most reads that share a transaction with the first, so that none waits long for the others.
 pub const READ_BATCH_MAX: usize = 31;

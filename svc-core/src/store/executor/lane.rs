@@ -23,7 +23,7 @@ use crate::store::conn::Conn;
 use crate::store::disk::Disk;
 use crate::store::engine::{Engine, Failure, StatementCounts};
 use crate::sync::lock;
-use crate::time::{Clock, Monotonic};
+use crate::time::Clock;
 
 pub(super) struct Lane<S: BatchState> {
     queue: Queue<dyn WriteTask<S>>,

@@ -11,7 +11,7 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// What still fits into a transaction. A task that is larger than the entire capacity runs alone.
+/// What still fits into a transaction. The last task may be larger than what is left.
 pub(super) struct Capacity {
     tasks: usize,
     bytes: usize,

@@ -274,6 +274,10 @@ impl<N: ReaderState> ReadPool<N> {
                 }
                 let workspaces = BTreeSet::from([workspace]);
                 seats.take(&workspaces);
+                // Whoever has given a reader back may have one again, while this thread serves others.
+                if turns.any(|workspace| seats.may(workspace)) {
+                    self.changed.notify_one();
+                }
                 return Some((tasks, Seat { pool: self, inline: false, workspaces }));
             }
             if turns.is_closed() && turns.len() == 0 {
@@ -623,6 +627,26 @@ mod tests {
             assert_eq!(ended, [("endless", closing), ("waits", closing)]);
             fixture.pool.submit(fixture.probe("late", 3, nothing));
             assert_eq!(fixture.ended.recv().unwrap(), ("late", Some(Code::Overloaded)));
+            fixture.close();
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_gives_its_last_reader_back_may_have_a_free_one() {
+        for fixture in Fixture::all(3, 0, None) {
+            let (release, released) = mpsc::channel::<()>();
+            let first = fixture.hold("first", 1);
+            let other = fixture.hold("other", 2);
+            // One reader is free now, and both have one.
+            fixture.pool.submit(fixture.probe("other again", 2, move |_| {
+                let _ = released.recv();
+                Ok(())
+            }));
+            fixture.pool.submit(fixture.probe("first again", 1, nothing));
+            drop(first);
+            // The thread of the first has taken the other's read; the free one serves the first.
+            assert_eq!(fixture.ended(2), ["first", "first again"]);
+            drop((other, release));
             fixture.close();
         }
     }

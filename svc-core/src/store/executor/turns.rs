@@ -136,6 +136,11 @@ impl<T: Task + ?Sized> Turns<T> {
         std::iter::from_fn(|| self.pop(|_| true))
     }
 
+    /// Returns whether a task waits of a workspace that `may` run one.
+    pub fn any(&self, may: impl Fn(Option<WorkspaceId>) -> bool) -> bool {
+        self.workspaces.keys().any(may)
+    }
+
     /// Takes the next task of a workspace.
     pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
         let own = self.workspaces.get_mut(workspace)?;
