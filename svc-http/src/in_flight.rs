@@ -3,7 +3,9 @@
 //! A client that holds its share waits in turn while others are served. A request that keeps a thread busy
 //! needs a second place. There are few of these, so that one workspace leaves threads to others.
 
+use std::future::poll_fn;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -79,6 +81,17 @@ impl InFlight {
     }
 }
 
+/// Runs what keeps a thread busy only until it waits for the first time, and returns the place `busy` then.
+pub(crate) async fn busy_at_first<F: Future>(mut busy: Option<Place>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        busy.take();
+        polled
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
@@ -113,6 +126,11 @@ mod tests {
         let held: Vec<_> = (0..100).map_while(|number| large(of(1, number))).collect();
         assert!(!held.is_empty() && held.iter().all(Option::is_some));
         assert!(large(of(2, 1)).is_some_and(|place| place.is_some()), "another workspace has a place");
+        let mut waiting = Box::pin(places.busy_by(of(1, 102), LARGE_BODY));
+        assert!(waiting.as_mut().now_or_never().is_none(), "it has its share");
+        let first = held.into_iter().next().flatten();
+        assert!(busy_at_first(first, std::future::pending::<()>()).now_or_never().is_none());
+        assert!(waiting.now_or_never().is_some(), "what waits for the database keeps no thread busy");
         let small = places.busy_by(of(1, 101), LARGE_BODY - 1).now_or_never();
         assert!(small.unwrap().unwrap().is_none(), "a small body needs none");
     }

@@ -18,6 +18,7 @@ use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::Response;
 use crate::html::Form;
+use crate::in_flight::busy_at_first;
 use crate::state::{Link, ServerState, Unverified};
 use crate::transfer;
 
@@ -123,11 +124,11 @@ async fn run(
     holder: Holder,
     form: Form,
 ) -> Result<Response> {
-    let slot = match state.in_flight.take_all(holder, input.body.len()).await {
-        Ok(slot) => slot,
+    let (slot, busy) = match state.in_flight.take_all(holder, input.body.len()).await {
+        Ok(places) => places,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
-    let run = state.service.run(operation, admission, input);
+    let run = busy_at_first(busy, state.service.run(operation, admission, input));
     let reply = if operation.effect() == Effect::Wait {
         // A parked wait does not count as in flight.
         drop(slot);

@@ -33,13 +33,14 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
-use svc_core::{Code, Error, Holder, Result};
+use svc_core::{Code, Error, Holder, Place, Result};
 
 use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::html::Form;
+use crate::in_flight::busy_at_first;
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
 
@@ -182,6 +183,8 @@ pub(super) struct Received {
     pub text: Text,
     pub head: Parts,
     pub body: Bytes,
+    /// Held until the body is decoded, if that keeps a thread busy.
+    _busy: Option<Place>,
 }
 
 impl Received {
@@ -305,7 +308,8 @@ impl Call<'_> {
         let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
         let (head, body) = request.into_parts();
         let body = self.state.bodies.read(holder, &head.headers, body, max, self.frame.bodies()).await?;
-        Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body })
+        let busy = self.state.in_flight.busy_by(holder, body.len()).await?;
+        Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
     }
 
     /// Returns who holds what an admitted request takes of a ceiling.
@@ -351,7 +355,9 @@ impl Call<'_> {
 
     async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
         match self.state.in_flight.take_all(holder, input.body.len()).await {
-            Ok(_slots) => self.state.service.run(self.row, admission, input).await,
+            Ok((_slot, busy)) => {
+                busy_at_first(busy, self.state.service.run(self.row, admission, input)).await
+            }
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }
     }

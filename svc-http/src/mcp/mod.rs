@@ -25,7 +25,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
-use svc_core::{Code, Error, Holder, Service};
+use svc_core::{Code, Error, Holder, Place, Service};
 use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
@@ -122,14 +122,19 @@ impl Endpoint {
         unverified.end(principal.standings());
         let holder = principal.holder().unwrap_or(Holder::at(peer));
         let max = state.settings.body_max_bytes;
-        let body = match state.bodies.read(holder, &head.headers, body, max, body::JSON).await {
+        let body = async {
+            let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
+            let busy = state.in_flight.busy_by(holder, body.len()).await?;
+            Ok((body, busy))
+        };
+        let (body, busy) = match body.await {
             Ok(body) => body,
             Err(refusal) => {
                 let error = principal.refuse(&self.service, refusal).await;
                 return refuse::refused(None, &error, has_token);
             }
         };
-        self.payload(shown, state, (principal, holder), head, &body).await
+        self.payload(shown, state, (principal, holder), head, (&body, busy)).await
     }
 
     async fn payload(
@@ -138,7 +143,7 @@ impl Endpoint {
         state: &Arc<ServerState>,
         (principal, holder): (Principal, Holder),
         head: Parts,
-        body: &Bytes,
+        (body, busy): (&Bytes, Option<Place>),
     ) -> Response {
         let payload = match wire::read(body) {
             Ok(payload) => payload,
@@ -154,8 +159,12 @@ impl Endpoint {
             Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
         };
         match payload {
-            Payload::One(message) => Post { endpoint: self, state, sender: &sender }.answer(message).await,
+            Payload::One(message) => {
+                Post { endpoint: self, state, sender: &sender }.answer(message, busy).await
+            }
             Payload::Batch(items) if sender.agreed.revision.has_batches() => {
+                // Each item takes what it needs.
+                drop(busy);
                 BatchPost::new(self, state, sender).run(items, body.len()).await
             }
             Payload::Batch(_) => self.invalid(&principal, &InvalidMessage::no_batches(None)).await,

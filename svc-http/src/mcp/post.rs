@@ -39,8 +39,8 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Answers the message.
-    pub async fn answer(&self, message: Message) -> Response {
+    /// Answers the message, which has been read with the place `busy`.
+    pub async fn answer(&self, message: Message, busy: Option<Place>) -> Response {
         let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
         let (endpoint, id) = (self.endpoint, message.id.clone());
         if message.kind == Kind::Response {
@@ -66,6 +66,8 @@ impl Post<'_> {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
+        // The work takes places in an order of its own.
+        drop(busy);
         let (asked, message) = (Arc::new(asked), Arc::new(message));
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
             return match self.answer_elsewhere(&asked, &message, manner, place).await {
@@ -257,10 +259,12 @@ fn is_told(asked: &Asked, message: &Message) -> bool {
 
 /// Waits for the place of a message that keeps a thread busy, if it does.
 ///
-/// A message does by its size, or by its method: these read pages of whole threads and choose from them.
+/// A message does by its size, or by its method: these read pages or whole threads and choose from them.
 pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Place>> {
     match message.method.as_str() {
-        "completion/complete" | "resources/list" | "resources/read" => places.busy(holder).await.map(Some),
+        "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
+            places.busy(holder).await.map(Some)
+        }
         _ => places.busy_by(holder, message.size).await,
     }
 }

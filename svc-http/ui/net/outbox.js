@@ -253,8 +253,11 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
         const isDone = write.state === "done";
         if (!left || !(isDone || OPEN.has(write.state))) continue;
         const last = isDone ? write.lsn : Infinity;
+        // The same words may be on their way twice.
+        const isOfAnother = (/** @type {LogEvent} */ event) =>
+          [...writes.values()].some((other) => other !== write && other.early === event.lsn);
         const isIts = (/** @type {LogEvent} */ event) =>
-          event.lsn > write.since && event.lsn <= last && isOwn(event) && left(event);
+          event.lsn > write.since && event.lsn <= last && isOwn(event) && left(event) && !isOfAnother(event);
         const own = events.find(isIts);
         if (!own) continue;
         if (!isDone) write.early ||= own.lsn;
