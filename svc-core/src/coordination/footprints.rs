@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::coordination::claims::{expire_lapsed, no_longer_touch};
+use crate::coordination::claims::{expire_first, no_longer_touch};
 use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
 use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Conflict};
@@ -29,6 +29,7 @@ pub(crate) fn feature() -> Feature {
             "footprints",
             vec![
                 idempotent("set_thread_footprint", set_thread_footprint)
+                    .after(expire_first)
                     .title("Set a thread's footprint")
                     .when(
                         "Use before work on files or resources that others may touch too, to say what the \
@@ -118,7 +119,6 @@ struct SetThreadFootprint {
 }
 
 fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Result<Footprint> {
-    expire_lapsed(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
     let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };

@@ -1,8 +1,11 @@
 //! Freezing: a member is stopped at once, and keeps only what it may read.
 //!
-//! A freeze ends all claims of the member in its own transaction, and from its commit on every server refuses
-//! the member's changes, its own and those that others make for it or it makes for others as a delegate. It
-//! lasts until it is lifted; no time ends it. Tokens stay as they are.
+//! A freeze ends the claims of the member, the last of them in its own transaction; very many end in steps
+//! before that. From its commit on every server refuses the member's changes, its own and those that others
+//! make for it or it makes for others as a delegate. It lasts until it is lifted; no time ends it. Tokens stay
+//! as they are.
+
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +15,14 @@ use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::error::Code;
-use crate::id::MemberId;
+use crate::id::{MemberId, ThreadId};
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
 use crate::identity::tokens::check_reaches_no_further;
 use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Sample, TypedOperation, Write, destructive, idempotent, read};
+use crate::op::{Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
 use crate::text::Prose;
 
@@ -28,7 +31,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "members",
             vec![
-                destructive(FREEZE_MEMBER, freeze_member)
+                destructive_in_steps(FREEZE_MEMBER, freeze_member)
                     .title("Freeze a member")
                     .when("Use to stop a member at once, so that it only reads.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
@@ -102,7 +105,7 @@ impl Event for MemberUnfrozen {
 
 /// Freezes a member, so that it may only read, and returns the freeze.
 ///
-/// Its claims end at once, and the time worked under them is charged. From then on each of its changes fails
+/// Its claims end, and the time worked under them is charged. From then on each of its changes fails
 /// with 403 `member-frozen`, also those that it makes for others as a delegate and those that delegates make
 /// for it, until it is unfrozen.
 ///
@@ -133,18 +136,30 @@ pub struct FrozenMember {
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
-fn freeze_member(cx: &mut Write<'_>, input: &FreezeMember) -> Result<FrozenMember> {
+/// Ends claims of the member in each step, and freezes it in the last one. `released` are those of them that
+/// were live.
+fn freeze_member(
+    cx: &mut Write<'_>,
+    input: &FreezeMember,
+    released: &mut BTreeSet<ThreadId>,
+) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
     check_reaches_no_further(cx, member.id)?;
     if let Some(freeze) = members::freeze_of(cx, &member)? {
-        return Ok(FrozenMember { freeze, claims_released: 0 });
+        return Ok(Some(FrozenMember { freeze, claims_released: 0 }));
     }
+    let ended = claims::end_some(cx, member.id, ClaimEnd::Frozen)?;
+    // A step that is taken again ends the same ones.
+    released.extend(ended.live);
+    if ended.has_more {
+        return Ok(None);
+    }
+    let claims_released = released.len();
     let freeze = members::freeze(cx, &member, input.reason.as_deref())?;
-    let claims_released = claims::end_all(cx, member.id, ClaimEnd::Frozen)?;
     let frozen = MemberFrozen { member_id: member.id, reason: input.reason.as_deref(), claims_released };
     cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
-    Ok(FrozenMember { freeze, claims_released })
+    Ok(Some(FrozenMember { freeze, claims_released }))
 }
 
 /// Loads a member of the caller's workspace, which the request may name as well.

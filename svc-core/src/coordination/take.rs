@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::conversation::places;
-use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_lapsed, expire_some};
+use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_first};
 use crate::coordination::context::{self, ThreadContext};
 use crate::coordination::footprint::{self, Repo};
 use crate::coordination::obstacles::{self, Blocked};
@@ -26,6 +26,7 @@ pub(crate) fn feature() -> Feature {
         "claims",
         vec![
             write_in_steps("claim_next_thread", claim_next_thread)
+                .after(expire_first)
                 .title("Claim a channel's next thread")
                 .when(
                     "Use to get your next task from one channel, with its claim; \
@@ -37,6 +38,7 @@ pub(crate) fn feature() -> Feature {
                 .needs(&[ThreadTransition])
                 .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
             write_in_steps("claim_next_workspace_thread", claim_next_workspace_thread)
+                .after(expire_first)
                 .title("Claim the workspace's next thread")
                 .when(
                     "Use to get your next task, with its claim; `claim_thread` takes one that you have \
@@ -50,6 +52,7 @@ pub(crate) fn feature() -> Feature {
                        "include_context": true})
                 }),
             write("claim_thread", claim_thread)
+                .after(expire_first)
                 .title("Claim a thread")
                 .when(
                     "Use to take up a thread that you have chosen; `claim_next_workspace_thread` chooses \
@@ -156,10 +159,6 @@ fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThr
 
 /// Claims the next thread. None if there is more to look through, after what was found has been parked.
 fn claim_next(cx: &mut Write<'_>, scope: Scope, terms: Terms, repo: Option<&Repo>) -> Result<Option<Next>> {
-    // Once is enough, unless very many have lapsed: then others have their turn.
-    if expire_some(cx)? && expire_some(cx)? {
-        return Ok(None);
-    }
     let wanted = Wanted { scope, repo: repo.map(Repo::key) };
     let mut parked: usize = 0;
     for _ in 0..CHECKED_MAX {
@@ -217,7 +216,6 @@ struct ClaimThread {
 }
 
 fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
-    expire_lapsed(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     check_claimable(cx, &thread)?;
     let ClaimThread { lease_secs, acknowledge, include_context, .. } = *input;

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
-use crate::coordination::claims::{expire_lapsed, shorten_lease};
+use crate::coordination::claims::{expire_first, shorten_lease};
 use crate::coordination::thread::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
@@ -24,6 +24,7 @@ pub(crate) fn feature() -> Feature {
             "budgets",
             vec![
                 idempotent("set_thread_budget", set_thread_budget)
+                    .after(expire_first)
                     .title("Set a thread's budget")
                     .when(
                         "Use to limit what the claims of a thread may use, as a whole; \
@@ -37,6 +38,7 @@ pub(crate) fn feature() -> Feature {
                                "max_attempts": 3})
                     }),
                 idempotent("update_thread_budget", update_thread_budget)
+                    .after(expire_first)
                     .title("Change a thread's budget")
                     .when(
                         "Use to change single limits of a thread's budget; `set_thread_budget` sets it as \
@@ -187,8 +189,6 @@ fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -
 }
 
 fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) -> Result<ThreadBudget> {
-    // What a claim has used that has lapsed is judged by the limits under which it was held.
-    expire_lapsed(cx)?;
     let thread = visible_thread(cx, id)?;
     thread.check_not_archived()?;
     let before = budget::load(cx, id)?;

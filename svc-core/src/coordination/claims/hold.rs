@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_lapsed, hand_over, lapse, lease_end,
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -70,6 +70,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         write("hand_off_claim", hand_off_claim)
+            .after(expire_first)
             .title("Hand a claim to another member")
             .when(
                 "Use when a certain member is to go on with your claimed thread; `release_claim` leaves it \
@@ -384,7 +385,6 @@ struct HandOffClaim {
 }
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
-    expire_lapsed(cx)?;
     let mut thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;

@@ -434,32 +434,64 @@ static END: RowWrite = RowWrite {
 ///
 /// However many there are, they end in one transaction, in the order in which their threads were created.
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<usize> {
-    let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member])?;
-    let mut ended: usize = 0;
+    let mut live: usize = 0;
+    loop {
+        let ended = end_some(cx, member, end)?;
+        live = live.saturating_add(ended.live.len());
+        if !ended.has_more {
+            return Ok(live);
+        }
+    }
+}
+
+/// Some claims that have ended.
+pub(in crate::coordination) struct Ended {
+    /// The threads of those that were live.
+    pub live: Vec<ThreadId>,
+    /// Whether the member may have more.
+    pub has_more: bool,
+}
+
+/// Ends the first claims of a member of the caller's workspace.
+pub(in crate::coordination) fn end_some(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    end: ClaimEnd,
+) -> Result<Ended> {
+    let most = i64::try_from(ENDED_MAX).unwrap_or(i64::MAX);
+    let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &most])?;
+    let has_more = held.len() >= ENDED_MAX;
+    let mut live = Vec::new();
     expect(cx, held.iter().map(|(id,)| *id));
     for (id,) in held {
         let Some(thread) = thread_of_workspace(cx, id)? else { continue };
-        ended = ended.saturating_add(usize::from(!thread.has_lapsed(cx.now())));
+        if !thread.has_lapsed(cx.now()) {
+            live.push(id);
+        }
         end_claim(cx, &thread, end)?;
     }
-    Ok(ended)
+    Ok(Ended { live, has_more })
 }
 
-/// Uses the index of claimed threads.
-const HELD_BY: &str = "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn";
+/// Most claims of a member that one step ends.
+const ENDED_MAX: usize = 128;
 
-/// Ends every claim of the caller's workspace whose lease has lapsed.
+/// Uses the index of claimed threads.
+const HELD_BY: &str =
+    "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn limit $3";
+
+/// Ends claims of the caller's workspace whose leases have lapsed. Returns whether there may be more.
 ///
-/// What begins a claim calls it first: the log then has the end of one before the beginning of another, and
-/// nothing stays parked behind a claim that is in nobody's way. So does what would change how a lapsed claim
-/// counts: another budget, a close and a cancel.
-pub(in crate::coordination) fn expire_lapsed(cx: &mut Write<'_>) -> Result<()> {
-    while expire_some(cx)? {}
-    Ok(())
+/// What begins a claim takes this step first: the log then has the end of one before the beginning of
+/// another, and nothing stays parked behind a claim that is in nobody's way. So does what would change how a
+/// lapsed claim counts: another budget, a close and a cancel.
+pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> {
+    // Once is enough, unless very many have lapsed: then others have their turn.
+    Ok(expire_some(cx)? && expire_some(cx)?)
 }
 
 /// Ends some of them. Returns whether there may be more.
-pub(in crate::coordination) fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
+fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
     if cx.leaves_out(left_out::EXPIRE) {
         return Ok(false);
     }

@@ -29,6 +29,7 @@ pub(crate) fn feature() -> Feature {
             "threads",
             vec![
                 prepared("cancel_thread", Effect::Destructive, seal_reason, cancel_thread)
+                    .after(claims::expire_first)
                     .title("Cancel a thread")
                     .when(
                         "Use when a thread is not to be done at all; if its work is done, close it with \
@@ -86,7 +87,6 @@ fn seal_reason(input: &CancelThread, shared: &Shared, now: Time) -> Result<Seale
 }
 
 fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) -> Result<Thread> {
-    claims::expire_lapsed(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     if !may_cancel(cx.caller(), &thread) {
         return Err(Error::forbidden(

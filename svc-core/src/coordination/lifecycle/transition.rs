@@ -79,6 +79,7 @@ pub(crate) fn feature() -> Feature {
             "threads",
             vec![
                 write("transition_thread", transition_thread)
+                    .after(claims::expire_first)
                     .title("Move a thread to another state")
                     .when(
                         "Use to move a thread to another state, such as to close it; to hand in work use \
@@ -154,10 +155,6 @@ pub(in crate::coordination) struct Moved {
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Moved> {
-    if input.action == Action::Close {
-        // What has lapsed counts as that, and a dead letter that it makes is settled below.
-        claims::expire_lapsed(cx)?;
-    }
     let thread = visible_thread(cx, input.thread_id)?;
     if input.claim_lease_id.is_some() {
         claims::check_holder(cx, &thread, input.claim_lease_id)?;

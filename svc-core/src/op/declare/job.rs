@@ -51,6 +51,8 @@ pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
+/// A bounded step that comes before a change. It returns whether there may be more to do first.
+pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
 /// A bound change, as a read before it has found it.
 pub(crate) struct Looked {

@@ -20,7 +20,7 @@ use crate::op::call::request::Input;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{BeforeFile, Job, TimedOut};
+use crate::op::declare::job::{BeforeFile, FirstSteps, Job, Progress, TimedOut, WriteJob};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
@@ -71,6 +71,8 @@ pub(crate) struct Run {
     pub reversible: bool,
     /// It reaches somebody outside of the service.
     pub reaches_out: bool,
+    /// Steps that come before the change.
+    pub first: Option<FirstSteps>,
     /// A further check before its file arrives.
     pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may ask for that.
@@ -80,6 +82,16 @@ pub(crate) struct Run {
     prepare_typed: Arc<dyn Any + Send + Sync>,
     /// The type that it is called by, if it is.
     pub called_by: Option<TypeId>,
+}
+
+impl Run {
+    /// Returns the change with the steps that come before it.
+    pub fn after_first(&self, mut job: WriteJob) -> WriteJob {
+        match self.first {
+            Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again) } else { job(cx) }),
+            None => job,
+        }
+    }
 }
 
 /// What the documentation shows of it.
@@ -148,6 +160,7 @@ impl Operation {
                 quick: false,
                 reversible: false,
                 reaches_out: false,
+                first: None,
                 before_file: None,
                 lean: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
@@ -361,6 +374,14 @@ impl Operation {
     /// Says that what it ends or removes can be put back by another call.
     pub fn reversible(mut self) -> Self {
         self.run.reversible = true;
+        self
+    }
+
+    /// Says which bounded steps come before the change, each in a batch of its own while there may be more.
+    ///
+    /// They are right without the change, which may be refused or never come.
+    pub(crate) fn after(mut self, first: FirstSteps) -> Self {
+        self.run.first = Some(first);
         self
     }
 

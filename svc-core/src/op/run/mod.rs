@@ -396,7 +396,8 @@ impl Dispatch {
                 self.look(LookCall { call, status, look, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
-                let (status, job) = (operation.http().success.status(), Prepared::Ready(job));
+                let job = Prepared::Ready(operation.run.after_first(job));
+                let status = operation.http().success.status();
                 let progress = Progress::Again;
                 self.change(WriteCall { call, status, job, wants, thread, progress, done }, on);
             }
