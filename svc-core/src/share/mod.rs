@@ -164,6 +164,23 @@ impl Ceiling {
         (&mut waiting.receiver).await.map_err(Error::internal)
     }
 
+    /// Takes a place of 1 for each of the holders that can have one, as if all of them had waited.
+    ///
+    /// Workspaces take turns in the order of the holders, and in a workspace clients do.
+    pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<Place>> {
+        let (waiting, granted) = {
+            let mut state = lock(&self.0.state);
+            let add = |holder| {
+                let receiver = state.turns.add(holder, 1).ok()?;
+                Some(Waiting { shared: Arc::clone(&self.0), holder, receiver })
+            };
+            let waiting: Vec<Option<Waiting>> = holders.into_iter().map(add).collect();
+            (waiting, self.0.rules.serve(&self.0, &mut state))
+        };
+        hand_on(granted);
+        waiting.into_iter().map(|waiting| waiting?.receiver.try_recv().ok()).collect()
+    }
+
     /// Waits until a client is below its quota and its workspace below the ceiling.
     ///
     /// Places of a client beyond its quota do not count against its workspace.
@@ -194,6 +211,12 @@ impl Ceiling {
     /// Returns whether nothing is left to anybody.
     pub fn is_full(&self) -> bool {
         lock(&self.0.state).total >= self.0.rules.all
+    }
+
+    /// Returns whether a place is left to a client of the workspace that holds none.
+    pub fn has_room(&self, workspace: WorkspaceId) -> bool {
+        let state = lock(&self.0.state);
+        self.0.rules.fits_in_workspace(&state, workspace, state.counted(workspace), 1).is_ok()
     }
 
     /// Returns whether nothing is left to anybody, and the workspace holds its half: its own places are what
@@ -234,7 +257,19 @@ impl Rules {
         if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
             return Err(Scope::Client);
         }
-        if !fits(own.workspace, size, self.workspace) || !self.fits_workspace(state, holder, own, size) {
+        self.fits_in_workspace(state, holder.workspace, own.workspace, size)
+    }
+
+    /// Returns whose places are used up, if the workspace, of which so much counts, cannot take `size` more for
+    /// any client.
+    fn fits_in_workspace(
+        &self,
+        state: &State,
+        workspace: WorkspaceId,
+        counted: usize,
+        size: usize,
+    ) -> std::result::Result<(), Scope> {
+        if !fits(counted, size, self.workspace) || !self.fits_workspace(state, workspace, counted, size) {
             return Err(Scope::Workspace);
         }
         if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
@@ -245,10 +280,10 @@ impl Rules {
         BelowQuota { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
-    fn fits_workspace(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
-        self.is_in_share_of_workspace(own.workspace, size)
+    fn fits_workspace(&self, state: &State, workspace: WorkspaceId, counted: usize, size: usize) -> bool {
+        self.is_in_share_of_workspace(counted, size)
             || (state.total.saturating_add(size) <= Self::most(self.all)
-                && !self.another_workspace_waits(state, holder.workspace))
+                && !self.another_workspace_waits(state, workspace))
     }
 
     fn fits_client(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
@@ -630,6 +665,38 @@ mod tests {
         drop(second.pop());
         assert!(own.as_mut().now_or_never().is_some());
         drop((first, second, own));
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn holders_that_take_in_turn_get_what_they_would_get_if_they_waited() {
+        let seats = ceiling(16);
+        let take = |holders: &[(u128, std::ops::Range<u128>)]| -> Vec<Place> {
+            let of = |(workspace, clients): &(u128, std::ops::Range<u128>)| {
+                clients.clone().map(|client| holder(*workspace, client)).collect::<Vec<_>>()
+            };
+            seats.take_in_turn(holders.iter().flat_map(of)).into_iter().flatten().collect()
+        };
+        let of_second = |places: &[Place]| {
+            places.iter().filter(|place| place.holder().workspace == holder(2, 0).workspace).count()
+        };
+        let alone = take(&[(1, 0..20)]);
+        assert_eq!((alone.len(), of_second(&alone)), (12, 0));
+        assert!(!seats.has_room(holder(1, 0).workspace) && seats.has_room(holder(2, 0).workspace));
+        let rest = take(&[(1, 20..30), (2, 0..10)]);
+        assert_eq!((rest.len(), of_second(&rest)), (4, 4));
+        assert!(seats.is_full() && take(&[(3, 0..1)]).is_empty());
+        drop((alone, rest));
+        assert!(is_empty(&seats));
+        // Workspace 1 exceeds its half only after workspace 2 has all that it wants.
+        let both = take(&[(1, 0..12), (2, 0..3)]);
+        assert_eq!((both.len(), of_second(&both)), (12, 3));
+        let more = take(&[(1, 12..20), (2, 3..20)]);
+        assert_eq!((more.len(), of_second(&more)), (4, 4));
+        drop((both, more));
+        let both = take(&[(1, 0..20), (2, 0..20)]);
+        assert_eq!((both.len(), of_second(&both)), (16, 8));
+        drop(both);
         assert!(is_empty(&seats));
     }
 
