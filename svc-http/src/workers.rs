@@ -52,8 +52,6 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(45);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Time until the next look after one has failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// Parcels of one way that are sent at the same time.
-const IN_FLIGHT_MAX: usize = 16;
 
 /// A way, and what is being sent on it.
 struct Line {
@@ -106,13 +104,14 @@ async fn sent_any(lines: &mut [Line]) {
 impl Line {
     /// Takes as many parcels as there is room for, and begins to send them.
     async fn take(&mut self, service: &Service) -> svc_core::Result<()> {
-        let free = IN_FLIGHT_MAX.saturating_sub(self.sending.len());
-        if free == 0 {
-            return Ok(());
-        }
-        for parcel in service.take_parcels(self.sender.way(), free).await? {
+        while self.sending.try_join_next().is_some() {}
+        for (parcel, place) in service.take_parcels(self.sender.way()).await? {
             let taken = Taken { parcel: Arc::new(parcel), service: service.clone() };
-            self.sending.spawn(send(Arc::clone(&self.sender), taken));
+            let sending = send(Arc::clone(&self.sender), taken);
+            self.sending.spawn(async move {
+                sending.await;
+                drop(place);
+            });
         }
         Ok(())
     }

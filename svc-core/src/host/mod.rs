@@ -3,6 +3,7 @@
 //! Exempt from the order of the layers.
 
 mod opening;
+mod sending;
 mod parts;
 pub(crate) mod features;
 mod housekeeping;

@@ -1,50 +1,86 @@
 //! Parcels for the ways out: a shell takes what is due, sends it, and says what became of it.
+//!
+//! Workspaces take turns, and share the places of a way as they do those of any ceiling.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 use crate::error::{Error, Result};
+use crate::host::sending::Sending;
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
-use crate::limits::PARCEL_LEASE;
+use crate::limits::{DUE_WORKSPACES_MAX, PARCEL_LEASE, PARCELS_MAX};
 use crate::op::{Arrival, OwnQueue, OwnWork, Parcel, Queue, Read, Surface, Way, Write};
+use crate::rate::{Client, Holder};
+use crate::rota::Rota;
+use crate::share::Place;
+
+/// A member that has something due.
+#[derive(Clone, Copy)]
+struct DueMember {
+    workspace: WorkspaceId,
+    charged_to: WorkspaceId,
+    member: MemberId,
+}
+
+impl DueMember {
+    fn holder(self) -> Holder {
+        Holder { client: Client::Member(self.member), workspace: self.charged_to }
+    }
+}
+
+/// The result of one look for what is due.
+struct Look {
+    /// Members that have something due, in the order of turns.
+    due: Vec<DueMember>,
+    /// The last workspace whose turn it was.
+    last: WorkspaceId,
+}
 
 impl Service {
-    /// Takes what is due on a way, as parcels of at most `max` members.
+    /// Takes what is due on a way, as parcels with the place that each has until it was sent and settled.
     ///
     /// Each is leased to the caller, who sends and [settles](Self::settle) it before the lease ends; else it
     /// is taken again. What one member has due and cannot be taken does not hold up others.
-    pub async fn take_parcels(&self, way: &str, max: usize) -> Result<Vec<Parcel>> {
-        let Queue::Own(OwnQueue { due, take, put_off }) = self.way(way)?.queue;
-        let most = i64::try_from(max).map_err(Error::internal)?;
-        let next = move |cx: &Read<'_>| cx.query(due, &[&cx.now(), &most]);
-        let members: Vec<(WorkspaceId, MemberId)> =
-            self.dispatch().await_read(OwnWork::INSTANCE, next).await?;
+    pub async fn take_parcels(&self, way: &str) -> Result<Vec<(Parcel, Place)>> {
+        let Way { name, queue: Queue::Own(queue), .. } = self.way(way)?;
+        let sending = self.process().sending.on(name);
+        if sending.places.is_full() {
+            return Ok(Vec::new());
+        }
+        let look = {
+            let sending = Arc::clone(&sending);
+            move |cx: &Read<'_>| look(cx, &queue, &sending)
+        };
+        let Look { due, last } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
+        let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
+        let placed: Vec<(DueMember, Place)> =
+            due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?))).collect();
+        sending.begin_after(placed.last().map_or(last, |(due, _)| due.workspace));
         // What is taken for a caller that has gone away is taken again when its lease ends.
-        let taken = join_all(members.into_iter().map(async |(workspace, member)| {
-            let run = move |cx: &mut Write<'_>| take(cx, member);
-            let parcel = self.dispatch().await_change(OwnWork::on(workspace), Surface::System, run).await;
-            (workspace, member, parcel)
+        let taken = join_all(placed.into_iter().map(async |(due, place)| {
+            let parcel = self.take_parcel(name, queue, due).await?;
+            Some((parcel, place))
         }));
-        let mut parcels = Vec::new();
-        for (workspace, member, parcel) in taken.await {
-            match parcel {
-                Ok(parcel) => parcels.extend(parcel),
-                Err(error) => {
-                    tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
-                    // Whoever has waited longest comes first, and must not stay there.
-                    let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
-                    self.dispatch().submit_change_as_instance(
-                        OwnWork::on(workspace),
-                        Surface::System,
-                        run,
-                        |_| {},
-                    );
-                }
+        Ok(taken.await.into_iter().flatten().collect())
+    }
+
+    /// Takes what a member has due; returns `None` if there is nothing to send, or it cannot be taken.
+    async fn take_parcel(&self, way: &'static str, queue: OwnQueue, due: DueMember) -> Option<Parcel> {
+        let (own, member, OwnQueue { take, put_off, .. }) = (OwnWork::on(due.workspace), due.member, queue);
+        let run = move |cx: &mut Write<'_>| take(cx, member);
+        match self.dispatch().await_change(own, Surface::System, run).await {
+            Ok(parcel) => parcel,
+            Err(error) => {
+                tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
+                // Whoever has waited longest comes first, and must not stay there.
+                let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
+                self.dispatch().submit_change_as_instance(own, Surface::System, run, |_| {});
+                None
             }
         }
-        Ok(parcels)
     }
 
     /// Returns whether the piece of a parcel at this place is still to be sent, which is asked right before.
@@ -70,4 +106,66 @@ impl Service {
         let way = self.table().way(name).copied();
         way.ok_or_else(|| Error::internal(format!("there is no way named {name}")))
     }
+}
+
+/// Finds the members that have waited longest in the workspaces whose turn it is.
+///
+/// A workspace is passed over if no place is left to the one that it is charged to.
+fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
+    let places = &sending.places;
+    let free = PARCELS_MAX.saturating_sub(places.taken());
+    let mut last = WorkspaceId::INSTANCE;
+    let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
+    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, queue, sending.last())? {
+        if is_due && places.has_room(charged_to) {
+            turns.entry(charged_to).push_back(workspace);
+        }
+        last = workspace;
+    }
+    let mut found: Vec<VecDeque<DueMember>> = Vec::new();
+    while found.len() < free {
+        let Some(charged_to) = turns.keys().next() else { break };
+        let Some(workspace) = turns.pop(charged_to) else { break };
+        found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
+        last = workspace;
+    }
+    let mut due = Vec::new();
+    while !found.is_empty() {
+        found.retain_mut(|members| {
+            due.extend(members.pop_front());
+            !members.is_empty()
+        });
+    }
+    Ok(Look { due, last })
+}
+
+/// Returns as many members of a workspace as there are places: a member that holds its share gets none, and
+/// must not hold up others.
+fn longest_waiting(
+    cx: &Read<'_>,
+    queue: &OwnQueue,
+    (workspace, charged_to): (WorkspaceId, WorkspaceId),
+) -> Result<VecDeque<DueMember>> {
+    let most = i64::try_from(PARCELS_MAX).map_err(Error::internal)?;
+    let members: Vec<(MemberId,)> = cx.query(queue.members, &[&workspace, &cx.now(), &most])?;
+    Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
+}
+
+/// Returns the workspaces in which something waits, beginning after one: the id, the workspace that is
+/// charged, and whether something is due there.
+fn workspaces_in_turn(
+    cx: &Read<'_>,
+    queue: &OwnQueue,
+    after: WorkspaceId,
+) -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
+    let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
+        cx.query(queue.workspaces, &[&cx.now(), &after, &most])
+    };
+    let mut found = next(after, DUE_WORKSPACES_MAX)?;
+    let left = DUE_WORKSPACES_MAX.saturating_sub(i64::try_from(found.len()).map_err(Error::internal)?);
+    if left > 0 && after != WorkspaceId::INSTANCE {
+        let first = next(WorkspaceId::INSTANCE, left)?;
+        found.extend(first.into_iter().take_while(|(workspace, ..)| *workspace <= after));
+    }
+    Ok(found)
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use tokio::sync::Semaphore;
 
 use crate::host::opening::Outdated;
+use crate::host::sending::SendingByWay;
 use crate::limits::{FILES_READ_MAX, WAITS_MAX};
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
 use crate::share::{Ceiling, Quotas};
@@ -48,13 +49,16 @@ pub(crate) struct Process {
     pub reading: Ceiling,
     /// The files that are judged at the same time while they arrive.
     pub judging: Semaphore,
+    /// The parcels that are sent on each way.
+    pub sending: SendingByWay,
 }
 
 impl Default for Process {
     fn default() -> Self {
         let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
         let judging = Semaphore::new(1);
-        Self { threads: Threads::default(), dispatch: OnceLock::new(), reading, judging }
+        let sending = SendingByWay::default();
+        Self { threads: Threads::default(), dispatch: OnceLock::new(), reading, judging, sending }
     }
 }
 

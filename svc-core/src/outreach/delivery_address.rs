@@ -213,11 +213,13 @@ pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Deliver
 
 /// Keeps where a member is mailed.
 pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
     cx.execute(
         1,
         KEEP,
         &[
             &member,
+            &workspace,
             &stored.mode,
             &stored.address,
             &stored.confirmed_at,
@@ -241,14 +243,14 @@ pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Res
 }
 
 const KEEP: &str = "
-    insert into delivery_addresses (member_id, mode, address, confirmed_at, pending, code_due, code_hash,
-        code_until, tries, former, former_due, notice_failures, failures, retry_at, last_error, suspended,
-        sent_since, sent, digest_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
-    on conflict (member_id) do update set mode = excluded.mode, address = excluded.address,
-        confirmed_at = excluded.confirmed_at, pending = excluded.pending, code_due = excluded.code_due,
-        code_hash = excluded.code_hash, code_until = excluded.code_until, tries = excluded.tries,
-        former = excluded.former, former_due = excluded.former_due,
+    insert into delivery_addresses (member_id, workspace_id, mode, address, confirmed_at, pending, code_due,
+        code_hash, code_until, tries, former, former_due, notice_failures, failures, retry_at, last_error,
+        suspended, sent_since, sent, digest_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+    on conflict (member_id) do update set workspace_id = excluded.workspace_id, mode = excluded.mode,
+        address = excluded.address, confirmed_at = excluded.confirmed_at, pending = excluded.pending,
+        code_due = excluded.code_due, code_hash = excluded.code_hash, code_until = excluded.code_until,
+        tries = excluded.tries, former = excluded.former, former_due = excluded.former_due,
         notice_failures = excluded.notice_failures, failures = excluded.failures,
         retry_at = excluded.retry_at, last_error = excluded.last_error, suspended = excluded.suspended,
         sent_since = excluded.sent_since, sent = excluded.sent, digest_at = excluded.digest_at";

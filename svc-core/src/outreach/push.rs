@@ -13,6 +13,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::preferences;
+use super::turns::workspaces_in_turn;
 use super::web_push::{self, Browser, Target};
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
@@ -40,19 +41,35 @@ const PAYLOAD_MAX: usize = 3072;
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: WEB_PUSH,
-        queue: Queue::Own(OwnQueue { due: DUE, take, put_off }),
+        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
         is_current,
         settle,
     }])
 }
 
-/// Who has something due.
-const DUE: &str = "
-    select f.workspace_id, f.member_id from (
-        select i.workspace_id, i.member_id, i.push_due as due
-        from inbox i join workspaces w on w.id = i.workspace_id
-        where i.push_due <= $1 and w.state = 'live' order by i.push_due limit 1000) f
-    group by f.workspace_id, f.member_id order by min(f.due), f.member_id limit $2";
+/// The workspace after this one that has something waiting to be pushed.
+macro_rules! next_workspace {
+    ($after:literal) => {
+        concat!(
+            "(select i.workspace_id from inbox i
+              where i.push_due is not null and i.workspace_id > ",
+            $after,
+            " order by i.workspace_id limit 1)"
+        )
+    };
+}
+
+const WORKSPACES: &str = workspaces_in_turn!(
+    next_workspace!("$2"),
+    next_workspace!("k.workspace_id"),
+    "(select 1 from inbox i where i.workspace_id = k.workspace_id and i.push_due <= $1 limit 1) is not null"
+);
+
+const MEMBERS: &str = "
+    select f.member_id from (
+        select i.member_id, i.push_due as due from inbox i
+        where i.workspace_id = $1 and i.push_due <= $2 order by i.push_due limit 1000) f
+    group by f.member_id order by min(f.due), f.member_id limit $3";
 
 /// A notification for one browser.
 pub struct PushPiece {

@@ -89,6 +89,7 @@ migrations! {
     62 "0062_charged_to",
     63 "0063_bounded_rows",
     64 "0064_slots_and_members",
+    65 "0065_due_by_workspace",
 }
 
 /// Returns the version of the schema: that of the newest migration.

@@ -256,7 +256,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "op/declare",
             "conversation/presence",
             "outreach/mail",
-            "outreach/push",
+            "outreach/turns",
         ],
     ),
 ];

@@ -13,7 +13,8 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 
 /// What is due now.
 fn take_from(service: &Service) -> Vec<Parcel> {
-    runtime().block_on(service.take_parcels(MAIL, 100)).unwrap()
+    let taken = runtime().block_on(service.take_parcels(MAIL)).unwrap();
+    taken.into_iter().map(|(parcel, _)| parcel).collect()
 }
 
 pub fn take(world: &World) -> Vec<Parcel> {

@@ -6,4 +6,5 @@ mod mail_times;
 mod overtaken;
 mod push;
 mod push_services;
+mod shares;
 mod web_push;

@@ -50,7 +50,8 @@ impl<'w> Told<'w> {
 
     /// What is due now, as a shell takes it.
     fn take(&self) -> Vec<Parcel> {
-        runtime().block_on(self.world.service.take_parcels(WEB_PUSH, 100)).unwrap()
+        let taken = runtime().block_on(self.world.service.take_parcels(WEB_PUSH)).unwrap();
+        taken.into_iter().map(|(parcel, _)| parcel).collect()
     }
 
     /// Says what became of a parcel.

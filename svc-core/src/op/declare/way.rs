@@ -37,8 +37,12 @@ pub enum Queue {
 /// A queue in rows of a feature.
 #[derive(Clone, Copy)]
 pub struct OwnQueue {
-    /// Selects workspace and id of at most `$2` members of live workspaces that have something due at `$1`.
-    pub due: &'static str,
+    /// Selects the next `$3` workspaces after `$2` that have something waiting, by id: the id, the workspace
+    /// that is charged, and whether it is live and something is due at `$1`.
+    pub workspaces: &'static str,
+    /// Selects the id of at most `$3` members of the workspace `$1` that have something due at `$2`, those
+    /// first that have waited longest.
+    pub members: &'static str,
     /// Takes what a member has due.
     pub take: Take,
     /// Puts off what a member has due, which could not be taken.

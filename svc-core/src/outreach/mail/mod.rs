@@ -24,6 +24,7 @@ use crate::outreach::delivery_address::{
     CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, put_off_notices, stored,
 };
 use crate::outreach::preferences::{self, Preferences};
+use crate::outreach::turns::workspaces_in_turn;
 use crate::store::columns;
 use crate::time::Time;
 pub use letter::Letter;
@@ -39,7 +40,7 @@ const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: MAIL,
-        queue: Queue::Own(OwnQueue { due: DUE, take, put_off }),
+        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
         is_current,
         settle,
     }])
@@ -48,18 +49,53 @@ pub(crate) fn feature() -> Feature {
 /// The name of the way.
 pub const MAIL: &str = "mail";
 
-/// Who has mail due, or a code.
-const DUE: &str = "
-    select f.workspace_id, f.member_id from (
+/// The workspace after this one in which something waits to be mailed, or a letter about an address does.
+macro_rules! next_workspace {
+    ($after:literal) => {
+        concat!(
+            "(select f.workspace_id from (
+                select * from (
+                    select i.workspace_id from inbox i where i.mail_due is not null and i.workspace_id > ",
+            $after,
+            " order by i.workspace_id limit 1) items
+                union all select * from (
+                    select d.workspace_id from delivery_addresses d
+                    where d.code_due is not null and d.workspace_id > ",
+            $after,
+            " order by d.workspace_id limit 1) codes
+                union all select * from (
+                    select d.workspace_id from delivery_addresses d
+                    where d.former_due is not null and d.workspace_id > ",
+            $after,
+            " order by d.workspace_id limit 1) formers) f
+             order by f.workspace_id limit 1)"
+        )
+    };
+}
+
+const WORKSPACES: &str = workspaces_in_turn!(
+    next_workspace!("$2"),
+    next_workspace!("k.workspace_id"),
+    "coalesce(
+        (select 1 from inbox i where i.workspace_id = k.workspace_id and i.mail_due <= $1 limit 1),
+        (select 1 from delivery_addresses d
+         where d.workspace_id = k.workspace_id and d.code_due <= $1 limit 1),
+        (select 1 from delivery_addresses d
+         where d.workspace_id = k.workspace_id and d.former_due <= $1 limit 1)) is not null"
+);
+
+const MEMBERS: &str = "
+    select f.member_id from (
         select * from (
-            select i.workspace_id, i.member_id, i.mail_due as due
-            from inbox i join workspaces w on w.id = i.workspace_id
-            where i.mail_due <= $1 and w.state = 'live' order by i.mail_due limit 1000) items
-        union all select m.workspace_id, m.id, coalesce(n.code_due, n.former_due)
-            from delivery_addresses n join members m on m.id = n.member_id
-            join workspaces w on w.id = m.workspace_id
-            where (n.code_due <= $1 or n.former_due <= $1) and w.state = 'live') f
-    group by f.workspace_id, f.member_id order by min(f.due), f.member_id limit $2";
+            select i.member_id, i.mail_due as due from inbox i
+            where i.workspace_id = $1 and i.mail_due <= $2 order by i.mail_due limit 1000) items
+        union all select * from (
+            select d.member_id, d.code_due from delivery_addresses d
+            where d.workspace_id = $1 and d.code_due <= $2 order by d.code_due limit $3) codes
+        union all select * from (
+            select d.member_id, d.former_due from delivery_addresses d
+            where d.workspace_id = $1 and d.former_due <= $2 order by d.former_due limit $3) formers) f
+    group by f.member_id order by min(f.due), f.member_id limit $3";
 
 /// A member as letters name it.
 struct Named {

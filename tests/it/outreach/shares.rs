@@ -1,0 +1,252 @@
+//! Workspaces share the places of each way: what one has due does not hold up what others have due.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use svc_core::op::{Arrival, Parcel};
+use svc_core::ops::WEB_PUSH;
+use svc_core::{MAIL, Place};
+use svc_tests::push_service::subscription;
+use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime, text};
+
+/// Parcels of one way that are sent at once, and as many as one workspace has of them if no other wants any.
+const ALL: usize = 16;
+const ALONE: usize = 12;
+
+/// A parcel that is being sent.
+type Taken = (Parcel, Place);
+
+/// A workspace with members who are told things.
+struct Team<'w> {
+    world: &'w World,
+    name: &'static str,
+    id: String,
+    admin: String,
+    thread: String,
+    /// The tokens of the members, by their handles.
+    members: BTreeMap<String, String>,
+}
+
+impl<'w> Team<'w> {
+    fn new(world: &'w World, name: &'static str, members: usize) -> Self {
+        let made = world.admin("create_workspace", json!({"name": name, "admin_handle": "ada"}));
+        let (id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+        let call = |operation, input| world.call(&admin, operation, input).output();
+        let channel = call("create_channel", json!({"workspace_id": id, "name": "talk"}));
+        let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "The lexer"}));
+        let member = |number| {
+            let handle = format!("member{number}");
+            let input = json!({"workspace_id": id, "handle": handle, "display_name": handle});
+            let token = text(&call("create_agent", input)["token"]["secret"]);
+            (handle, token)
+        };
+        let members = (0..members).map(member).collect();
+        Self { world, name, thread: text(&thread["id"]), members, id, admin }
+    }
+
+    /// A team whose members each have a browser.
+    fn pushed(world: &'w World, name: &'static str, members: usize) -> Self {
+        let team = Self::new(world, name, members);
+        for (handle, token) in &team.members {
+            let browser = subscription(&format!("https://push.example/{name}/{handle}"));
+            world.call(token, "register_web_push", browser).output();
+        }
+        team
+    }
+
+    /// A team whose members each have a confirmed address.
+    fn mailed(world: &'w World, name: &'static str, members: usize) -> Self {
+        let team = Self::new(world, name, members);
+        team.set_addresses();
+        world.database.execute(&format!(
+            "update delivery_addresses
+             set address = pending, confirmed_at = 1, pending = null, code_due = null
+             where workspace_id = {}",
+            team.row()
+        ));
+        team
+    }
+
+    fn set_addresses(&self) {
+        for (handle, token) in &self.members {
+            let address = json!({"address": format!("{handle}@example.com"), "mode": "immediate"});
+            self.world.call(token, "set_delivery_address", address).output();
+        }
+    }
+
+    /// The administrator speaks to each member.
+    fn speak(&self) {
+        let names: Vec<String> = self.members.keys().map(|handle| format!("@{handle}")).collect();
+        let message = json!({"thread_id": self.thread, "body": names.join(" ")});
+        self.world.call(&self.admin, "post_message", message).output();
+    }
+
+    /// Gives the first member many items that have been due on both ways for long.
+    fn pile_up(&self, items: i64) {
+        let due = self.world.database.number("select max(lsn) from inbox").saturating_add(1);
+        self.world.database.insert_many(
+            items,
+            &format!(
+                "insert into inbox (workspace_id, member_id, lsn, reasons, channel_id, at, mail_due, push_due)
+                 select t.workspace_id, m.id, {due} + i, 1, t.channel_id, 1, 1, 1
+                 from n, members m, threads t
+                 where m.workspace_id = {0} and m.handle = 'member0' and t.id = {1}",
+                self.row(),
+                self.world.database.id(self.thread.parse::<uuid::Uuid>().unwrap())
+            ),
+        );
+    }
+
+    /// Lets the team be charged as if another one had imported it.
+    fn charge_to(&self, other: &Self) {
+        let sql = format!("update workspaces set charged_to = {} where id = {}", other.row(), self.row());
+        self.world.database.execute(&sql);
+    }
+
+    /// Its id in SQL.
+    fn row(&self) -> String {
+        self.world.database.id(self.id.parse::<uuid::Uuid>().unwrap())
+    }
+}
+
+/// What one look takes on a way.
+fn take(world: &World, way: &str) -> Vec<Taken> {
+    runtime().block_on(world.service.take_parcels(way)).unwrap()
+}
+
+fn settle(world: &World, (parcel, place): Taken) {
+    let arrivals = vec![Arrival::Accepted; parcel.count()];
+    runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+    drop(place);
+}
+
+/// How many parcels each team has.
+fn of_each(taken: &[Taken], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
+    let count = |team: &&Team<'_>| {
+        let own = taken.iter().filter(|(parcel, _)| parcel.workspace_id().to_string() == team.id);
+        (team.name, own.count())
+    };
+    let counts: Vec<_> = teams.iter().map(count).collect();
+    assert_eq!(counts.iter().map(|(_, count)| count).sum::<usize>(), taken.len(), "of these teams only");
+    counts
+}
+
+#[test]
+fn slow_pushes_of_one_workspace_leave_places_to_another() {
+    on_both_engines(|world| {
+        let (slow, quick) = (Team::pushed(world, "Slow", 14), Team::pushed(world, "Quick", 2));
+        let copy = Team::pushed(world, "Copy", 2);
+        copy.charge_to(&slow);
+        slow.speak();
+        let mut held = take(world, WEB_PUSH);
+        assert_eq!(held.len(), ALONE, "three quarters for one alone");
+        assert!(take(world, WEB_PUSH).is_empty(), "and no more");
+        copy.speak();
+        quick.speak();
+        let teams = [&slow, &quick, &copy];
+        let taken = take(world, WEB_PUSH);
+        assert_eq!(of_each(&taken, &teams), [("Slow", 0), ("Quick", 2), ("Copy", 0)]);
+        // What was sent makes room: for all that is left, since the other workspace wants no more.
+        held.drain(..6).for_each(|taken| settle(world, taken));
+        let rest = take(world, WEB_PUSH);
+        assert_eq!(of_each(&rest, &teams), [("Slow", 2), ("Quick", 0), ("Copy", 2)]);
+    });
+}
+
+#[test]
+fn workspaces_that_push_much_at_the_same_time_have_half_of_the_places_each() {
+    on_both_engines(|world| {
+        let (one, two) = (Team::pushed(world, "One", 10), Team::pushed(world, "Two", 10));
+        one.speak();
+        let first = take(world, WEB_PUSH);
+        assert_eq!(first.len(), 10);
+        two.speak();
+        one.speak();
+        let second = take(world, WEB_PUSH);
+        assert_eq!(of_each(&second, &[&one, &two]), [("One", 0), ("Two", ALL - 10)]);
+        drop((first, second));
+        let third = take(world, WEB_PUSH);
+        assert_eq!(of_each(&third, &[&one, &two]), [("One", 8), ("Two", 4)], "those that are left");
+    });
+}
+
+#[test]
+fn much_that_is_due_in_one_workspace_hides_nothing_of_another() {
+    on_both_engines(|world| {
+        let (full, other) = (Team::pushed(world, "Full", 1), Team::pushed(world, "Other", 1));
+        full.speak();
+        full.pile_up(3000);
+        other.speak();
+        let taken = take(world, WEB_PUSH);
+        assert_eq!(of_each(&taken, &[&full, &other]), [("Full", 1), ("Other", 1)]);
+        let (full, other) = (Team::mailed(world, "Full of mail", 1), Team::mailed(world, "Other mail", 1));
+        full.speak();
+        full.pile_up(3000);
+        other.speak();
+        world.clock.advance(MAIL_DELAY);
+        let taken = take(world, MAIL);
+        assert_eq!(of_each(&taken, &[&full, &other]), [("Full of mail", 1), ("Other mail", 1)]);
+    });
+}
+
+#[test]
+fn workspaces_take_turns_where_places_are_few() {
+    on_both_engines(|world| {
+        let busy = Team::pushed(world, "Busy", 12);
+        busy.speak();
+        let held = take(world, WEB_PUSH);
+        assert_eq!(held.len(), ALONE);
+        let teams = ["One", "Two", "Three"].map(|name| Team::pushed(world, name, 6));
+        teams.iter().for_each(Team::speak);
+        let looks = [0, 1, 2].map(|_| {
+            let taken = take(world, WEB_PUSH);
+            assert_eq!(taken.len(), ALL - ALONE);
+            of_each(&taken, &teams.each_ref())
+        });
+        let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();
+        assert_eq!([0, 1, 2].map(in_all), [4, 4, 4], "{looks:?}");
+    });
+}
+
+/// Letters with codes are due at once, and their members have nothing else that is due.
+#[test]
+fn letters_about_addresses_of_one_workspace_leave_places_to_another() {
+    on_both_engines(|world| {
+        let (slow, quick) = (Team::new(world, "Slow", 14), Team::new(world, "Quick", 1));
+        slow.set_addresses();
+        let held = take(world, MAIL);
+        assert_eq!(held.len(), ALONE);
+        quick.set_addresses();
+        let taken = take(world, MAIL);
+        assert_eq!(of_each(&taken, &[&slow, &quick]), [("Slow", 0), ("Quick", 1)]);
+        held.into_iter().for_each(|taken| settle(world, taken));
+        assert_eq!(of_each(&take(world, MAIL), &[&slow, &quick]), [("Slow", 2), ("Quick", 0)]);
+    });
+}
+
+#[test]
+fn members_that_have_waited_longest_come_first() {
+    on_both_engines(|world| {
+        let team = Team::pushed(world, "Queue", 14);
+        let speak = |handle: &str| -> Value {
+            let message = json!({"thread_id": team.thread, "body": format!("@{handle}")});
+            world.call(&team.admin, "post_message", message).output()
+        };
+        for number in (0..14).rev() {
+            speak(&format!("member{number}"));
+            world.clock.advance(std::time::Duration::from_millis(1));
+        }
+        let names = |taken: Vec<Taken>| -> Vec<String> {
+            let name = |(parcel, _): &Taken| {
+                let id = world.database.id(parcel.member_id().uuid());
+                text(&world.database.rows(&format!("select handle from members where id = {id}"))[0][0])
+            };
+            taken.iter().map(name).collect()
+        };
+        let wanted = |numbers: std::ops::Range<usize>| -> Vec<String> {
+            numbers.rev().map(|number| format!("member{number}")).collect()
+        };
+        assert_eq!(names(take(world, WEB_PUSH)), wanted(2..14));
+        assert_eq!(names(take(world, WEB_PUSH)), wanted(0..2));
+    });
+}
