@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::host::opening::Outdated;
 use crate::host::sending::SendingByWay;
-use crate::limits::{FILES_READ_MAX, WAITS_MAX};
+use crate::limits::{FILES_JUDGED_MAX, FILES_READ_MAX, WAITS_MAX};
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
@@ -56,7 +56,7 @@ pub(crate) struct Process {
 impl Default for Process {
     fn default() -> Self {
         let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
-        let judging = Semaphore::new(1);
+        let judging = Semaphore::new(FILES_JUDGED_MAX);
         let sending = SendingByWay::default();
         Self { threads: Threads::default(), dispatch: OnceLock::new(), reading, judging, sending }
     }

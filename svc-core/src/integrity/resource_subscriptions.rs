@@ -11,10 +11,9 @@ use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::sessions::ended_rows;
 use crate::integrity::events::WAIT_FOR_EVENT;
+use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
 use crate::op::{Admission, Dispatch, Feature, OwnWork, Read, Records, Surface, Write};
 
-/// Most subscriptions of a token.
-const OF_A_TOKEN_MAX: i64 = 100;
 /// How long a subscription lasts.
 const LASTS: Duration = Duration::from_secs(86_400);
 
@@ -70,9 +69,9 @@ fn add(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
         return Ok(());
     }
     let count = cx.one::<(i64,)>(COUNT, &[&token, &now])?.map_or(0, |(count,)| count);
-    if count >= OF_A_TOKEN_MAX {
+    if count >= RESOURCE_SUBSCRIPTIONS_MAX {
         return Err(Error::wrong_state(format!(
-            "a token subscribes to at most {OF_A_TOKEN_MAX} resources; end one of them first"
+            "a token subscribes to at most {RESOURCE_SUBSCRIPTIONS_MAX} resources; end one of them first"
         )));
     }
     cx.execute(1, INSERT, &[&token, &uri, &until])

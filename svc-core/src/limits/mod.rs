@@ -3,10 +3,12 @@
 //! Those with a variable are defaults, which [`crate::config`] can override.
 
 mod database;
+mod shared;
 
 use std::time::Duration;
 
 pub use database::*;
+pub use shared::*;
 
 /// Items on a page unless the caller asks otherwise.
 pub const PAGE_DEFAULT: i64 = 50;

@@ -503,9 +503,9 @@ mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
-    use super::turns::WAITING_OF_CLIENT_MAX;
     use super::*;
     use crate::id::TokenId;
+    use crate::limits::WAITING_OF_CLIENT_MAX;
     use crate::rate::Client;
 
     fn holder(workspace: u128, client: u128) -> Holder {

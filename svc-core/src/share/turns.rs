@@ -6,13 +6,9 @@ use tokio::sync::oneshot;
 
 use super::scope::Scope;
 use crate::id::WorkspaceId;
+use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::rota::Rota;
-
-/// Callers of one workspace that may wait for places of one ceiling.
-const WAITING_OF_WORKSPACE_MAX: usize = 4096;
-/// Callers of one client that may wait for places of one ceiling.
-pub(super) const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 
 /// Who waits, in the order in which they are served: workspaces in turn, inside a workspace clients in turn.
 pub(super) struct Turns<T>(Rota<WorkspaceId, Clients<T>>);

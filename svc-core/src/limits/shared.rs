@@ -1,0 +1,16 @@
+//! Limits of what callers share beside the database: places to wait, files that arrive, subscriptions.
+
+/// Maximum credential lookups in progress.
+pub const LOOKUPS_MAX: usize = 64;
+/// Maximum queued credential lookups of all addresses.
+pub const LOOKUPS_QUEUED_MAX: usize = 16_384;
+/// Maximum queued credential lookups of one address: more than the connections that it may have.
+pub const LOOKUPS_QUEUED_OF_ADDRESS_MAX: usize = 4096;
+/// Maximum callers of one workspace that wait for places of one ceiling.
+pub const WAITING_OF_WORKSPACE_MAX: usize = 4096;
+/// Maximum callers of one client that wait for places of one ceiling.
+pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
+/// Maximum subscriptions of one token to resources.
+pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
+/// Maximum files that are judged at the same time while they arrive.
+pub const FILES_JUDGED_MAX: usize = 1;
