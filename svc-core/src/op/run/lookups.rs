@@ -6,15 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
+use crate::error::{Code, Error};
+use crate::limits::{LOOKUPS_MAX, LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX};
 use crate::rate::Client;
+use crate::share::Scope;
 use crate::sync::lock;
-
-/// Most lookups in progress.
-const LOOKUPS_MAX: usize = 64;
-/// Most queued lookups of one address: more than the connections that it may have.
-const WAITING_OF_ONE_MAX: usize = 4096;
-/// Most queued lookups of all addresses.
-const WAITING_MAX: usize = 16_384;
 
 /// Where lookups come from: an address; none if it is not known.
 type Source = Option<Client>;
@@ -35,8 +31,8 @@ pub(super) enum LookupStart<T> {
     /// This lookup must be run now: the new one, or one that was queued before it.
     Now(T),
     Queued,
-    /// Too many are queued.
-    Rejected(T),
+    /// Too many are queued, of its address or of all; and the error that says so.
+    Rejected(T, Error),
 }
 
 impl<T> Default for Lookups<T> {
@@ -49,12 +45,12 @@ impl<T> Default for Lookups<T> {
 impl<T> Lookups<T> {
     pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
         let mut queues = lock(&self.0);
-        if queues.count >= WAITING_MAX {
-            return LookupStart::Rejected(lookup);
+        if queues.count >= LOOKUPS_QUEUED_MAX {
+            return LookupStart::Rejected(lookup, too_many(Scope::Server));
         }
         let queue = queues.waiting.entry(source).or_default();
-        if queue.len() >= WAITING_OF_ONE_MAX {
-            return LookupStart::Rejected(lookup);
+        if queue.len() >= LOOKUPS_QUEUED_OF_ADDRESS_MAX {
+            return LookupStart::Rejected(lookup, too_many(Scope::Client));
         }
         queue.push_back(lookup);
         if queue.len() == 1 {
@@ -105,23 +101,30 @@ impl<T> Queues<T> {
     }
 }
 
+fn too_many(scope: Scope) -> Error {
+    Error::new(Code::Overloaded, "too many credential lookups are in progress").with("scope", scope.name())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
     use super::*;
 
+    fn peer(number: u8) -> Source {
+        Some(Client::at(IpAddr::from([192, 0, 2, number])))
+    }
+
     #[test]
     fn few_lookups_are_under_way_and_each_address_has_its_turn() {
-        let peer = |number: u8| Some(Client::at(IpAddr::from([192, 0, 2, number])));
         let lookups = Lookups::<usize>::default();
         for number in 0..LOOKUPS_MAX {
             assert!(matches!(lookups.begin(peer(1), number), LookupStart::Now(now) if now == number));
         }
-        for number in 0..WAITING_OF_ONE_MAX {
+        for number in 0..LOOKUPS_QUEUED_OF_ADDRESS_MAX {
             assert!(matches!(lookups.begin(peer(1), number), LookupStart::Queued));
         }
-        assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7)));
+        assert!(matches!(lookups.begin(peer(1), 7), LookupStart::Rejected(7, _)));
         assert!(
             matches!(lookups.begin(peer(2), 9_000), LookupStart::Queued),
             "another address has a queue of its own"
@@ -130,8 +133,30 @@ mod tests {
         for _ in 1..LOOKUPS_MAX {
             assert!(lookups.end_without_reader().is_empty(), "those that are left start the others");
         }
-        assert_eq!(lookups.end_without_reader().len(), WAITING_OF_ONE_MAX - 2);
+        assert_eq!(lookups.end_without_reader().len(), LOOKUPS_QUEUED_OF_ADDRESS_MAX - 2);
         assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all slots are free again");
         assert_eq!(lookups.end(), None);
+    }
+
+    #[test]
+    fn a_rejected_lookup_learns_whose_queue_is_full() {
+        let lookups = Lookups::<()>::default();
+        let refusal = |address| match lookups.begin(peer(address), ()) {
+            LookupStart::Rejected((), error) => Some((error.code(), error.problem().extra["scope"].clone())),
+            LookupStart::Now(()) | LookupStart::Queued => None,
+        };
+        let of = |scope: &str| Some((Code::Overloaded, scope.into()));
+        let mut queued = 0;
+        for address in 1..=4 {
+            let refused = loop {
+                match refusal(address) {
+                    None => queued += 1,
+                    refused => break refused,
+                }
+            };
+            assert_eq!(refused, of(if address < 4 { "client" } else { "server" }));
+        }
+        assert_eq!(queued, LOOKUPS_MAX + LOOKUPS_QUEUED_MAX);
+        assert_eq!(refusal(5), of("server"), "other addresses have no place either");
     }
 }

@@ -281,9 +281,8 @@ impl Dispatch {
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
-            LookupStart::Rejected(task) => {
-                let busy = Error::new(Code::Overloaded, "too many credential lookups are in progress");
-                (task.done)(Err(busy.with("scope", "server").into()));
+            LookupStart::Rejected(task, error) => {
+                (task.done)(Err(error.into()));
                 None
             }
         };
