@@ -290,7 +290,7 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use std::time::Duration;
@@ -562,6 +562,76 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), (3, false), "there is no capacity for the third");
         drop((release, second));
         assert_eq!(receiver.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
+    }
+
+    /// A message of some size, which reports its workspace and how many were committed before it.
+    struct Message {
+        workspace: u128,
+        bytes: usize,
+        hold: Option<Holding>,
+        committed: Arc<AtomicUsize>,
+        ran: mpsc::Sender<(u128, usize)>,
+    }
+
+    impl WriteTask<Tally> for Message {
+        fn home(&self) -> WorkspaceId {
+            Uuid::from_u128(self.workspace).into()
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            Vec::new()
+        }
+        fn run(&mut self, conn: &Conn, tally: &RefCell<Tally>) -> Result<()> {
+            self.hold.as_mut().map_or(Ok(()), |hold| hold.run(conn, tally))?;
+            self.ran.send((self.workspace, self.committed.load(Ordering::SeqCst))).map_err(Error::internal)
+        }
+    }
+
+    impl Task for Message {
+        fn source(&self) -> Source {
+            Source { workspace: Some(self.home()), client: None }
+        }
+        fn bytes(&self) -> usize {
+            self.bytes
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            outcome.unwrap();
+            self.committed.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn at_most_two_large_messages_of_a_workspace_are_committed_together() {
+        // About what a message of 360 KB is counted as.
+        const LARGE: usize = 650_000;
+        let folder = tempfile::tempdir().unwrap();
+        // No time passes, so only its size ends a batch.
+        let executor = on_file_by(&folder.path().join("t.db"), &Clock::mock(Time::from_micros(0)));
+        let (committed, (sender, ran)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel());
+        let write = |workspace, bytes, hold| {
+            let (committed, ran) = (Arc::clone(&committed), sender.clone());
+            executor.write(Box::new(Message { workspace, bytes, hold, committed, ran }));
+        };
+        let (entered, enter) = mpsc::channel();
+        let hold = || {
+            let (release, released) = mpsc::channel();
+            (release, Holding(entered.clone(), released))
+        };
+        // All are queued before the first of them runs.
+        let ((begin, all), (go_on, first)) = (hold(), hold());
+        executor.write(Box::new(all));
+        enter.recv().unwrap();
+        write(1, LARGE, Some(first));
+        (0..4).for_each(|_| write(1, LARGE, None));
+        begin.send(()).unwrap();
+        enter.recv().unwrap();
+        // It arrives while the first batch runs, and is in the next one.
+        write(2, 300, None);
+        go_on.send(()).unwrap();
+        let order: Vec<_> = ran.iter().take(6).collect();
+        assert_eq!(order, [(1, 0), (1, 0), (1, 2), (2, 2), (1, 2), (1, 5)]);
     }
 
     #[test]
