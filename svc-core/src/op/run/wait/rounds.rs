@@ -457,8 +457,11 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
+    use crate::limits::READ_BUDGET_MS;
+    use crate::op::declare::job::{Poll, WaitJob};
     use crate::op::run::pipeline::Stage as _;
     use crate::op::run::wait::tests::{Fixture, Run, script};
+    use crate::time::Clock;
 
     #[test]
     fn the_number_of_waits_is_limited() {
@@ -519,8 +522,10 @@ mod tests {
     struct Stale {
         fixture: Arc<Fixture>,
         emit: Option<Emit>,
-        sender: Sender<Round>,
+        sender: Sender<(Round, u64)>,
         round: Round,
+        /// When the budget ends that the last poll had, in microseconds.
+        budget_ends: u64,
     }
 
     type Emit = Box<dyn FnOnce(&Fixture) + Send>;
@@ -528,6 +533,11 @@ mod tests {
     impl Stale {
         /// Returns the round that has polled.
         fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> Round {
+            Self::run_within(fixture, emit).0
+        }
+
+        /// Returns the same, and when the budget of its last poll ends.
+        fn run_within(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> (Round, u64) {
             let (sender, receiver) = channel();
             let round = Round {
                 dispatch: Arc::clone(fixture.dispatch()),
@@ -535,7 +545,8 @@ mod tests {
                 attempts: None,
             };
             let emit: Emit = Box::new(emit);
-            let stale = Self { fixture: Arc::clone(fixture), emit: Some(emit), sender, round };
+            let stale =
+                Self { fixture: Arc::clone(fixture), emit: Some(emit), sender, round, budget_ends: 0 };
             fixture.dispatch().executor.read(Box::new(stale), false);
             receiver.recv().unwrap()
         }
@@ -556,10 +567,10 @@ mod tests {
 
         fn finish(self: Box<Self>, outcome: Result<()>) {
             outcome.unwrap();
-            let Self { fixture, sender, round, .. } = *self;
+            let Self { fixture, sender, round, budget_ends, .. } = *self;
             // The last handle of a service must not be dropped on one of its own threads.
             drop(fixture);
-            sender.send(round).unwrap();
+            sender.send((round, budget_ends)).unwrap();
         }
     }
 
@@ -573,7 +584,9 @@ mod tests {
             let call = Call::instance(dispatch, OwnWork::on(workspace), Surface::System);
             Reading::<()>::on(reader).find(&call)?;
             self.emit.take().unwrap()(&self.fixture);
-            self.round.poll(reader)
+            self.round.poll(reader)?;
+            self.budget_ends = reader.conn.budget().unwrap().ends();
+            Ok(())
         }
     }
 
@@ -602,6 +615,34 @@ mod tests {
         set_paused(&fixture, false);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         drop(parked);
+    }
+
+    #[test]
+    fn each_poll_of_a_round_has_a_budget_of_its_own() {
+        let fixture = Arc::new(Fixture::new());
+        let (sender, polled) = channel();
+        let poll = || -> WaitJob {
+            let (sender, clock) = (sender.clone(), Clock::system());
+            Box::new(move |_| {
+                let began = clock.monotonic();
+                let _ = sender.send(began);
+                // The next poll of the round begins later.
+                while clock.monotonic() == began {}
+                Ok(Poll::Pending)
+            })
+        };
+        let waits = [fixture.parked(poll()), fixture.parked(poll())];
+        set_paused(&fixture, true);
+        fixture.emit_event();
+        assert_eq!(polled.try_iter().count(), waits.len());
+        let (round, ends) = Stale::run_within(&fixture, |_| {});
+        let began: Vec<_> = polled.try_iter().collect();
+        assert_eq!(began.len(), waits.len(), "the round has polled both");
+        let budget = Duration::from_millis(READ_BUDGET_MS.unsigned_abs());
+        assert!(ends > began[0].plus(budget).micros(), "the second one has as much time as the first");
+        round.settle(Ok(()));
+        set_paused(&fixture, false);
+        drop(waits);
     }
 
     #[test]
