@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Limit on the bytes of a body where no credential is required.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
 /// Limit on the bytes of bodies in memory.
-const BYTES_MAX: usize = 256 << 20;
+pub(crate) const BYTES_MAX: usize = 256 << 20;
 /// Limit on the bodies of one client that are unfinished after [`SLOW_AFTER`].
-const UNFINISHED_MAX: usize = 32;
+pub(crate) const UNFINISHED_MAX: usize = 32;
 /// Time after which a body that has not arrived counts as unfinished.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Time after which a body must keep up with [`MIN_RATE`].
@@ -398,6 +398,40 @@ mod tests {
         assert_eq!(bodies.bytes(), 73 * size + 5, "a body that is not complete counts");
         drop((held, reading));
         assert_eq!(bodies.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_workspace_leaves_bytes_of_bodies_to_others() {
+        let (bodies, json) = (Bodies::new(), headers(&[("content-type", "application/json")]));
+        let body = Bytes::from(vec![b' '; BYTES_MAX / 128]);
+        let all_of = async |workspace: u8, client: u8| {
+            let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
+            let holder = Holder { workspace, ..Holder::at([127, 0, 0, client].into()) };
+            let mut held = Vec::new();
+            loop {
+                match bodies.read(holder, &json, Full::new(body.clone()), body.len(), JSON).await {
+                    Ok(bytes) => held.push(bytes),
+                    Err(refusal) => {
+                        assert_eq!(refusal.code(), Code::Overloaded);
+                        let scope = serde_json::to_value(refusal.problem()).unwrap()["scope"].clone();
+                        return (held, scope);
+                    }
+                }
+            }
+        };
+        let (mut got, mut held) = (Vec::new(), Vec::new());
+        for (workspace, client) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1)] {
+            let (bytes, scope) = all_of(workspace, client).await;
+            got.push((workspace, bytes.len(), scope));
+            held.push(bytes);
+        }
+        // Three quarters, of which one client has three quarters.
+        assert_eq!(
+            got[..3],
+            [(1, 72, "client".into()), (1, 24, "workspace".into()), (1, 0, "workspace".into())]
+        );
+        assert_eq!(got[3..6].iter().map(|(_, bodies, _)| bodies).sum::<usize>(), 32, "{got:?}");
+        assert_eq!(got[6], (3, 0, "server".into()));
     }
 
     #[test]

@@ -25,7 +25,7 @@ const HEAD_MAX: u32 = 16 << 10;
 /// The HTTP/2 flow-control window in bytes, the smallest that a connection can have.
 const WINDOW: u32 = (64 << 10) - 1;
 /// Limit on concurrent requests on one HTTP/2 connection.
-const STREAMS_MAX: u32 = 64;
+pub(crate) const STREAMS_MAX: u32 = 64;
 
 /// Returns what serves a connection over HTTP/1 or HTTP/2.
 pub(crate) fn builder() -> auto::Builder<TokioExecutor> {

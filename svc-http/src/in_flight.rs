@@ -14,7 +14,7 @@ use svc_core::{Ceiling, Holder, Place, Result};
 use tokio::time::timeout;
 
 /// The quota of one client is the limit divided by this.
-const CLIENT_DIVISOR: usize = 8;
+pub(crate) const CLIENT_DIVISOR: usize = 8;
 /// Longest wait for a place.
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -50,6 +50,8 @@ mod workers;
 mod mail;
 mod push;
 mod server;
+#[cfg(test)]
+mod ceilings;
 
 pub use limits::HttpSettings;
 pub use listen::{listen, raise_descriptors};

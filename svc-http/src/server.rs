@@ -169,7 +169,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limit on concurrent HTTP/2 requests of one address whose credential is not verified.
 ///
 /// It applies to all connections of the address together.
-const UNVERIFIED_MAX: usize = 512;
+pub(crate) const UNVERIFIED_MAX: usize = 512;
 
 async fn connection(
     server: Arc<Server>,

@@ -20,8 +20,8 @@ use crate::body::{JSON, check_framing, is_one_of, not_of_these_types};
 use crate::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
 
 /// Maximum transfers at the same time, and those of one client.
-const TRANSFERS_MAX: usize = 8;
-const TRANSFERS_OF_ONE: usize = 2;
+pub(crate) const TRANSFERS_MAX: usize = 8;
+pub(crate) const TRANSFERS_OF_ONE: usize = 2;
 /// How long a request waits until one of them has ended.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a file that are judged and written at a time: at first, and later.

@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::encode::Response;
 
 /// Limit on the unread bytes of all clients together.
-const TOTAL_MAX: usize = 64 << 20;
+pub(crate) const TOTAL_MAX: usize = 64 << 20;
 /// Limit on the unread bytes of one client.
-const CLIENT_MAX: usize = 8 << 20;
+pub(crate) const CLIENT_MAX: usize = 8 << 20;
 /// Size in bytes up to which a response needs no room.
 ///
 /// It is counted, and produced as long as its client is below its quota, so that an agent can go on working

@@ -8,7 +8,7 @@ pub(crate) mod refuse;
 mod headers;
 mod event_stream;
 mod cancels;
-mod sessions;
+pub(crate) mod sessions;
 mod post;
 mod batch;
 pub(crate) mod stream;

@@ -28,15 +28,15 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 /// The header that names a session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Sessions of one server.
-const SESSIONS_MAX: usize = 1000;
+pub(crate) const SESSIONS_MAX: usize = 1000;
 /// Sessions of one credential: the one that was used least recently, and is not in use, makes room.
-const OF_ONE_MAX: usize = 100;
+pub(crate) const OF_ONE_MAX: usize = 100;
 /// Sessions of one client, which may have many credentials.
-const OF_CLIENT_MAX: usize = 500;
+pub(crate) const OF_CLIENT_MAX: usize = 500;
 /// How long a session lasts without a request.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 /// Requests of a session whose answers are made or wait to be sent on its stream.
-const ANSWERS_MAX: usize = 64;
+pub(crate) const ANSWERS_MAX: usize = 64;
 
 /// The sessions of this server.
 pub(super) struct Sessions {
