@@ -81,10 +81,18 @@ async fn post_in_process(service: Service, ground: Arc<Ground>, tally: Arc<Tally
 
 #[test]
 fn a_workspace_with_more_requests_than_there_are_places_leaves_some() {
-    let http = HttpSettings { concurrent_requests: NonZeroU32::new(32), ..HttpSettings::default() };
+    const PLACES: u32 = 32;
+    const ALONE: u32 = PLACES / 4 * 3;
+    let http = HttpSettings { concurrent_requests: NonZeroU32::new(PLACES), ..HttpSettings::default() };
     on_each_engine(Needs::Footprints, FEW, &http, |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(in_flight(ground, tally)));
-        until("the attack is in full swing", || attack.tally.all() > 0);
+        until("the attacker has all places that it gets", || {
+            // This request takes none.
+            let status = arena.world.admin("get_operator_status", json!({}));
+            let taken = status["queue_depths"]["requests_in_flight"]["count"].clone();
+            assert!(taken.as_u64() <= Some(ALONE.into()), "the attacker has {taken} of {PLACES}");
+            taken == ALONE
+        });
         (0..4).for_each(|_| arena.serves_the_victim());
         assert!(Arc::strong_count(&attack.tally) > 1, "the attack goes on");
     });
