@@ -85,6 +85,27 @@ fn connect(site: &svc_tests::site::Server) -> TcpStream {
     stream
 }
 
+/// Begins to create a channel under a lock, and returns once the body has been sent.
+fn begin_change(site: &Site, server: &svc_tests::site::Server) -> TcpStream {
+    let founders = &site.founders;
+    let target = format!("/workspaces/{}/channels", founders.workspace_id);
+    let body = json!({"name": "in-flight"}).to_string();
+    let begun = head_of_json(&target, &founders.admin, body.len());
+    let mut change = connect(server);
+    change.write_all(asking_to_go_on(&begun).as_bytes()).unwrap();
+    let mut line = [0; 25];
+    change.read_exact(&mut line).unwrap();
+    assert_eq!(line, *b"HTTP/1.1 100 Continue\r\n\r\n", "its body is being read");
+    change.write_all(body.as_bytes()).unwrap();
+    change
+}
+
+fn check_created(change: &mut TcpStream) {
+    let mut answer = [0; 12];
+    change.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"HTTP/1.1 201");
+}
+
 /// A change that is in flight is finished, and heads that are not whole do not wait for it.
 #[test]
 fn heads_that_are_not_whole_end_with_the_listener() {
@@ -100,16 +121,7 @@ fn heads_that_are_not_whole_end_with_the_listener() {
             })
             .collect();
         let lock = Lock::take(&site.database);
-        let founders = &site.founders;
-        let target = format!("/workspaces/{}/channels", founders.workspace_id);
-        let body = json!({"name": "in-flight"}).to_string();
-        let begun = head_of_json(&target, &founders.admin, body.len());
-        let mut change = connect(&server);
-        change.write_all(asking_to_go_on(&begun).as_bytes()).unwrap();
-        let mut line = [0; 25];
-        change.read_exact(&mut line).unwrap();
-        assert_eq!(line, *b"HTTP/1.1 100 Continue\r\n\r\n", "its body is being read");
-        change.write_all(body.as_bytes()).unwrap();
+        let mut change = begin_change(&site, &server);
         server.running.signal("TERM");
         for mut head in heads {
             let mut rest = Vec::new();
@@ -117,14 +129,70 @@ fn heads_that_are_not_whole_end_with_the_listener() {
             let _ = head.read_to_end(&mut rest);
         }
         change.set_nonblocking(true).unwrap();
-        let early = change.read(&mut line).map_err(|error| error.kind());
+        let early = change.read(&mut [0]).map_err(|error| error.kind());
         assert_eq!(early, Err(std::io::ErrorKind::WouldBlock), "the change waits for the lock");
         change.set_nonblocking(false).unwrap();
         lock.release();
-        let mut answer = [0; 12];
-        change.read_exact(&mut answer).unwrap();
-        assert_eq!(answer, *b"HTTP/1.1 201");
+        check_created(&mut change);
         drop(change);
         assert_eq!(server.running.ended().code, Some(0));
+    }
+}
+
+/// Makes each read of a glossary that has a term take as long as a statement may.
+fn slow_down_glossaries(database: &TestDatabase) {
+    let endless = match database.engine() {
+        Engine::Sqlite => {
+            "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c"
+        }
+        Engine::Postgres => "select count(*) from generate_series(1, 100) where pg_sleep(1) is null",
+    };
+    database.execute(&format!(
+        "alter table glossary rename to terms;
+         create view glossary as select * from terms where lsn > 0 and ({endless}) = 0"
+    ));
+}
+
+#[test]
+fn a_process_ends_although_its_readers_are_busy() {
+    const READS: u64 = 100;
+    for engine in engines() {
+        let site = Site::found(engine);
+        let service = site.open();
+        let ground =
+            prepare(&service, &site.founders.admin, Needs::Nothing, Size { tasks: 1, ..Size::SMALL });
+        let attacker = &ground.attacker;
+        let term =
+            json!({"workspace_id": attacker.workspace_id, "term": "end", "definition": "there is none"});
+        attacker.does(&service, "set_glossary_term", term);
+        drop(service);
+        slow_down_glossaries(&site.database);
+        let server = site.serve(&[("SVC_READ_BUDGET_MS", "0")]);
+        let target = format!("/workspaces/{}/glossary", attacker.workspace_id);
+        let reads: Vec<TcpStream> = (0..READS)
+            .map(|_| {
+                let mut stream = connect(&server);
+                stream.write_all(head("GET", &target, Some(&attacker.admin), "").as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        until("its readers are busy", || {
+            let depths = &server.caller(&site.founders.admin).get("/operator/status")["queue_depths"];
+            let count = |name: &str| depths[name]["count"].as_u64().unwrap();
+            count("requests_in_flight") >= READS && count("queued_reads") > 0
+        });
+        let lock = Lock::take(&site.database);
+        let mut change = begin_change(&site, &server);
+        server.running.signal("TERM");
+        lock.release();
+        check_created(&mut change);
+        drop(change);
+        let ended = server.running.ended();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        // The reads were interrupted: otherwise only a timer ends the process.
+        assert!(!ended.err.contains("did not end in time"), "{ended:?}");
+        let made = site.database.number("select count(*) from channels where name = 'in-flight'");
+        assert_eq!(made, 1);
+        drop(reads);
     }
 }
