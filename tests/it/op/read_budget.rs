@@ -1,14 +1,15 @@
 //! The budget of a read: a page ends early and goes on, any other read fails, and so does a poll of a wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
-use svc_core::op::{Feature, Operation, Read, read};
+use svc_core::op::{Feature, LongPoll, Operation, Poll, Read, read, wait};
 use svc_core::page::{Cursor, Limit, Page};
-use svc_core::{Engine, Result};
+use svc_core::{Engine, EventFilter, Result};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
@@ -42,6 +43,16 @@ fn endless(cx: &Read<'_>, _: &Endless) -> Result<Value> {
     Ok(json!({}))
 }
 
+impl LongPoll for Endless {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on(["ThreadCreated"])
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
 const COUNT: &str =
     "with recursive c (n) as (select cast(1 as bigint) union all select n + 1 from c) select count(*) from c";
 
@@ -68,6 +79,11 @@ fn slow_feature() -> Vec<Feature> {
             .get("/probes/endless")
             .needs(&[WorkspaceRead])
             .example(|_| json!({})),
+        wait("wait_endlessly", |cx: &Read<'_>, input: &mut Endless| endless(cx, input).map(Poll::Ready))
+            .title("Wait endlessly")
+            .get("/probes/wait")
+            .needs(&[WorkspaceRead])
+            .example(|_| json!({})),
         read("list_slowly", slow_list)
             .title("List slowly")
             .get("/probes/slow")
@@ -81,6 +97,15 @@ fn world(engine: Engine, read_budget: Option<Duration>) -> World {
     World::with(engine, Setup { features: slow_feature, read_budget, ..Setup::default() })
 }
 
+/// Does something, and returns the diagnostic log that it writes on this thread.
+fn logged(run: impl FnOnce()) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let writer = Arc::new(file.reopen().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+    tracing::subscriber::with_default(subscriber, run);
+    std::fs::read_to_string(file.path()).unwrap()
+}
+
 #[test]
 fn a_read_without_pages_fails_and_the_next_one_does_not() {
     for engine in engines() {
@@ -89,6 +114,32 @@ fn a_read_without_pages_fails_and_the_next_one_does_not() {
             world.call(&world.people.agent, "read_endlessly", json!({})).refused(503, "read-too-expensive");
             world.agent("whoami", json!({}));
         }
+    }
+}
+
+#[test]
+fn the_log_names_the_read_that_was_too_expensive() {
+    for engine in engines() {
+        let world = world(engine, Some(BUDGET));
+        let log = logged(|| {
+            world.call(&world.people.agent, "read_endlessly", json!({})).refused(503, "read-too-expensive");
+            world.agent("whoami", json!({}));
+        });
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("used up its budget")).collect();
+        let workspace = format!("workspace={}", world.id("workspace"));
+        let [line] = lines[..] else { panic!("{engine:?}: {log}") };
+        for part in [" WARN ", "operation=\"read_endlessly\"", &workspace] {
+            assert!(line.contains(part), "{engine:?}: {line} lacks {part}");
+        }
+    }
+}
+
+#[test]
+fn a_poll_of_a_wait_is_a_read() {
+    for engine in engines() {
+        let world = world(engine, Some(BUDGET));
+        world.call(&world.people.agent, "wait_endlessly", json!({})).refused(503, "read-too-expensive");
+        world.agent("whoami", json!({}));
     }
 }
 
