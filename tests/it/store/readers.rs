@@ -4,14 +4,17 @@
 //! cache of a connection ends with the rows that it was loaded from.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use svc_core::limits::{POSTGRES_READERS, READERS};
 use svc_core::op::{Feature, Read, Request, Surface, read};
-use svc_core::{Result, Service};
+use svc_core::{Engine, Result, Service};
 use svc_tests::database::engines;
+use svc_tests::process::until;
 use svc_tests::{Setup, World, answer_of, on_both_engines, runtime, text};
 
 /// Fails.
@@ -32,10 +35,22 @@ fn panic(_: &Read<'_>, _: &Stumble) -> Result<Nothing> {
     panic!("a read that panics")
 }
 
+/// Reads that hold a reader or have held one.
+static HOLDING: AtomicUsize = AtomicUsize::new(0);
+/// Locked as long as they hold it.
+static HOLD: Mutex<()> = Mutex::new(());
+
+fn hold(_: &Read<'_>, _: &Stumble) -> Result<Nothing> {
+    HOLDING.fetch_add(1, Ordering::SeqCst);
+    drop(HOLD.lock());
+    Ok(Nothing {})
+}
+
 fn features() -> Vec<Feature> {
     let operations = vec![
         read("fail", fail).title("Fail").get("/fail"),
         read("fail_quickly", fail).quick().title("Fail quickly").get("/fail-quickly"),
+        read("hold", hold).title("Hold").get("/hold"),
         read("panic", panic).title("Panic").get("/panic"),
         read("panic_quickly", panic).quick().title("Panic quickly").get("/panic-quickly"),
     ];
@@ -63,6 +78,32 @@ fn a_read_that_fails_fails_alone() {
                 if operation.starts_with("fail") || operation.starts_with("panic") { 500 } else { 200 };
             assert_eq!(status, wanted, "{operation} on {}", engine.name());
         }
+    }
+}
+
+#[test]
+fn health_does_not_wait_for_other_reads() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        let readers = if engine == Engine::Sqlite { READERS } else { POSTGRES_READERS };
+        let before = HOLDING.load(Ordering::SeqCst);
+        let held = HOLD.lock().unwrap();
+        // The last free reader is for a workspace that has none.
+        let reads: Vec<_> = (0..readers)
+            .map(|number| {
+                let input = json!({"name": format!("team {number}"), "admin_handle": "boss"});
+                let token = text(&world.admin("create_workspace", input)["token"]["secret"]);
+                let service = world.service.clone();
+                runtime().spawn(async move { ask(&service, &token, "hold", &json!({})).await.0 })
+            })
+            .collect();
+        until("all readers are held", || HOLDING.load(Ordering::SeqCst) - before == readers);
+        let health = world.rest().send(None, "GET", "/health", &[], None);
+        assert_eq!(health.status, 200, "{engine:?}: {:#}", health.body);
+        assert_eq!(HOLDING.load(Ordering::SeqCst) - before, readers, "they are held still");
+        drop(held);
+        let ended = runtime().block_on(futures_util::future::join_all(reads));
+        assert!(ended.into_iter().all(|status| status.unwrap() == 200));
     }
 }
 
