@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::Engine;
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
 use crate::coordination::budgets::{budget, claim, limited, report, with};
+use crate::op::chores::copy_claim;
 
 /// The kinds of a thread's events after a position.
 fn kinds_of(world: &World, thread: &str, lsn: i64) -> Vec<String> {
@@ -189,5 +191,46 @@ fn a_clock_that_is_set_back_leaves_no_refusal_without_a_limit() {
         let released = world.agent("release_claim", held);
         assert_eq!(released["dead"], json!(false));
         claims_as_the_context_says(world, &world.people.agent, &thread).output();
+    });
+}
+
+/// A thread of `channel` that the agent has claimed, and 299 like it, whose claims end at `until`.
+fn claimed_300_times(world: &World, channel: &str, until: i64) {
+    let thread = world.new_thread(channel, "one of many");
+    world.agent("claim_thread", with(&thread, json!({"lease_secs": 3600})));
+    copy_claim(world, &thread, 299, until);
+}
+
+#[test]
+fn very_many_claims_end_in_steps() {
+    on_both_engines(|world| {
+        let held = "select count(*) from threads where title = 'one of many' and assignee_id is not null";
+        let channel = world.new_channel("many");
+        let ended_in_steps = |why: &str| {
+            assert_eq!(world.database.number(held), 0, "{why}");
+            if world.engine() == Engine::Postgres {
+                let transactions =
+                    "select count(distinct xmin::text) from threads where title = 'one of many'";
+                assert!(world.database.number(transactions) > 2, "{why}: in one transaction");
+                world.database.execute("update threads set title = 'done' where title = 'one of many'");
+            }
+        };
+        claimed_300_times(world, &channel, 1);
+        world.clock.advance(Duration::from_secs(3601));
+        let next = world.new_thread(&world.new_channel("next"), "next");
+        world.agent("claim_thread", with(&next, json!({})));
+        ended_in_steps("a claim comes after those that have lapsed");
+        claimed_300_times(
+            world,
+            &world.new_channel("more"),
+            world.clock.now().plus(Duration::from_secs(60)).micros(),
+        );
+        let agent = json!({"member_id": world.id("agent")});
+        let frozen = world.admin("freeze_member", agent.clone());
+        ended_in_steps("a freeze ends all claims of its member");
+        assert_eq!(frozen["claims_released"], json!(301));
+        let last = world.admin("list_frozen_members", json!({"workspace_id": world.id("workspace")}));
+        assert_eq!(last["items"][0]["member_id"], agent["member_id"]);
+        world.admin("unfreeze_member", agent);
     });
 }

@@ -5,7 +5,7 @@ mod admission;
 pub mod asking;
 mod borders;
 mod callers;
-mod chores;
+pub mod chores;
 mod cost;
 mod extension;
 mod faults;
