@@ -2,8 +2,8 @@
 //!
 //! A freeze ends the claims of the member, the last of them in its own transaction; very many end in steps
 //! before that. From its commit on every server refuses the member's changes, its own and those that others
-//! make for it or it makes for others as a delegate. It lasts until it is lifted; no time ends it. Tokens stay
-//! as they are.
+//! make for it or it makes for others as a delegate. It lasts until it is lifted; no time ends it. Tokens
+//! stay as they are.
 
 use std::collections::BTreeSet;
 

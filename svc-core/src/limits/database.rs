@@ -24,8 +24,8 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Postgres connections of one process.
 ///
-/// Those below, one for health, one for long reads, one that reads other servers' commits, one that listens for
-/// them, one for housekeeping, and one for rate limits.
+/// Those below, one for health, one for long reads, one that reads other servers' commits, one that listens
+/// for them, one for housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 17;
 /// Threads that read everything of a workspace at once, per process. One workspace occupies one of them.
 pub const SCANNERS: usize = 2;

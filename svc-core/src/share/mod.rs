@@ -260,8 +260,8 @@ impl Rules {
         self.fits_in_workspace(state, holder.workspace, own.workspace, size)
     }
 
-    /// Returns whose places are used up, if the workspace, of which so much counts, cannot take `size` more for
-    /// any client.
+    /// Returns whose places are used up, if the workspace, against which so much counts, cannot take `size`
+    /// more for any client.
     fn fits_in_workspace(
         &self,
         state: &State,

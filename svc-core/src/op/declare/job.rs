@@ -54,6 +54,14 @@ pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + S
 /// A bounded step that comes before a change. It returns whether there may be more to do first.
 pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
+/// Returns a change with the steps that come before it, if there are any.
+pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
+    match first {
+        Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again) } else { job(cx) }),
+        None => job,
+    }
+}
+
 /// A bound change, as a read before it has found it.
 pub(crate) struct Looked {
     /// The workspace that it belongs to, if no credential says that.

@@ -20,7 +20,7 @@ use crate::op::call::request::Input;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{BeforeFile, FirstSteps, Job, Progress, TimedOut, WriteJob};
+use crate::op::declare::job::{BeforeFile, FirstSteps, Job, TimedOut};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
@@ -82,16 +82,6 @@ pub(crate) struct Run {
     prepare_typed: Arc<dyn Any + Send + Sync>,
     /// The type that it is called by, if it is.
     pub called_by: Option<TypeId>,
-}
-
-impl Run {
-    /// Returns the change with the steps that come before it.
-    pub fn after_first(&self, mut job: WriteJob) -> WriteJob {
-        match self.first {
-            Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again) } else { job(cx) }),
-            None => job,
-        }
-    }
 }
 
 /// What the documentation shows of it.

@@ -40,7 +40,7 @@ use crate::op::call::credential::CredentialKey;
 use crate::op::call::input::Listing;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, Job, Progress};
+use crate::op::declare::job::{BoxedOutput, Job, Progress, after_first};
 use crate::op::declare::lean::Asked;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
@@ -395,7 +395,7 @@ impl Dispatch {
                 self.look(LookCall { call, status, look, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
-                let job = Prepared::Ready(operation.run.after_first(job));
+                let job = Prepared::Ready(after_first(operation.run.first, job));
                 let status = operation.http().success.status();
                 let progress = Progress::Again;
                 self.change(WriteCall { call, status, job, wants, thread, progress, done }, on);
