@@ -282,22 +282,35 @@ impl<T, K: Position> Page<T, K> {
     pub fn try_fill<U: Serialize>(
         self,
         position: impl Fn(&U) -> K,
+        each: impl FnMut(T) -> Result<U>,
+    ) -> Result<Page<U, K>> {
+        self.try_fill_within((usize::MAX, |_: &U| 0), position, each)
+    }
+
+    /// As [`Page::try_fill`], and ends the page with the item that reaches a number of rows, as the second
+    /// function returns them for each item.
+    pub fn try_fill_within<U: Serialize>(
+        self,
+        (rows_max, rows_of): (usize, impl Fn(&U) -> usize),
+        position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
         let Self { items, next_cursor, positions, budget, is_late } = self;
-        let (mut filled, mut bytes, mut left) = (Vec::new(), 0_usize, items.into_iter());
-        while bytes < PAGE_BYTES && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
+        let (mut filled, mut bytes, mut rows, mut left) = (Vec::new(), 0_usize, 0_usize, items.into_iter());
+        let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= rows_max;
+        while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
             let Some(item) = left.next() else {
                 return Ok(Page { items: filled, next_cursor, positions, budget, is_late });
             };
             let item = each(item)?;
             bytes = bytes.saturating_add(json_bytes(&item)?);
+            rows = rows.saturating_add(rows_of(&item));
             filled.push(item);
         }
         let next_cursor =
             if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
-        // It may have ended for its bytes too; then it is no less than a page.
-        let is_late = is_late || bytes < PAGE_BYTES;
+        // It may have ended for its bytes or rows too; then it is no less than a page.
+        let is_late = is_late || !is_full(bytes, rows);
         Ok(Page { items: filled, next_cursor, positions, budget, is_late })
     }
 }
@@ -510,6 +523,10 @@ mod tests {
         assert_eq!(filled(&[4, 5, 6, 7], None), (4, None), "none is left");
         assert_eq!(filled(&[4, 5, 6, 7, 8], Some(9)), (4, Some(7)));
         assert_eq!(filled(&[4, 5, 6, 7, 8], None), (4, Some(7)));
+        let page = Page::whole(vec![4, 5, 6]);
+        let page = page.try_fill_within((9, |lsn: &i64| usize::try_from(*lsn).unwrap()), |lsn| *lsn, Ok);
+        let page = page.unwrap();
+        assert_eq!((page.items.len(), page.next_cursor), (2, Some(Cursor(5))), "two have nine rows");
         let failing = Page::<i64>::whole(vec![4]);
         assert!(failing.try_fill(|lsn| *lsn, |_| Err::<i64, _>(Error::internal("no"))).is_err());
     }

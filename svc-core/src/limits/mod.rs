@@ -88,7 +88,9 @@ pub const OPTION_INDEX_MAX: i64 = 19;
 /// Characters of an option of a vote.
 pub const OPTION_MAX: usize = 200;
 /// Members that are listed for one option of a vote.
-pub const VOTERS_LISTED: i64 = 500;
+pub const VOTERS_LISTED: i64 = 200;
+/// Ballots and counts of ballots that a page of votes reads before it ends.
+pub const PAGE_BALLOTS_MAX: usize = 3000;
 /// Messages that are pinned in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Pinned messages in a thread's context.

@@ -90,6 +90,7 @@ migrations! {
     63 "0063_bounded_rows",
     64 "0064_slots_and_members",
     65 "0065_due_by_workspace",
+    66 "0066_ballot_counts",
 }
 
 /// Returns the version of the schema: that of the newest migration.
@@ -388,6 +389,25 @@ mod tests {
             rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
         assert_eq!(rows, [(7, 3, vec![0xaa, 0xbb], 4096), (8, 1, vec![0xcc], 4096)]);
         assert_eq!(conn.query("select lsn from scrubs where key_table = 'shelves'", &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn ballots_that_exist_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (conn, after) = before_version(&folder, 66);
+        conn.batch(
+            "pragma foreign_keys = off;
+             insert into ballots values (x'01', 0, x'0a', 1), (x'01', 0, x'0b', 2), (x'01', 3, x'0a', 1),
+                 (x'02', 1, x'0b', 3)",
+        )
+        .unwrap();
+        after.iter().for_each(|migration| conn.batch(migration.sqlite).unwrap());
+        let sql = "select vote_id, choice, total from ballot_counts order by vote_id, choice";
+        let mut rows = conn.query(sql, &[]).unwrap();
+        let rows: Vec<(Vec<u8>, i64, i64)> =
+            rows.iter_mut().map(|row| FromRow::from_row(row).unwrap()).collect();
+        let count = |vote: u8, choice: i64, total: i64| (vec![vote], choice, total);
+        assert_eq!(rows, [count(1, -1, 2), count(1, 0, 2), count(1, 3, 1), count(2, -1, 1), count(2, 1, 1)]);
     }
 
     #[test]

@@ -22,5 +22,5 @@ mod presence;
 mod reactions;
 pub mod sealed;
 mod unreadable;
-mod votes;
+pub mod votes;
 pub mod withdraw;

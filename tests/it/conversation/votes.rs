@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_core::Engine;
+use svc_core::id::VoteId;
 use svc_tests::client::Answer;
 use svc_tests::{Person, World, on_both_engines, text};
 
@@ -36,6 +38,20 @@ fn voters(vote: &Value) -> Vec<Vec<String>> {
         })
         .collect();
     voters
+}
+
+/// How many members have chosen each option of each vote, and how many have chosen any, from the ballots.
+const COUNTS: &str = "
+    select vote_id, choice, count(*) from ballots group by vote_id, choice
+    union all select vote_id, -1, count(distinct member_id) from ballots group by vote_id";
+
+/// How many counts differ from what the ballots say.
+pub fn wrong_counts(world: &World) -> i64 {
+    let stored = "select vote_id, choice, total from ballot_counts where total <> 0";
+    world.database.number(&format!(
+        "select (select count(*) from (select * from ({COUNTS}) c except {stored}) missing)
+             + (select count(*) from ({stored} except select * from ({COUNTS}) c) wrong)"
+    ))
 }
 
 /// The payload of the last event of a kind.
@@ -97,11 +113,15 @@ fn each_member_has_one_ballot_that_it_may_change_while_the_vote_is_open() {
         assert_eq!(event["reason"], "closed");
 
         let several = open(world, json!({"multiple": true}));
+        self::cast(world, &two.token, &several, json!([1, 2])).output();
+        self::cast(world, &one.token, &several, json!([0, 1])).output();
+        self::cast(world, &two.token, &several, json!([])).output();
         let after = self::cast(world, &one.token, &several, json!([2, 0, 2])).output();
         assert_eq!(voters(&after), [vec![one.id.clone()], vec![], vec![one.id.clone()]]);
         close(world, &world.people.admin, &several).output();
         let event = last(world, "VoteClosed");
         assert_eq!((&event["tally"], &event["ballots"]), (&json!([1, 0, 1]), &json!(1)));
+        assert_eq!(wrong_counts(world), 0);
         let listed = world.agent("list_votes", json!({"thread_id": world.id("thread"), "limit": 500}));
         let listed: Vec<&Value> = listed["items"].as_array().unwrap().iter().collect();
         assert_eq!(listed[listed.len() - 2..], [&read(world, &vote), &read(world, &several)]);
@@ -149,9 +169,11 @@ fn a_vote_closes_at_its_time_and_with_its_question() {
         cast(world, agent, &later, json!([0])).refused(409, "wrong-state");
         world.admin("purge_message", json!({"message_id": later["message_id"]}));
         world.call(agent, "get_vote", json!({"vote_id": later["id"]})).refused(404, "not-found");
-        let id = world.database.id(text(&later["id"]).parse::<svc_core::id::VoteId>().unwrap());
+        let id = world.database.id(text(&later["id"]).parse::<VoteId>().unwrap());
         let left = format!("select count(*) from ballots where vote_id = {id}");
         assert_eq!(world.database.number(&left), 0);
+        assert_eq!(world.database.number(&left.replace("ballots", "ballot_counts")), 0);
+        assert_eq!(wrong_counts(world), 0);
     });
 }
 
@@ -168,11 +190,49 @@ fn a_vote_goes_with_its_pruned_question() {
         world.call(&world.people.agent, "get_vote", json!({"vote_id": vote["id"]})).refused(404, "not-found");
         let listed = world.agent("list_votes", json!({"thread_id": world.id("thread")}));
         assert_eq!(listed["items"], json!([]));
-        let left = "select (select count(*) from votes) + (select count(*) from ballots)";
+        let left = "select (select count(*) from votes) + (select count(*) from ballots)
+             + (select count(*) from ballot_counts)";
         assert_eq!(world.database.number(left), 0);
         assert_eq!(last(world, "VoteClosed")["tally"], json!([0, 1, 0]));
         let verified = world.agent("verify_event_chain", json!({"workspace_id": world.id("workspace")}));
         assert_eq!(verified["valid"], true);
+    });
+}
+
+#[test]
+fn the_first_voters_of_an_option_are_listed_and_all_are_counted() {
+    on_both_engines(|world| {
+        let options: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+        let votes = [0, 1].map(|_| open(world, json!({"options": options, "multiple": true})));
+        let member = match world.engine() {
+            Engine::Sqlite => "randomblob(16)",
+            Engine::Postgres => "gen_random_uuid()",
+        };
+        for vote in &votes {
+            let id = world.database.id(text(&vote["id"]).parse::<VoteId>().unwrap());
+            let all = "insert into ballots (vote_id, choice, member_id, lsn)";
+            world
+                .database
+                .insert_many(20 * 300, &format!("{all} select {id}, n.i % 20, {member}, n.i from n"));
+        }
+        world.database.execute(&format!("delete from ballot_counts; insert into ballot_counts {COUNTS}"));
+        let after = cast(world, &world.people.agent, &votes[0], json!([19])).output();
+        for (number, option) in after["options"].as_array().unwrap().iter().enumerate() {
+            assert_eq!(option["votes"], json!(if number == 19 { 301 } else { 300 }));
+            assert_eq!(option["voter_ids"].as_array().unwrap().len(), 200);
+        }
+        assert_eq!(wrong_counts(world), 0);
+        assert_eq!(read(world, &votes[0]), after);
+        // A page ends with the vote whose voters are too many for more.
+        let page = |cursor: &Value| {
+            let input = json!({"thread_id": world.id("thread"), "limit": 500, "cursor": cursor});
+            world.agent("list_votes", input)
+        };
+        let first = page(&json!(null));
+        assert_eq!(first["items"].as_array().unwrap().last(), Some(&after));
+        let second = page(&first["next_cursor"]);
+        assert_eq!(second["items"], json!([read(world, &votes[1])]));
+        assert_eq!(second["next_cursor"], json!(null));
     });
 }
 

@@ -17,6 +17,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("apps", "identity/apps", &[]),
     ("approval_gates", "gates/approvals", &[]),
     ("audit", "log/batch", &["log/verify", "integrity/audit"]),
+    ("ballot_counts", "conversation/votes", &[]),
     ("ballots", "conversation/votes", &[]),
     ("boots", "conversation/boot", &["conversation/channels"]),
     ("channel_members", "conversation/channels", &["conversation/places", "integrity/snapshot"]),

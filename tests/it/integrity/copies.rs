@@ -10,6 +10,7 @@ use svc_core::id::WorkspaceId;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
+use crate::conversation::votes::wrong_counts;
 use crate::integrity::origin::{elsewhere, export, failing_to_show, verify, ways};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -129,6 +130,10 @@ fn lived_in(world: &World) {
     let gone = world.agent("post_message", json!({"thread_id": thread, "body": "withdrawn"}));
     world.admin("delete_message", json!({"message_id": gone["id"]}));
     let channel = world.id("channel");
+    let asked = json!({"thread_id": thread, "question": "?", "options": ["a", "b", "c"], "multiple": true});
+    let vote = &world.agent("create_vote", asked)["id"];
+    world.agent("cast_vote", json!({"vote_id": vote, "options": [0, 2]}));
+    world.admin("cast_vote", json!({"vote_id": vote, "options": [2]}));
     let done =
         world.agent("create_thread", json!({"channel_id": channel, "title": format!("after {thread}")}));
     let claim = world.agent("claim_thread", json!({"thread_id": done["id"]}));
@@ -163,6 +168,8 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
         let world = elsewhere(to);
         let imported = import(&world, &file, json!({}));
         verify(&world);
+        assert!(of_kind(&file, "ballots").len() >= 3);
+        assert_eq!(wrong_counts(&world), 0);
         let copy = export(&world, workspace_of(&imported));
         let pairs = compared(&file, &copy);
         let mut copied = copy.clone();

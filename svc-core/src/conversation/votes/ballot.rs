@@ -1,4 +1,7 @@
 //! Ballots: what members choose. Each has one ballot in a vote, which it may change while the vote is open.
+//!
+//! How many have chosen an option is counted in rows of its own, so that nobody reads the ballots of a large
+//! workspace.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +13,10 @@ use crate::Result;
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, VoteId};
-use crate::limits::{OPTION_INDEX_MAX, OPTIONS_MAX};
+use crate::limits::{OPTION_INDEX_MAX, OPTIONS_MAX, VOTERS_LISTED};
 use crate::log::event::Event;
-use crate::op::{Read, Write};
-use crate::store::{columns, new_row};
+use crate::op::{Read, RowColumns, Write};
+use crate::store::new_row;
 use crate::text::{Count, Items};
 
 /// A member cast its ballot in a vote, changed it or emptied it.
@@ -55,12 +58,14 @@ pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
     let before: Vec<(i64,)> = cx.query(OWN, &[&stored.id, &member_id])?;
-    if before.into_iter().map(|(choice,)| choice).collect::<BTreeSet<i64>>() == chosen {
+    let before: BTreeSet<i64> = before.into_iter().map(|(choice,)| choice).collect();
+    if before == chosen {
         return stored.open(cx);
     }
     let vote_id = stored.id;
     let event = BallotCast { vote_id, member_id, options: chosen.iter().copied().collect() };
     let lsn = cx.emit(stored.subject(), &event)?.lsn;
+    count_change(cx, vote_id, &before, &chosen)?;
     cx.execute_any(EMPTY, &[&vote_id, &member_id])?;
     for choice in chosen {
         cx.insert(&new_row!("insert into ballots" { vote_id, choice, member_id, lsn }))?;
@@ -87,26 +92,70 @@ fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
     Ok(())
 }
 
-/// A member that has chosen an option, with how many have.
-pub(super) struct Chosen {
-    pub choice: i64,
-    pub member_id: MemberId,
-    pub votes: i64,
+/// How many members have chosen what in a vote.
+pub(super) struct Tally {
+    /// How many have chosen each option, by index.
+    pub of_options: Vec<i64>,
+    /// How many have chosen something.
+    pub ballots: i64,
 }
 
-columns! { chosen_columns: Chosen as b { choice, member_id, votes } }
+/// The choice under which the members who have chosen something are counted.
+const ANY: i64 = -1;
 
-/// Returns the first members who have chosen each option of a vote, at most so many of each.
-pub(super) fn of_vote(cx: &Read<'_>, vote: VoteId, most: i64) -> Result<Vec<Chosen>> {
-    cx.query(CHOSEN, &[&vote, &most])
+/// Returns the counts of a vote that has so many options.
+pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<Tally> {
+    let of_options = vec![0; usize::try_from(options).unwrap_or_default()];
+    let mut tally = Tally { of_options, ballots: 0 };
+    for (choice, total) in cx.query::<(i64, i64)>(TALLY, &[&vote])? {
+        let option = usize::try_from(choice).ok().and_then(|choice| tally.of_options.get_mut(choice));
+        match option {
+            Some(option) => *option = total,
+            None if choice == ANY => tally.ballots = total,
+            None => {}
+        }
+    }
+    Ok(tally)
 }
 
-const CHOSEN: &str = concat!(
-    "select ",
-    chosen_columns!(),
-    " from (
-        select choice, member_id, count(*) over (partition by choice) as votes,
-            row_number() over (partition by choice order by lsn) as place
-        from ballots where vote_id = $1) b
-     where b.place <= $2 order by b.choice, b.place"
-);
+const TALLY: &str = "select choice, total from ballot_counts where vote_id = $1";
+
+/// Adds the difference between two ballots of a member to the counts of a vote.
+fn count_change(
+    cx: &mut Write<'_>,
+    vote: VoteId,
+    before: &BTreeSet<i64>,
+    after: &BTreeSet<i64>,
+) -> Result<()> {
+    let any = i64::from(!after.is_empty()) - i64::from(!before.is_empty());
+    let added = after.difference(before).map(|choice| (*choice, 1));
+    let removed = before.difference(after).map(|choice| (*choice, -1));
+    let changes = added.chain(removed).chain(Some((ANY, any)).filter(|(_, any)| *any != 0));
+    changes.into_iter().try_for_each(|(choice, change)| cx.execute(1, ADD, &[&vote, &choice, &change]))
+}
+
+const ADD: &str = "
+    insert into ballot_counts (vote_id, choice, total) values ($1, $2, $3)
+    on conflict (vote_id, choice) do update set total = ballot_counts.total + excluded.total";
+
+/// Counts a row of `ballots` that an import has inserted.
+pub(super) fn count_imported(cx: &mut Write<'_>, row: &RowColumns<'_>) -> Result<()> {
+    let (vote, member, choice) = (row.id("vote_id"), row.id("member_id"), row.int("choice"));
+    cx.execute(1, ADD, &[&vote, &choice, &1_i64])?;
+    cx.execute_any(ADD_IF_FIRST, &[&vote, &ANY, &member, &choice])
+}
+
+const ADD_IF_FIRST: &str = "
+    insert into ballot_counts (vote_id, choice, total)
+    select $1, $2, 1
+    where not exists (select 1 from ballots where vote_id = $1 and member_id = $3 and choice <> $4)
+    on conflict (vote_id, choice) do update set total = ballot_counts.total + 1";
+
+/// Returns the first members who have chosen an option, in the order in which they did.
+pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<MemberId>> {
+    let voters: Vec<(MemberId,)> = cx.query(VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
+    Ok(voters.into_iter().map(|(member,)| member).collect())
+}
+
+/// In the order of the index `ballots_in_order`.
+const VOTERS: &str = "select member_id from ballots where vote_id = $1 and choice = $2 order by lsn limit $3";

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::ballot::{Tally, tally};
 use super::{Stored, Vote, visible_vote, vote_columns};
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::id::{MemberId, MessageId, VoteId};
 use crate::identity::workspaces::is_live;
 use crate::log::event::Event;
-use crate::op::{Caller, Chore, DestroyPermit, Due, Read, Write};
+use crate::op::{Caller, Chore, DestroyPermit, Due, Write};
 use crate::store::Engine;
 use crate::time::Time;
 
@@ -79,7 +80,7 @@ fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Ti
     let closed_at = Some(due.unwrap_or(cx.now()));
     let reason = if due.is_some() { Reason::Due } else { reason };
     let closed_by = cx.caller().member.filter(|_| reason != Reason::Due);
-    let (tally, ballots) = tally(cx, vote)?;
+    let Tally { of_options: tally, ballots } = tally(cx, vote.id, vote.options)?;
     let event = VoteClosed { vote_id: vote.id, tally, ballots, closed_by, reason };
     cx.emit(vote.subject(), &event)?;
     cx.execute(1, CLOSE, &[&vote.id, &closed_at, &closed_by])?;
@@ -87,22 +88,6 @@ fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Ti
 }
 
 const CLOSE: &str = "update votes set closed_at = $2, closed_by = $3 where id = $1 and closed_at is null";
-
-/// Returns how many members have chosen each option, and how many have chosen something.
-fn tally(cx: &Read<'_>, vote: &Stored) -> Result<(Vec<i64>, i64)> {
-    let mut tally = vec![0; usize::try_from(vote.options).unwrap_or_default()];
-    for (choice, votes) in cx.query::<(i64, i64)>(TALLY, &[&vote.id])? {
-        if let Some(option) = usize::try_from(choice).ok().and_then(|choice| tally.get_mut(choice)) {
-            *option = votes;
-        }
-    }
-    let (ballots,) = cx.one(BALLOTS, &[&vote.id])?.unwrap_or_default();
-    Ok((tally, ballots))
-}
-
-const TALLY: &str = "select choice, count(*) from ballots where vote_id = $1 group by choice";
-
-const BALLOTS: &str = "select count(distinct member_id) from ballots where vote_id = $1";
 
 /// Returns the chore that closes votes whose time is over.
 pub(super) fn chore() -> Chore {
@@ -172,11 +157,15 @@ pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &
     close_withdrawn(cx, permit, messages)?;
     messages.iter().try_for_each(|id| {
         cx.execute_any(REMOVE_BALLOTS, &[id])?;
+        cx.execute_any(REMOVE_COUNTS, &[id])?;
         cx.execute_any(REMOVE, &[id])
     })
 }
 
 const REMOVE_BALLOTS: &str =
     "delete from ballots where vote_id in (select v.id from votes v where v.message_id = $1)";
+
+const REMOVE_COUNTS: &str =
+    "delete from ballot_counts where vote_id in (select v.id from votes v where v.message_id = $1)";
 
 const REMOVE: &str = "delete from votes where message_id = $1";

@@ -20,7 +20,7 @@ use crate::conversation::messages::{self, OwnBlock, SealedPost, not_pruned};
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
-use crate::limits::{OPTION_MAX, OPTIONS_MAX, QUESTION_MAX, VOTERS_LISTED, VOTES_MAX};
+use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
     Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
@@ -55,7 +55,9 @@ pub(crate) fn feature() -> Feature {
             Records::table("ballots", "vote_id choice member_id")
                 .through("vote_id", "votes")
                 .ids("vote_id member_id")
-                .ints("choice lsn"),
+                .ints("choice lsn")
+                .after_import(ballot::count_imported),
+            Records::table("ballot_counts", "vote_id choice").through("vote_id", "votes").stays(),
         ])
 }
 
@@ -128,8 +130,15 @@ struct VoteOption {
     text: String,
     /// How many members have chosen it.
     votes: i64,
-    /// Those members, in the order in which they did: the first 500.
+    /// Those members, in the order in which they did: the first 200.
     voter_ids: Vec<MemberId>,
+}
+
+impl VoteOption {
+    /// Returns how many rows were read for it.
+    fn rows(&self) -> usize {
+        self.voter_ids.len().saturating_add(1)
+    }
 }
 
 /// A vote.
@@ -211,13 +220,11 @@ impl Stored {
             None => (String::new(), Vec::new()),
         };
         texts.resize(number, String::new());
-        let option = |text| VoteOption { text, votes: 0, voter_ids: Vec::new() };
-        let mut options: Vec<VoteOption> = texts.into_iter().map(option).collect();
-        for ballot::Chosen { choice, member_id, votes } in ballot::of_vote(cx, self.id, VOTERS_LISTED)? {
-            if let Some(option) = usize::try_from(choice).ok().and_then(|choice| options.get_mut(choice)) {
-                option.votes = votes;
-                option.voter_ids.push(member_id);
-            }
+        let votes = ballot::tally(cx, self.id, self.options)?.of_options;
+        let mut options = Vec::with_capacity(number);
+        for ((text, votes), choice) in texts.into_iter().zip(votes).zip(0..) {
+            let voter_ids = if votes > 0 { ballot::voters(cx, self.id, choice)? } else { Vec::new() };
+            options.push(VoteOption { text, votes, voter_ids });
         }
         Ok(Vote {
             id: self.id,
@@ -408,7 +415,8 @@ fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
     let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
     let page =
         Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &Stored| row.lsn);
-    page.try_fill(|vote: &Vote| vote.lsn, |row| row.open(cx))
+    let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows).sum();
+    page.try_fill_within((PAGE_BALLOTS_MAX, rows), |vote| vote.lsn, |row| row.open(cx))
 }
 
 const LIST: &str = select_votes!("v.thread_id = $1 and v.lsn > $2 order by v.lsn limit $3");

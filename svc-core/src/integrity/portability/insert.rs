@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::log::verify::EventColumns;
-use crate::op::{Class, Records, Write};
+use crate::op::{Class, Records, RowColumns, Write};
 use crate::store::{ToParam, Value as Stored};
 
 /// Writes a row, with the columns that the file has not.
@@ -37,7 +37,12 @@ pub(super) fn insert_row(
         columns.insert("state", Stored::Text(workspaces::IMPORTING.to_owned()));
     }
     let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
-    cx.execute(1, records.insert(), &values)
+    cx.execute(1, records.insert(), &values)?;
+    drop(values);
+    match records.after_import {
+        Some(change) => change(cx, &RowColumns(columns)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the wrapped key of a message; null if it came without one.

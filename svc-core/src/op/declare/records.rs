@@ -158,6 +158,7 @@ pub struct Records {
     insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
     purges: Option<PurgeWords>,
+    pub(crate) after_import: Option<fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>>,
     /// Columns that hold JSON, and its members that are ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
 }
@@ -177,6 +178,7 @@ impl Records {
             insert: OnceLock::new(),
             derived_ids: None,
             purges: None,
+            after_import: None,
             ids_within: Vec::new(),
         }
     }
@@ -260,6 +262,13 @@ impl Records {
     #[must_use]
     pub fn ids_within(mut self, column: &'static str, members: &'static [&'static str]) -> Self {
         self.ids_within.push((column, members));
+        self
+    }
+
+    /// Says what an import does after it has inserted a row.
+    #[must_use]
+    pub(crate) fn after_import(mut self, run: fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>) -> Self {
+        self.after_import = Some(run);
         self
     }
 
