@@ -56,7 +56,7 @@ fn operations() -> Vec<Operation> {
             .put("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
-            .example(|w| json!({"message_id": w.id("message"), "emoji": "tada"})),
+            .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
             .title("Take a reaction back")
             .when("Use to take back a reaction of your own.")
@@ -201,8 +201,8 @@ fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
         return Ok(added(lsn));
     }
     stored.check_takes_marks(cx)?;
-    let others: Option<(i64,)> = cx.one(OTHER_KINDS, &[&message_id, emoji])?;
-    if others.is_some_and(|(count,)| count >= REACTION_KINDS_MAX) {
+    let others = kinds(cx, message_id)?.into_iter().filter(|kind| *kind != emoji.0).count();
+    if i64::try_from(others).unwrap_or(i64::MAX) >= REACTION_KINDS_MAX {
         return Err(Error::wrong_state(format!(
             "the message has reactions with {REACTION_KINDS_MAX} other emoji, the maximum: use one of these"
         )));
@@ -215,8 +215,6 @@ fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
 }
 
 const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
-
-const OTHER_KINDS: &str = "select count(distinct emoji) from reactions where message_id = $1 and emoji <> $2";
 
 /// Takes back a reaction of your own to a message and returns which.
 ///
@@ -319,11 +317,11 @@ const LIST: &str = concat!(
 
 /// Returns the first reactions with each emoji to a message that has too many to count.
 fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
-    let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
+    let kinds = kinds(cx, message)?;
     let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
     let most = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
     let mut listed = Vec::new();
-    for (emoji,) in kinds {
+    for emoji in kinds {
         let first: Vec<(MemberId, i64)> = cx.query(FIRST, &[&message, &emoji, &most])?;
         let Some(&(_, lsn)) = first.first() else { continue };
         let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
@@ -333,6 +331,12 @@ fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions
     }
     listed.sort_by_key(|of_emoji| of_emoji.lsn);
     Ok(listed)
+}
+
+/// Returns the emoji with which members react to a message.
+fn kinds(cx: &Read<'_>, message: MessageId) -> Result<Vec<String>> {
+    let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
+    Ok(kinds.into_iter().map(|(emoji,)| emoji).collect())
 }
 
 /// Steps from one emoji to the next.

@@ -40,10 +40,13 @@ pub(crate) fn feature() -> Feature {
         ])
         .chore(close::chore())
         .cleaners("votes", close::close_withdrawn, close::remove)
-        .sample(Sample::new("vote", "create_vote", |w| {
-            json!({"thread_id": w.id("thread"), "question": "Which parser generator?",
-                   "options": ["lalrpop", "none"]})
-        }))
+        .sample(
+            Sample::new("vote", "create_vote", |w| {
+                json!({"thread_id": w.id("thread"), "question": "Which parser generator?",
+                       "options": ["lalrpop", "none"]})
+            })
+            .then("cast_vote", |w| json!({"vote_id": w.id("vote"), "options": [1]})),
+        )
         .records(vec![
             Records::table("votes", "lsn id")
                 .after("messages")

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_core::limits::FOOTPRINT_ITEMS_MAX;
+use svc_core::limits::{FOOTPRINT_ITEMS_MAX, OPTIONS_MAX};
 use svc_tests::World;
 use svc_tests::database::TestDatabase;
 
@@ -18,6 +18,9 @@ const CLAIMED: i64 = 100;
 
 /// Slots without a capacity.
 const UNLIMITED: i64 = 690;
+
+/// Rows that samples have made may have the place of some copies.
+const IN_THE_WAY: i64 = 100;
 
 /// Names of slots.
 fn named(name: &str, count: i64) -> impl Iterator<Item = String> {
@@ -77,6 +80,10 @@ fn referred<'t>(table: &'t str, column: &'t str) -> &'t str {
         "thread_id" | "depends_on_id" => "threads",
         "message_id" => "messages",
         "token_id" => "tokens",
+        "vote_id" => "votes",
+        "review_id" => "reviews",
+        "from_id" | "to_id" if table == "relations" => "messages",
+        "target_id" if ["follows", "mutes"].contains(&table) => "threads",
         "block_id" => "memory_blocks",
         other => other,
     }
@@ -88,16 +95,16 @@ struct Filler<'w> {
 }
 
 impl Filler<'_> {
-    /// SQL for the value of a column in the copy `n.i` of the row `s`.
-    fn varied(&self, table: &str, column: &str, kind: &str) -> String {
+    /// SQL for the value of a column in the copy `number` of the row `s`.
+    fn varied(&self, table: &str, column: &str, kind: &str, number: &str) -> String {
         let is_hash = ["hash", "digest", "secret"].iter().any(|word| column.contains(word));
         match kind {
             "bigint" if column == "lsn" => format!("{} + n.i", self.head),
-            "bigint" => format!("s.{column} + n.i"),
-            "text" => format!("s.{column} || '-' || n.i"),
+            "bigint" => format!("s.{column} + {number}"),
+            "text" => format!("s.{column} || '-' || {number}"),
             "blob" if is_hash => "randomblob(32)".to_owned(),
             "bytea" => "sha256(convert_to(random()::text, 'utf8'))".to_owned(),
-            "blob" | "uuid" => self.id(referred(table, column), "n.i"),
+            "blob" | "uuid" => self.id(referred(table, column), number),
             _ => format!("s.{column}"),
         }
     }
@@ -111,26 +118,54 @@ impl Filler<'_> {
         }
     }
 
-    /// Copies a row of a table that has as many samples as possible, once for each column of its key.
-    fn fill(&self, name: &str, table: &Table) {
-        let Some(primary) = table.keys.values().next() else { return };
+    /// Copies a row of a table that has as many samples as possible, once for each column of its key and for
+    /// each other one that the service bounds. Returns what is not there then.
+    fn fill(&self, name: &str, table: &Table) -> Vec<String> {
+        let Some(primary) = table.keys.values().next() else { return Vec::new() };
         let kind = |column: &str| &*table.columns.iter().find(|(name, _)| name == column).unwrap().1;
         let is_free = |column: &str| kind(column) != "boolean" && !WORDS.contains(&column);
-        for column in primary.iter().filter(|column| *column != "workspace_id" && is_free(column)) {
-            let fewer = FEWER.iter().find(|(of, by, _)| *of == name && (*by == "*" || by == column));
+        let of_key = primary.iter().map(String::as_str);
+        let of_key = of_key.filter(|column| *column != "workspace_id" && is_free(column));
+        let others = FEWER.iter().filter(|(of, by, _)| *of == name && *by != "*").map(|(_, by, _)| *by);
+        let others: Vec<&str> = others.filter(|by| primary.iter().all(|column| column != by)).collect();
+        let (mut missing, mut copies) = (Vec::new(), 0);
+        for column in of_key.chain(others) {
+            let fewer = FEWER.iter().find(|(of, by, _)| *of == name && (*by == "*" || *by == column));
             let count = fewer.map_or(MANY, |(.., count)| *count);
-            let mut varied = BTreeSet::from([column.as_str()]);
+            let mut varied = BTreeSet::from([column]);
             for key in table.keys.values() {
                 if !key.iter().any(|column| varied.contains(column.as_str())) {
-                    varied.extend(key.iter().map(String::as_str).rfind(|column| is_free(column)));
+                    let mut free: Vec<&str> =
+                        key.iter().map(String::as_str).filter(|it| is_free(it)).collect();
+                    free.sort_by_key(|column| primary.iter().all(|of_key| of_key != column));
+                    varied.extend(free.last());
                 }
             }
             varied.extend(table.columns.iter().map(|(name, _)| name.as_str()).filter(|name| *name == "lsn"));
-            self.copy(name, table, &varied, count);
+            let before = self.rows(name);
+            self.copy(name, table, (column, &varied), (count, copies));
+            let copied = self.rows(name) - before;
+            if copied < count - before.min(IN_THE_WAY) {
+                missing.push(format!("{name}: {copied} rows of {count} by {column}"));
+            }
+            copies += count;
         }
+        missing
     }
 
-    fn copy(&self, name: &str, table: &Table, varied: &BTreeSet<&str>, count: i64) {
+    fn rows(&self, table: &str) -> i64 {
+        self.world.database.number(&format!("select count(*) from {table}"))
+    }
+
+    /// Inserts `count` rows that differ in a column, and otherwise in what makes them differ from the
+    /// `copies` that are there.
+    fn copy(
+        &self,
+        name: &str,
+        table: &Table,
+        (by, varied): (&str, &BTreeSet<&str>),
+        (count, copies): (i64, i64),
+    ) {
         if count == 0 {
             return;
         }
@@ -144,13 +179,15 @@ impl Filler<'_> {
             })
             .collect();
         let columns: Vec<&str> = table.columns.iter().map(|(column, _)| column.as_str()).collect();
+        let other = format!("(n.i + {copies})");
         let values: Vec<String> = table
             .columns
             .iter()
             .map(|(column, kind)| match (name, column.as_str()) {
                 // There is no key for the words of a copy.
                 ("messages", "withdrawn_at") => "s.posted_at".to_owned(),
-                (_, column) if varied.contains(column) => self.varied(name, column, kind),
+                (_, column) if column == by => self.varied(name, column, kind, "n.i"),
+                (_, column) if varied.contains(column) => self.varied(name, column, kind, &other),
                 (_, column) => format!("s.{column}"),
             })
             .collect();
@@ -170,6 +207,32 @@ impl Filler<'_> {
         let names = self.world.service.table().samples().iter().map(|sample| sample.name());
         let all = names.chain(["workspace", "admin", "agent"]);
         all.filter_map(|name| self.world.fixture.get(name)).map(|id| self.world.database.id(id)).collect()
+    }
+
+    /// Ballots of many members for each of as many options as a vote can have, and their counts.
+    fn ballots(&self) {
+        let vote = self.world.database.id(self.world.id("vote"));
+        let is_multiple = if self.world.engine() == Engine::Sqlite { "1" } else { "true" };
+        self.world.database.execute(&format!(
+            "update votes set options = {OPTIONS_MAX}, multiple = {is_multiple} where id = {vote}"
+        ));
+        let member = self.id("members", &format!("((n.i - 1) / {OPTIONS_MAX} + 1)"));
+        self.world.database.insert_many(
+            4 * MANY,
+            &format!(
+                "insert into ballots (vote_id, choice, member_id, lsn)
+                 select {vote}, n.i % {OPTIONS_MAX}, {member}, {} + n.i from n
+                 where true on conflict do nothing",
+                self.head
+            ),
+        );
+        self.world.database.execute("delete from ballot_counts");
+        self.world.database.insert_many(
+            1,
+            "insert into ballot_counts (vote_id, choice, total)
+             select vote_id, choice, count(*) from ballots group by vote_id, choice
+             union all select vote_id, -1, count(distinct member_id) from ballots group by vote_id",
+        );
     }
 
     /// Live claims, each of which uses one slot in common and a few others, with and without a capacity.
@@ -298,23 +361,82 @@ impl Filler<'_> {
     }
 }
 
+/// Makes one row of each table that no sample has one of.
+fn seed(world: &World) {
+    for operation in ["set_channel_boot", "send_heartbeat", "set_notification_preferences"] {
+        let input = world.operation(operation).docs().example(&world.fixture).unwrap();
+        world.admin(operation, input);
+    }
+    let mut usage = world.operation("report_usage").docs().example(&world.fixture).unwrap();
+    usage["report_id"] = json!("filled");
+    world.admin("report_usage", usage);
+    let id = |name: &str| world.database.id(world.id(name));
+    let [workspace, admin, channel, thread] = ["workspace", "admin", "channel", "thread"].map(id);
+    let [claimed, token, message] = ["claimed_thread", "agent_token", "message"].map(id);
+    let (now, hash) = (world.clock.now().micros(), world.database.bytes(&[7; 32]));
+    let later = now + 3_600_000_000;
+    for (columns, values) in [
+        (
+            "claim_checkpoints (thread_id, member_id, at, lsn, checkpoint)",
+            format!("{claimed}, {admin}, {now}, 1, '{{}}'"),
+        ),
+        (
+            "consumers (workspace_id, member_id, consumer_id, after_id, holder, seen_at)",
+            format!("{workspace}, {admin}, 'a', 0, {admin}, {now}"),
+        ),
+        ("delivery_codes (id, charged_to, member_id, at)", format!("{thread}, {workspace}, {admin}, {now}")),
+        (
+            "inbox (workspace_id, member_id, lsn, reasons, channel_id, thread_id, message_id, at)",
+            format!("{workspace}, {admin}, 1, 1, {channel}, {thread}, {message}, {now}"),
+        ),
+        ("inbox_rules (member_id, reason, mail, push)", format!("{admin}, 1, true, true")),
+        (
+            "kind_counts (workspace_id, channel_id, kind, n)",
+            format!("{workspace}, {channel}, 'MessagePosted', 1"),
+        ),
+        ("mutes (member_id, target_id)", format!("{admin}, {thread}")),
+        (
+            "oidc_identities (workspace_id, issuer, subject, member_id, linked_at)",
+            format!("{workspace}, 'https://login.example', 'a', {admin}, {now}"),
+        ),
+        ("resource_subscriptions (token_id, uri, until)", format!("{token}, 'svc://threads/a', {later}")),
+        (
+            "sessions (id, workspace_id, member_id, secret_hash, created_at, expires_at)",
+            format!("{thread}, {workspace}, {admin}, {hash}, {now}, {later}"),
+        ),
+    ] {
+        let seed = format!("insert into {columns} select {values} from n where true on conflict do nothing");
+        world.database.insert_many(1, &seed);
+    }
+}
+
 /// Fills the workspace of a world.
 pub fn fill(world: &World) {
-    let head = world.lsn();
-    let filler = Filler { world, head };
+    seed(world);
+    let filler = Filler { world, head: world.lsn() };
     let tables = tables(&world.database);
-    for (name, table) in tables.iter().filter(|(name, _)| !NOT_FILLED.contains(&name.as_str())) {
-        filler.fill(name, table);
+    let not_filled = |name: &str| NOT_FILLED.iter().any(|(table, _)| *table == name);
+    let mut missing = Vec::new();
+    for (name, table) in tables.iter().filter(|(name, _)| !not_filled(name)) {
+        missing.extend(filler.fill(name, table));
     }
     filler.footprints();
     filler.slots();
+    filler.ballots();
+    let unknown = FEWER.iter().map(|(table, ..)| *table).chain(NOT_FILLED.iter().map(|(table, _)| *table));
+    missing
+        .extend(unknown.filter(|table| !tables.contains_key(*table)).map(|table| format!("{table} is none")));
+    let of_another = FEWER.iter().filter(|(_, _, count)| *count == 0).map(|(table, ..)| *table);
+    missing
+        .extend(of_another.filter(|table| filler.rows(table) == 0).map(|table| format!("{table} is empty")));
+    assert!(missing.is_empty(), "{}:\n{}", world.engine().name(), missing.join("\n"));
     world.database.execute(
         "update messages set edits = (
              select max(e.edit) from message_edits e where e.message_id = messages.id)
          where id in (select message_id from message_edits)",
     );
     let workspace = world.database.id(world.id("workspace"));
-    let last = head + MANY;
+    let last = filler.head + MANY;
     world.database.execute(&format!(
         "update heads set lsn = {last}, audit_seq = (
              select max(a.seq) from audit a where a.workspace_id = heads.workspace_id)
