@@ -67,10 +67,6 @@ pub const MUTED_MAX: usize = 100;
 pub const MAIL_DELAY_SECS: i64 = 120;
 /// How long whoever takes a parcel has to send it before it is taken again.
 pub const PARCEL_LEASE: Duration = Duration::from_secs(60);
-/// Maximum parcels of one way that a process sends at the same time.
-pub const PARCELS_MAX: usize = 16;
-/// Maximum workspaces that one look for what is due on a way steps through.
-pub const DUE_WORKSPACES_MAX: i64 = 1000;
 /// Browsers of a member that notifications are pushed to.
 pub const SUBSCRIPTIONS_MAX: i64 = 10;
 /// Items of an inbox that one call names.

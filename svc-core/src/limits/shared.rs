@@ -1,4 +1,4 @@
-//! Limits of what callers share beside the database: places to wait, files that arrive, subscriptions.
+//! Limits of what callers share beside the database: places to wait, files, subscriptions, ways out.
 
 /// Maximum credential lookups in progress.
 pub const LOOKUPS_MAX: usize = 64;
@@ -14,3 +14,7 @@ pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
 /// Maximum files that are judged at the same time while they arrive.
 pub const FILES_JUDGED_MAX: usize = 1;
+/// Maximum parcels of one way that a process sends at the same time.
+pub const PARCELS_MAX: usize = 16;
+/// Maximum workspaces that one look for what is due on a way steps through.
+pub const DUE_WORKSPACES_MAX: i64 = 1000;

@@ -8,9 +8,9 @@
 mod fence;
 mod expired;
 mod lapse;
+mod many;
 mod hold;
 mod lists;
-mod many;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
