@@ -1,13 +1,19 @@
-//! What the deactivation of a member ends in coordination: its claims, in the same transaction.
+//! What the deactivation of a member ends in coordination: its claims, the last of them in the same
+//! transaction, and very many in steps before that.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};
+use crate::id::MemberId;
 use crate::identity::ends::MemberDeactivated;
 use crate::log::event::{Event, Recorded};
 use crate::op::{Feature, Write};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().projector(&[MemberDeactivated::KIND], end_claims)
+    Feature::new().ends_some(end_some_claims).projector(&[MemberDeactivated::KIND], end_claims)
+}
+
+fn end_some_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
+    claims::end_some_of_many(cx, member, ClaimEnd::Deactivated)
 }
 
 fn end_claims(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

@@ -24,8 +24,8 @@ pub use declare::effect::Effect;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
     answered_by_shell, check_file, destructive, destructive_in_steps, download, homed, idempotent,
-    idempotent_in_steps, idempotent_recording_refusals, long_read, looked, prepared, read, scan, wait,
-    wanting, write, write_file, write_in_steps, write_recording_refusals,
+    idempotent_recording_refusals, in_steps, long_read, looked, prepared, read, scan, wait, wanting, write,
+    write_file, write_in_steps, write_recording_refusals,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};

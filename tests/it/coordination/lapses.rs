@@ -194,37 +194,32 @@ fn a_clock_that_is_set_back_leaves_no_refusal_without_a_limit() {
     });
 }
 
-/// A thread of `channel` that the agent has claimed, and 299 like it, whose claims end at `until`.
-fn claimed_300_times(world: &World, channel: &str, until: i64) {
-    let thread = world.new_thread(channel, "one of many");
-    world.agent("claim_thread", with(&thread, json!({"lease_secs": 3600})));
-    copy_claim(world, &thread, 299, until);
+/// A thread of a new channel that the agent has claimed, and 299 like it, whose claims end in a minute.
+fn claimed_300_times(world: &World, channel: &str) {
+    let thread = world.new_thread(&world.new_channel(channel), "one of many");
+    world.agent("claim_thread", with(&thread, json!({"lease_secs": 60})));
+    copy_claim(world, &thread, 299, world.clock.now().plus(Duration::from_secs(60)).micros());
 }
 
 #[test]
 fn very_many_claims_end_in_steps() {
     on_both_engines(|world| {
-        let held = "select count(*) from threads where title = 'one of many' and assignee_id is not null";
-        let channel = world.new_channel("many");
+        let many = "from threads where title = 'one of many'";
         let ended_in_steps = |why: &str| {
-            assert_eq!(world.database.number(held), 0, "{why}");
+            let held = world.database.number(&format!("select count(*) {many} and assignee_id is not null"));
+            assert_eq!(held, 0, "{why}");
             if world.engine() == Engine::Postgres {
-                let transactions =
-                    "select count(distinct xmin::text) from threads where title = 'one of many'";
-                assert!(world.database.number(transactions) > 1, "{why}: in one transaction");
-                world.database.execute("update threads set title = 'done' where title = 'one of many'");
+                let transactions = format!("select count(distinct xmin::text) {many}");
+                assert!(world.database.number(&transactions) > 1, "{why}: in one transaction");
             }
+            world.database.execute("update threads set title = 'done' where title = 'one of many'");
         };
-        claimed_300_times(world, &channel, 1);
-        world.clock.advance(Duration::from_secs(3601));
+        claimed_300_times(world, "first");
+        world.clock.advance(Duration::from_secs(61));
         let next = world.new_thread(&world.new_channel("next"), "next");
         world.agent("claim_thread", with(&next, json!({})));
         ended_in_steps("a claim comes after those that have lapsed");
-        claimed_300_times(
-            world,
-            &world.new_channel("more"),
-            world.clock.now().plus(Duration::from_secs(60)).micros(),
-        );
+        claimed_300_times(world, "second");
         let agent = json!({"member_id": world.id("agent")});
         let frozen = world.admin("freeze_member", agent.clone());
         ended_in_steps("a freeze ends all claims of its member");
@@ -232,5 +227,12 @@ fn very_many_claims_end_in_steps() {
         let last = world.admin("list_frozen_members", json!({"workspace_id": world.id("workspace")}));
         assert_eq!(last["items"][0]["member_id"], agent["member_id"]);
         world.admin("unfreeze_member", agent);
+        claimed_300_times(world, "third");
+        let person = world.database.id(world.id("person"));
+        world
+            .database
+            .execute(&format!("update threads set assignee_id = {person} where title = 'one of many'"));
+        world.admin("delete_scim_user", json!({"id": world.id("person")}));
+        ended_in_steps("a removal ends all claims of its member");
     });
 }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::coordination::thread::{expect, thread_of_workspace};
 use crate::coordination::{left_out, queue};
 use crate::id::{MemberId, ThreadId};
-use crate::op::Write;
+use crate::op::{Read, Write};
 
 /// Ends all claims of a member of the caller's workspace, and returns how many of them were live.
 ///
@@ -37,9 +37,33 @@ pub(in crate::coordination) fn end_some(
     member: MemberId,
     end: ClaimEnd,
 ) -> Result<Ended> {
-    let most = i64::try_from(ENDED_MAX).unwrap_or(i64::MAX);
-    let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &most])?;
+    let held = held_by(cx, member)?;
     let has_more = held.len() >= ENDED_MAX;
+    Ok(Ended { live: end_each(cx, held, end)?, has_more })
+}
+
+/// Ends the first claims of a member that has very many. Returns false if it has not.
+pub(in crate::coordination) fn end_some_of_many(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    end: ClaimEnd,
+) -> Result<bool> {
+    let held = held_by(cx, member)?;
+    if held.len() < ENDED_MAX {
+        return Ok(false);
+    }
+    end_each(cx, held, end)?;
+    Ok(true)
+}
+
+/// Returns the threads of the first claims of a member.
+fn held_by(cx: &Read<'_>, member: MemberId) -> Result<Vec<(ThreadId,)>> {
+    let most = i64::try_from(ENDED_MAX).unwrap_or(i64::MAX);
+    cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &most])
+}
+
+/// Ends the claims of these threads, and returns those of them that were live.
+fn end_each(cx: &mut Write<'_>, held: Vec<(ThreadId,)>, end: ClaimEnd) -> Result<Vec<ThreadId>> {
     let mut live = Vec::new();
     expect(cx, held.iter().map(|(id,)| *id));
     for (id,) in held {
@@ -49,7 +73,7 @@ pub(in crate::coordination) fn end_some(
         }
         end_claim(cx, &thread, end)?;
     }
-    Ok(Ended { live, has_more })
+    Ok(live)
 }
 
 /// Most claims of a member that one step ends.

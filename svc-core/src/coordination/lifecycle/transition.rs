@@ -16,7 +16,7 @@ use crate::coordination::{dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Condition, Feature, Read, Unmet, Write, write};
+use crate::op::{Condition, Effect, Feature, Read, Unmet, Write, in_steps};
 use crate::time::Time;
 
 /// A transition of a thread.
@@ -78,8 +78,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "threads",
             vec![
-                write("transition_thread", transition_thread)
-                    .after(claims::expire_first)
+                in_steps("transition_thread", Effect::Write, transition_thread)
                     .title("Move a thread to another state")
                     .when(
                         "Use to move a thread to another state, such as to close it; to hand in work use \
@@ -154,12 +153,16 @@ pub(in crate::coordination) struct Moved {
     assignee_id: Option<MemberId>,
 }
 
-fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Moved> {
+fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {
+    // What has lapsed counts as that, and a dead letter that it makes is settled below.
+    if input.action == Action::Close && claims::expire_first(cx)? {
+        return Ok(None);
+    }
     let thread = visible_thread(cx, input.thread_id)?;
     if input.claim_lease_id.is_some() {
         claims::check_holder(cx, &thread, input.claim_lease_id)?;
     }
-    make(cx, &thread, input.action)
+    make(cx, &thread, input.action).map(Some)
 }
 
 /// Makes a transition of a thread, if that is possible.

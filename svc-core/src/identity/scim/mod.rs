@@ -33,7 +33,10 @@ use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error};
 use crate::identity::ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Fixture, Frame, Operation, Records, Sample, destructive, idempotent, read, write};
+use crate::op::{
+    Effect, Feature, Fixture, Frame, Operation, Records, Sample, destructive, destructive_in_steps,
+    idempotent, in_steps, read, write,
+};
 
 /// What is wrong with a request, in the words of RFC 7644 (3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +118,7 @@ fn users_and_groups() -> Vec<Operation> {
             .title("Read a SCIM user")
             .get("/scim/v2/Users/{id}")
             .example(user),
-        framed(idempotent("replace_scim_user", users::replace))
+        framed(in_steps("replace_scim_user", Effect::Idempotent, users::replace))
             .title("Replace a SCIM user")
             .put("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -123,7 +126,7 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"), "userName": "mary@corp.example", "externalId": "00u1",
                        "active": true})
             }),
-        framed(idempotent("patch_scim_user", users::patch))
+        framed(in_steps("patch_scim_user", Effect::Idempotent, users::patch))
             .title("Change a SCIM user")
             .patch("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -131,7 +134,7 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"),
                        "Operations": [{"op": "replace", "path": "active", "value": false}]})
             }),
-        framed(destructive("delete_scim_user", users::delete))
+        framed(destructive_in_steps("delete_scim_user", users::delete))
             .title("Remove a SCIM user")
             .delete("/scim/v2/Users/{id}")
             .no_content()

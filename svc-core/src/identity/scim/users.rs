@@ -160,7 +160,7 @@ pub(super) struct ReplaceUser {
     excluded_attributes: Option<Names>,
 }
 
-pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<User>> {
+pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<Shown<User>>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
     let wanted = Person {
@@ -170,7 +170,8 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Shown<U
         active: input.active.map_or(person.active, |Flag(active)| active),
         ..person.clone()
     };
-    Shown::of(User::of(apply(cx, &person, wanted)?), &asked)
+    let person = apply(cx, &person, wanted)?;
+    person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
 
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
@@ -198,11 +199,12 @@ pub(super) struct PatchUser {
     excluded_attributes: Option<Names>,
 }
 
-pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Shown<User>> {
+pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<Shown<User>>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
     let wanted = patched(person.clone(), &input.operations)?;
-    Shown::of(User::of(apply(cx, &person, wanted)?), &asked)
+    let person = apply(cx, &person, wanted)?;
+    person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
 
 /// Returns what the operations make of a person.
@@ -250,16 +252,19 @@ pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
     Ok(id.as_deref().map(str::to_owned))
 }
 
-/// Makes a person what is wanted, and returns it.
-fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
+/// Makes a person what is wanted, and returns it; none if it has more that has to end first.
+fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Option<Person>> {
     if wanted == *person {
-        return Ok(wanted);
+        return Ok(Some(wanted));
+    }
+    if person.handle != wanted.handle {
+        check_free(cx, &wanted.handle)?;
+    }
+    if person.active && !wanted.active && ends::end_some(cx, person.id)? {
+        return Ok(None);
     }
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
-        if person.handle != wanted.handle {
-            check_free(cx, &wanted.handle)?;
-        }
         members::update_person(cx, &wanted)?;
         let updated = MemberUpdated {
             member_id: wanted.id,
@@ -273,7 +278,7 @@ fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Pers
         (false, true) => ends::reactivate(cx, wanted.id)?,
         _ => {}
     }
-    Ok(wanted)
+    Ok(Some(wanted))
 }
 
 fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
@@ -297,8 +302,11 @@ pub(super) struct DeleteUser {
     id: String,
 }
 
-pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser) -> Result<Nothing> {
+pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser, (): &mut ()) -> Result<Option<Nothing>> {
     let person = load(cx, &input.id)?;
+    if person.active && ends::end_some(cx, person.id)? {
+        return Ok(None);
+    }
     ends::remove(cx, person.id, person.active)?;
-    Ok(Nothing {})
+    Ok(Some(Nothing {}))
 }

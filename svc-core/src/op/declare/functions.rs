@@ -266,24 +266,25 @@ where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    in_steps(operation, Effect::Write, Wants { takes_next: true, ..Wants::default() }, run)
+    stepping(operation, Effect::Write, Wants { takes_next: true, ..Wants::default() }, run)
 }
 
-/// Declares an operation whose second identical call changes nothing more, after any number of bounded steps.
+/// Declares an operation that changes something in any number of bounded steps.
 ///
 /// They are as in [`write_in_steps`]. Each finds in the database what is left to do.
-pub fn idempotent_in_steps<I, O>(
+pub fn in_steps<I, O>(
     operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
     step: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + JsonSchema + Send + 'static,
 {
-    in_steps(operation, Effect::Idempotent, Wants::default(), step)
+    stepping(operation, effect, Wants::default(), step)
 }
 
-fn in_steps<I, O>(
+fn stepping<I, O>(
     operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
     wants: Wants,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::id::{MessageId, ThreadId};
+use crate::id::{MemberId, MessageId, ThreadId};
 use crate::log::event::Recorded;
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
@@ -50,6 +50,16 @@ pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
     pub run: Project,
+}
+
+/// Ends some of what a member has that is about to be deactivated. Returns whether there may be more.
+pub(crate) type EndSome = fn(&mut Write<'_>, MemberId) -> Result<bool>;
+
+impl Write<'_> {
+    /// Ends some of what a member has that is about to be deactivated. Returns whether there may be more.
+    pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
+        self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
+    }
 }
 
 /// Keeps members online who are connected to this process.

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
-use crate::op::declare::hooks::{Clean, Cleaner, Condition, Guard, KeepOnline, Project, Projector};
+use crate::op::declare::hooks::{Clean, Cleaner, Condition, EndSome, Guard, KeepOnline, Project, Projector};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
@@ -27,6 +27,7 @@ pub struct Feature {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<Cleaner>,
+    ends_some: Option<EndSome>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
     ways: Vec<Way>,
@@ -113,6 +114,13 @@ impl Feature {
         self
     }
 
+    /// Sets what ends some of what a member has before it is deactivated.
+    #[must_use]
+    pub(crate) fn ends_some(mut self, run: EndSome) -> Self {
+        self.ends_some = Some(run);
+        self
+    }
+
     /// Sets what keeps members online who are connected to the process.
     #[must_use]
     pub(crate) fn keeps_online(mut self, run: KeepOnline) -> Self {
@@ -157,6 +165,7 @@ pub struct Table {
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
     cleaners: Vec<Cleaner>,
+    ends_some: Option<EndSome>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
     ways: Vec<Way>,
@@ -178,6 +187,7 @@ impl Table {
             projectors: Vec::new(),
             conditions: Vec::new(),
             cleaners: Vec::new(),
+            ends_some: None,
             keeps_online: None,
             chores: Vec::new(),
             ways: Vec::new(),
@@ -191,6 +201,7 @@ impl Table {
             table.projectors.extend(feature.projectors);
             table.conditions.extend(feature.conditions);
             table.cleaners.extend(feature.cleaners);
+            table.ends_some = table.ends_some.or(feature.ends_some);
             table.keeps_online = table.keeps_online.or(feature.keeps_online);
             table.chores.extend(feature.chores);
             table.ways.extend(feature.ways);
@@ -381,6 +392,11 @@ impl Table {
     /// Returns what becomes of the rows that name messages when these are withdrawn or purged.
     pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
         self.cleaners.iter()
+    }
+
+    /// Returns what ends some of what a member has before it is deactivated.
+    pub(in crate::op) fn ends_some(&self) -> Option<EndSome> {
+        self.ends_some
     }
 
     /// Returns what keeps members online who are connected to the process.
