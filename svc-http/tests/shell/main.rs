@@ -42,6 +42,8 @@ impl Server {
         let service = Service::open(Options {
             mode: OpenMode::Create,
             reap_tick: None,
+            // Large pages take their time in a debug build, beside other tests.
+            read_budget: None,
             ..Options::new(database, [7; 32])
         })
         .unwrap();
