@@ -148,8 +148,8 @@
 //! 3. Add the operation to the feature's list by the builder that says what a call does: [`op::read`],
 //!    [`op::long_read`], [`op::scan`], [`op::wait`], [`op::write`] (adds something each time),
 //!    [`op::idempotent`], [`op::destructive`], [`op::homed`] (in a workspace that its input determines),
-//!    [`op::looked`] (after a read that does what takes long), [`op::write_in_steps`] (adds something after
-//!    bounded steps), [`op::in_steps`], [`op::destructive_in_steps`],
+//!    [`op::looked`] (after a read that does what takes long), [`op::write_in_steps`] (takes the next thread
+//!    of a queue), [`op::in_steps`], [`op::destructive_in_steps`],
 //!    [`op::write_recording_refusals`] (adds something, and a refusal may leave an event). It has a title,
 //!    when a model uses it, a path, the capability that [`capability`] says, an example that succeeds, and
 //!    the codes that it can fail with beside those of

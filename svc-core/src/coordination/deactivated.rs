@@ -1,5 +1,5 @@
-//! What the deactivation of a member ends in coordination: its claims, the last of them in the same
-//! transaction, and very many in steps before that.
+//! Ends the claims of a member that is deactivated, in the same transaction. If there are very many, most of
+//! them end in steps before it.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};
@@ -13,7 +13,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 fn end_some_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
-    claims::end_some_of_many(cx, member, ClaimEnd::Deactivated)
+    Ok(claims::end_some_of_many(cx, member, ClaimEnd::Deactivated)?.is_some())
 }
 
 fn end_claims(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

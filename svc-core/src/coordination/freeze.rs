@@ -136,8 +136,8 @@ pub struct FrozenMember {
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
-/// Ends claims of the member in each step, and freezes it in the last one. `released` are those of them that
-/// were live.
+/// Ends very many claims of the member in steps, and the others in the last one, which freezes it. `released`
+/// has the threads of those that were live in the steps before.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
@@ -149,13 +149,12 @@ fn freeze_member(
     if let Some(freeze) = members::freeze_of(cx, &member)? {
         return Ok(Some(FrozenMember { freeze, claims_released: 0 }));
     }
-    let ended = claims::end_some(cx, member.id, ClaimEnd::Frozen)?;
-    // A step that is taken again ends the same ones.
-    released.extend(ended.live);
-    if ended.has_more {
+    if let Some(live) = claims::end_some_of_many(cx, member.id, ClaimEnd::Frozen)? {
+        // A step that is taken again ends the same ones.
+        released.extend(live);
         return Ok(None);
     }
-    let claims_released = released.len();
+    let claims_released = released.len().saturating_add(claims::end_all(cx, member.id, ClaimEnd::Frozen)?);
     let freeze = members::freeze(cx, &member, input.reason.as_deref())?;
     let frozen = MemberFrozen { member_id: member.id, reason: input.reason.as_deref(), claims_released };
     cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;

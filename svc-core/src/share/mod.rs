@@ -89,7 +89,7 @@ struct Taken {
     counted: usize,
 }
 
-/// What a client holds, and what counts against its workspace.
+/// The places that a client holds, and the places that count against its workspace.
 #[derive(Clone, Copy)]
 struct Standing {
     client: usize,

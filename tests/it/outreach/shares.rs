@@ -16,7 +16,7 @@ const ALONE: usize = 12;
 /// A parcel that is being sent.
 type Taken = (Parcel, Place);
 
-/// A workspace with members who are told things.
+/// A workspace whose members get notifications.
 struct Team<'w> {
     world: &'w World,
     name: &'static str,
@@ -109,7 +109,7 @@ impl<'w> Team<'w> {
     }
 }
 
-/// What one look takes on a way.
+/// Takes the parcels that are due on a way, in one look.
 fn take(world: &World, way: &str) -> Vec<Taken> {
     runtime().block_on(world.service.take_parcels(way)).unwrap()
 }

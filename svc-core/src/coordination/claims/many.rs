@@ -14,46 +14,26 @@ use crate::op::{Read, Write};
 /// However many there are, they end in one transaction, in the order in which their threads were created.
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<usize> {
     let mut live: usize = 0;
-    loop {
-        let ended = end_some(cx, member, end)?;
-        live = live.saturating_add(ended.live.len());
-        if !ended.has_more {
-            return Ok(live);
-        }
+    while let Some(ended) = end_some_of_many(cx, member, end)? {
+        live = live.saturating_add(ended.len());
     }
+    let rest = held_by(cx, member)?;
+    Ok(live.saturating_add(end_each(cx, rest, end)?.len()))
 }
 
-/// Some claims that have ended.
-pub(in crate::coordination) struct Ended {
-    /// The threads of those that were live.
-    pub live: Vec<ThreadId>,
-    /// Whether the member may have more.
-    pub has_more: bool,
-}
-
-/// Ends the first claims of a member of the caller's workspace.
-pub(in crate::coordination) fn end_some(
-    cx: &mut Write<'_>,
-    member: MemberId,
-    end: ClaimEnd,
-) -> Result<Ended> {
-    let held = held_by(cx, member)?;
-    let has_more = held.len() >= ENDED_MAX;
-    Ok(Ended { live: end_each(cx, held, end)?, has_more })
-}
-
-/// Ends the first claims of a member that has very many. Returns false if it has not.
+/// Ends the first claims of a member that has very many, and returns the threads of those that were live.
+///
+/// Returns `None`, and ends nothing, if the member has few.
 pub(in crate::coordination) fn end_some_of_many(
     cx: &mut Write<'_>,
     member: MemberId,
     end: ClaimEnd,
-) -> Result<bool> {
+) -> Result<Option<Vec<ThreadId>>> {
     let held = held_by(cx, member)?;
     if held.len() < ENDED_MAX {
-        return Ok(false);
+        return Ok(None);
     }
-    end_each(cx, held, end)?;
-    Ok(true)
+    end_each(cx, held, end).map(Some)
 }
 
 /// Returns the threads of the first claims of a member.
@@ -85,9 +65,9 @@ const HELD_BY: &str =
 
 /// Ends claims of the caller's workspace whose leases have lapsed. Returns whether there may be more.
 ///
-/// What begins a claim takes this step first: the log then has the end of one before the beginning of
-/// another, and nothing stays parked behind a claim that is in nobody's way. So does what would change how a
-/// lapsed claim counts: another budget, a close and a cancel.
+/// Changes that begin a claim take this step first, so that the log has the end of a lapsed claim before the
+/// beginning of another, and no thread stays parked behind it. Changes of a budget, closes and cancels take
+/// it because they would change how a lapsed claim counts.
 pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> {
     // Once is enough, unless very many have lapsed: then others have their turn.
     Ok(expire_some(cx)? && expire_some(cx)?)

@@ -252,7 +252,8 @@ pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
     Ok(id.as_deref().map(str::to_owned))
 }
 
-/// Makes a person what is wanted, and returns it; none if it has more that has to end first.
+/// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of the person
+/// have to end first.
 fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Option<Person>> {
     if wanted == *person {
         return Ok(Some(wanted));

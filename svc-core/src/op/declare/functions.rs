@@ -254,7 +254,7 @@ where
     })
 }
 
-/// Declares an operation that adds something each time, after any number of bounded steps.
+/// Declares an operation that takes the next thread of a queue, after any number of bounded steps.
 ///
 /// A step that returns none is committed, and others have their turn before the next. It must leave a state
 /// that is right without the steps that follow, which may never come.

@@ -11,7 +11,7 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// What still fits into a transaction. The last task may be larger than what is left.
+/// The room that is left in a transaction. The last task may be larger than that.
 pub(super) struct Capacity {
     tasks: usize,
     bytes: usize,
