@@ -59,8 +59,8 @@ pub const GROUP_MENTION_FREE: i64 = 15;
 pub const HOLDERS_MAX: i64 = 1000;
 /// Characters of a message that an inbox shows.
 pub const PREVIEW_MAX: usize = 200;
-/// Unread items of an inbox that are counted.
-pub const UNREAD_COUNTED_MAX: i64 = 1000;
+/// Unread items of an inbox that are looked at to count them, and to find those that a wait returns.
+pub const UNREAD_SCAN_MAX: i64 = 1000;
 /// Channels and threads that a member mutes.
 pub const MUTED_MAX: usize = 100;
 /// Seconds after which somebody is mailed of what it was told of and has not read (`SVC_MAIL_DELAY_SECS`).
@@ -228,7 +228,7 @@ pub const USAGE_DAYS_DEFAULT: i64 = 30;
 /// Sums by member, model and day that are added up at most, in whole days.
 pub const USAGE_SCAN_MAX: i64 = 10_000;
 /// Members and models that a sum of a workspace's usage names.
-pub const USAGE_SUMS_MAX: i64 = 1000;
+pub const USAGE_SUMS_MAX: usize = 1000;
 /// Names of tools that a thread's worker is advised to use.
 pub const TOOLS_MAX: usize = 100;
 /// Characters of the name of a tool.

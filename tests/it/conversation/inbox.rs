@@ -107,8 +107,29 @@ fn what_is_seen_no_more_is_neither_listed_nor_counted() {
         assert_eq!(unread(world, &bob).len(), 2);
         world.admin("remove_channel_member", member.clone());
         assert!(unread(world, &bob).is_empty());
-        world.admin("add_channel_member", member);
+        world.admin("add_channel_member", member.clone());
         assert_eq!(unread(world, &bob).len(), 3);
+
+        // Neither do very many such items hide a newer one that is seen.
+        let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
+        let (bob_id, channel_id) = (row(&bob_id), row(&channel));
+        let copies = "workspace_id, member_id, n.i - 5000, reasons, channel_id, thread_id, at";
+        let mention = format!(
+            "select * from inbox
+             where member_id = {bob_id} and channel_id = {channel_id} and message_id is not null"
+        );
+        world.database.insert_many(
+            2500,
+            &format!(
+                "insert into inbox (workspace_id, member_id, lsn, reasons, channel_id, thread_id, at)
+                 select {copies} from ({mention}) s cross join n where true"
+            ),
+        );
+        world.admin("remove_channel_member", member);
+        let open = world.new_thread(&world.new_channel("open"), "Open");
+        post(world, &world.people.admin, &open, "@bob, here");
+        let found = world.call(&bob, "wait_for_mention", json!({"timeout_secs": 1})).output();
+        assert_eq!((&found["unread"], &found["items"][0]["preview"]), (&json!(1), &json!("@bob, here")));
     });
 }
 

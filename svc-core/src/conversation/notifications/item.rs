@@ -7,9 +7,9 @@ use crate::Result;
 use crate::conversation::inbox::{InboxReason, Reasons};
 use crate::conversation::messages::{beginnings, sealed_bytes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{PREVIEW_MAX, UNREAD_COUNTED_MAX};
+use crate::limits::{PREVIEW_MAX, UNREAD_SCAN_MAX};
 use crate::op::Read;
-use crate::page::{Page, filling};
+use crate::page::{Horizon, Page, filling};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -88,7 +88,8 @@ pub(super) use seen_items;
 pub(super) struct InboxPage {
     #[serde(flatten)]
     page: Page<InboxItem>,
-    /// How many items there are that you have not read, whatever the filters; at most 1000 are counted.
+    /// How many items there are that you have not read, whatever the filters. The newest 1000 are looked at,
+    /// of which those that you do not see any more are not counted.
     unread: i64,
 }
 
@@ -133,16 +134,31 @@ pub(super) fn openable<T>(
     Ok(filling(items, size))
 }
 
-/// Counts the unread items of the caller with a reason of the set, up to [`UNREAD_COUNTED_MAX`].
+/// Counts those of the caller's newest unread items with a reason of the set that it sees.
 pub(super) fn unread(cx: &Read<'_>, reasons: i64) -> Result<i64> {
-    let params = cx.caller().sight.params();
+    let (params, first) = (cx.caller().sight.params(), newest_unread(cx, reasons)?.down_to());
     let counted: Option<(i64,)> =
-        cx.one(COUNT_UNREAD, &params.and(&[&cx.caller().member_id()?, &reasons, &UNREAD_COUNTED_MAX]))?;
+        cx.one(COUNT_UNREAD, &params.and(&[&cx.caller().member_id()?, &reasons, &first]))?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-const COUNT_UNREAD: &str = concat!(
-    "select count(*) from (select i.lsn ",
-    seen_items!(),
-    " and i.read_at is null order by i.lsn limit $7) unread"
-);
+const COUNT_UNREAD: &str =
+    concat!("select count(*) ", seen_items!(), " and i.read_at is null and i.lsn >= $7");
+
+/// Returns the first of the caller's newest unread items with a reason of the set that are looked at.
+pub(super) fn newest_unread(cx: &Read<'_>, reasons: i64) -> Result<Horizon> {
+    cx.horizon_within(NEWEST_UNREAD, &[&cx.caller().member_id()?, &reasons], i64::MAX, UNREAD_SCAN_MAX)
+}
+
+/// Returns the last of the oldest ones that are.
+pub(super) fn oldest_unread(cx: &Read<'_>, reasons: i64) -> Result<Horizon> {
+    cx.horizon_within(OLDEST_UNREAD, &[&cx.caller().member_id()?, &reasons], 0, UNREAD_SCAN_MAX)
+}
+
+const NEWEST_UNREAD: &str = "
+    select lsn from inbox where member_id = $1 and read_at is null and (reasons & $2) <> 0 and lsn < $3
+    order by lsn desc limit 1 offset $4";
+
+const OLDEST_UNREAD: &str = "
+    select lsn from inbox where member_id = $1 and read_at is null and (reasons & $2) <> 0 and lsn > $3
+    order by lsn limit 1 offset $4";

@@ -21,7 +21,8 @@ const STEP_ITEMS: i64 = 1000;
 /// What is left to read.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LeftUnread {
-    /// How many items of the list are unread; at most 1000 are counted.
+    /// How many items of the list are unread. The newest 1000 are looked at, of which those that you do not
+    /// see any more are not counted.
     unread: i64,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{InboxPage, StoredItem, item_columns, open_page, seen_items};
+use super::item::{InboxPage, StoredItem, item_columns, newest_unread, oldest_unread, open_page, seen_items};
 use crate::Result;
 use crate::conversation::inbox::Reasons;
 use crate::id::MemberId;
@@ -19,7 +19,8 @@ use crate::page::{Page, rows_to_read};
 /// `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}` when the time is
 /// over.
 ///
-/// At most the first 50 items are returned.
+/// At most the first 50 items are returned. If you do not see any of the oldest 1000 any more, they are the
+/// first 50 of the newest 1000.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -44,13 +45,25 @@ impl LongPoll for WaitForMention {
 pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<Poll<InboxPage>> {
     let reasons = Reasons::spoken_to();
     let (member, sight, rows) = (cx.caller().member_id()?, cx.caller().sight.params(), rows_to_read(None));
-    let found = cx.rows(UNREAD, &sight.and(&[&member, &reasons, &rows]))?;
-    let page = Page::of(found, None, |item: &StoredItem| item.lsn);
+    let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
+        let found = cx.rows(UNREAD, &sight.and(&[&member, &reasons, &from, &up_to, &rows]))?;
+        Ok(Page::of(found, None, |item: &StoredItem| item.lsn))
+    };
+    let oldest = oldest_unread(cx, reasons)?;
+    let mut page = between(0, oldest.up_to())?;
+    if page.items().is_empty() && oldest.0.is_some() {
+        page = between(newest_unread(cx, reasons)?.down_to(), i64::MAX)?;
+    }
     if page.items().is_empty() {
         return Ok(Poll::Pending);
     }
     Ok(Poll::Ready(open_page(cx, page, reasons)?))
 }
 
-const UNREAD: &str =
-    concat!("select ", item_columns!(), " ", seen_items!(), " and i.read_at is null order by i.lsn limit $7");
+const UNREAD: &str = concat!(
+    "select ",
+    item_columns!(),
+    " ",
+    seen_items!(),
+    " and i.read_at is null and i.lsn >= $7 and i.lsn <= $8 order by i.lsn limit $9"
+);

@@ -4,6 +4,8 @@
 //! a workspace are kept by day, member and model, so that reading them does not depend on how many reports
 //! there are. Models have any names, so of each member and day only so many have sums of their own.
 
+mod sums;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,12 +20,9 @@ use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId};
-use crate::identity::workspaces::Here;
-use crate::limits::{
-    REPORT_ID_MAX, USAGE_DAYS_DEFAULT, USAGE_MAX, USAGE_MODELS_MAX, USAGE_SCAN_MAX, USAGE_SUMS_MAX,
-};
+use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, long_read, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
@@ -60,7 +59,7 @@ pub(crate) fn feature() -> Feature {
                     .get("/threads/{thread_id}/usage")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
-                read("get_workspace_usage", get_workspace_usage)
+                long_read("get_workspace_usage", sums::begin, sums::add_next_totals)
                     .title("Sum up the usage of a workspace")
                     .when(
                         "Use to see what work has cost, by member and model; `list_thread_usage` has the \
@@ -354,83 +353,4 @@ const REPORTS: &str = concat!(
     "select ",
     report_columns!(),
     " from usage_reports u where u.thread_id = $1 and u.lsn > $2 order by u.lsn limit $3"
-);
-
-/// Returns what was reported in a workspace, by member and model.
-///
-/// What was reported in channels that you may not see is part of the sums. They are of whole days in UTC, up
-/// to now; `since` of the response says from when on.
-///
-/// It is later than what you asked for only if those days have more than 10,000 daily sums of a member and
-/// model, of which the last are added up. The 1000 largest sums are returned, by tokens. Models beyond the
-/// first 50 of a member and day are in the sum of a model named `other`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetWorkspaceUsage {
-    /// The workspace. It must be yours.
-    workspace_id: Here,
-    /// Only what was reported on the day of this time, in UTC, or later. Default: 30 days ago.
-    since: Option<Time>,
-}
-
-/// What was reported in a workspace.
-#[derive(Serialize, JsonSchema)]
-struct WorkspaceUsage {
-    #[serde(flatten)]
-    sums: Page<UsageSum>,
-    /// From when on: the beginning of the first day whose reports are summed.
-    since: Time,
-}
-
-/// What a member has reported with one model.
-#[derive(Serialize, JsonSchema)]
-struct UsageSum {
-    /// The member.
-    member_id: MemberId,
-    /// The model; null for reports that named none, `other` for those of further models of a day too.
-    model: Option<String>,
-    /// How many reports there were.
-    reports: i64,
-    /// Tokens.
-    tokens: i64,
-    /// Millionths of a US dollar.
-    usd_micros: i64,
-    /// Turns.
-    turns: i64,
-}
-
-columns! {
-    sum_columns: UsageSum as s {
-        member_id, model = "nullif(s.model, '')", reports, tokens, usd_micros, turns,
-    }
-}
-
-fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<WorkspaceUsage> {
-    let workspace_id = input.workspace_id.of(cx)?;
-    let today = day_of(cx.now());
-    let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
-    let others = USAGE_SCAN_MAX.saturating_sub(1);
-    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
-    // Today is summed however much it is: that is bounded by its members and their models.
-    let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
-    let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
-    let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
-    Ok(WorkspaceUsage { sums: Page::whole(sums), since })
-}
-
-/// The day from which on there are as many rows as are read, or more.
-const TOO_MANY: &str = "
-    select day from usage_totals where workspace_id = $1 and day >= $2
-    order by day desc limit 1 offset $3";
-
-const SUMS: &str = concat!(
-    "select ",
-    sum_columns!(),
-    " from (
-         select member_id, model, cast(sum(reports) as bigint) as reports,
-             cast(sum(tokens) as bigint) as tokens, cast(sum(usd_micros) as bigint) as usd_micros,
-             cast(sum(turns) as bigint) as turns
-         from usage_totals where workspace_id = $1 and day >= $2
-         group by member_id, model) s
-     order by s.tokens desc, s.member_id, s.model limit $3"
 );
