@@ -55,6 +55,8 @@ pub const EMOJI_MAX: usize = 64;
 pub const MENTIONS_MAX: usize = 50;
 /// Members whom a message may reach by the name of a group without `channel:admin`.
 pub const GROUP_MENTION_FREE: i64 = 15;
+/// Members whom a message may reach by the name of a group.
+pub const GROUP_MENTION_MAX: i64 = 1000;
 /// Members who are told that an approval is requested.
 pub const HOLDERS_MAX: i64 = 1000;
 /// Characters of a message that an inbox shows.

@@ -143,10 +143,11 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
         let (admin, agent) = (&*world.people.admin, &*world.people.agent);
         let channel = world.new_channel("crowd");
         let thread = world.new_thread(&channel, "Everybody");
-        let mut tokens = Vec::new();
+        let (mut ids, mut tokens) = (Vec::new(), Vec::new());
         let mut join = |number: usize| {
             let (id, token) = world.new_agent(&format!("crowd-{number}"));
             world.admin("add_channel_member", json!({"channel_id": channel, "member_id": id}));
+            ids.push(id);
             tokens.push(token);
         };
         (0..15).for_each(&mut join);
@@ -177,6 +178,27 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
             .filter(|number| spoken(&tokens[*number]).contains(&of("group_mention", &here)))
             .collect();
         assert_eq!(heard, [4]);
+
+        // With the 16 that are in it, one too many for anybody.
+        let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
+        let (workspace, channel_row) = (row(&world.id("workspace").to_string()), row(&channel));
+        let (mut members, mut inside) = (Vec::new(), Vec::new());
+        for number in 0..985_u128 {
+            let id = world.database.id(uuid::Uuid::from_u128(number));
+            members.push(format!("({id}, {workspace}, 'many-{number}', 'agent', 0, {})", number + 100_000));
+            inside.push(format!("({channel_row}, {id}, 0, {})", number + 100_000));
+        }
+        world.database.execute(&format!(
+            "insert into members (id, workspace_id, handle, kind, created_at, lsn) values {};
+             insert into channel_members (channel_id, member_id, added_at, lsn) values {}",
+            members.join(","),
+            inside.join(","),
+        ));
+        let refused = post(world, admin, &thread, "@channel, all of you");
+        assert_eq!(refused["not_reached"], json!([{"text": "@channel", "why": "too_many"}]));
+        world.admin("remove_channel_member", json!({"channel_id": channel, "member_id": ids[0]}));
+        let allowed = post(world, admin, &thread, "@channel, all of you");
+        assert_eq!(allowed["not_reached"], json!([]));
     });
 }
 

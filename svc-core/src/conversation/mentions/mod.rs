@@ -18,7 +18,7 @@ use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
-use crate::limits::GROUP_MENTION_FREE;
+use crate::limits::{GROUP_MENTION_FREE, GROUP_MENTION_MAX};
 use crate::log::event::Recorded;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, named_enum};
@@ -50,8 +50,8 @@ pub(crate) struct NotReached {
     /// The mention, as it is written.
     text: String,
     /// `unknown` if no member has the handle, `cannot_see` if the member may not see the channel, `inactive`
-    /// if it is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`, `too_many` if it
-    /// is behind the first 50.
+    /// if it is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`, `too_many` if
+    /// the group has more than 1000 others, or if it is behind the first 50 mentions.
     why: WhyNot,
 }
 
@@ -171,10 +171,11 @@ pub(crate) fn reached(
                     reached.mentioned.push(mentioned);
                 }
             }
-            (None, Some(group)) if may_reach(cx, channel, group)? => {
-                reached.groups.insert(group);
-            }
-            (None, _) => not_reached(&mut reached, &mention.text, WhyNot::NotAllowed),
+            (None, Some(group)) => match why_not(cx, channel, group)? {
+                None => drop(reached.groups.insert(group)),
+                Some(why) => not_reached(&mut reached, &mention.text, why),
+            },
+            (None, None) => not_reached(&mut reached, &mention.text, WhyNot::Unknown),
         }
     }
     for text in &mentioning.beyond {
@@ -213,16 +214,16 @@ const CALLED_SQLITE: &str = select_called!("select value from json_each($2)");
 const CALLED_POSTGRES: &str =
     select_called!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Whether the caller may reach a group of a channel: it is small, or the caller administers channels.
-fn may_reach(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<bool> {
-    if cx.caller().capabilities.has(Capability::ChannelAdmin) {
-        return Ok(true);
-    }
-    let most = GROUP_MENTION_FREE.saturating_add(1);
+/// Returns why the caller reaches nobody by the name of a group of a channel, if that is so.
+fn why_not(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
+    let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
+        true => (GROUP_MENTION_MAX, WhyNot::TooMany),
+        false => (GROUP_MENTION_FREE, WhyNot::NotAllowed),
+    };
     let (is_here, since) = (group == Group::Here, online_since(cx.now()));
     let counted: Option<(i64,)> =
-        cx.one(COUNT_GROUP, &[&channel, &cx.caller().member, &is_here, &since, &most])?;
-    Ok(counted.is_none_or(|(count,)| count <= GROUP_MENTION_FREE))
+        cx.one(COUNT_GROUP, &[&channel, &cx.caller().member, &is_here, &since, &most.saturating_add(1)])?;
+    Ok(counted.filter(|(count,)| *count > most).map(|_| why))
 }
 
 /// Counts the others of a group, no further than is needed.
