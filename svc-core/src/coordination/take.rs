@@ -76,9 +76,10 @@ struct Terms {
     lease_secs: Option<LeaseSecs>,
     acknowledge: bool,
     include_context: bool,
+    resume: bool,
 }
 
-/// A thread that the caller has just claimed, with what it asked for.
+/// A thread that the caller has claimed, with what it asked for.
 #[derive(Serialize, JsonSchema)]
 struct Taken {
     #[serde(flatten)]
@@ -103,6 +104,9 @@ enum Next {
 ///
 /// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
 /// that you lack and whose footprint conflicts with nothing. `pin` refers to the event that made the claim.
+///
+/// If you were cut off before the answer, call again with `resume`: you get the claim that you hold, and no
+/// second thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
@@ -117,12 +121,18 @@ struct ClaimNextThread {
     /// Whether to return what `get_thread_context` returns too. Default: false.
     #[serde(default)]
     include_context: bool,
+    /// Whether to return a claim that you hold again. Default: false.
+    ///
+    /// Of your live claims in the channel, and with `repo` of that repository, it is the newest; its lease
+    /// stays as it is. If there is none, the next thread is claimed.
+    #[serde(default)]
+    resume: bool,
 }
 
 fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<Next>> {
     places::visible_channel(cx, input.channel_id)?;
-    let ClaimNextThread { lease_secs, acknowledge, include_context, .. } = *input;
-    let terms = Terms { lease_secs, acknowledge, include_context };
+    let ClaimNextThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = Terms { lease_secs, acknowledge, include_context, resume };
     claim_next(cx, Scope::Channel(input.channel_id), terms, input.repo.as_ref())
 }
 
@@ -133,7 +143,7 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 ///
 /// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
 /// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. It is
-/// returned as by `claim_next_thread`.
+/// returned as by `claim_next_thread`, and so is one that you hold already, with `resume`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
@@ -148,18 +158,31 @@ struct ClaimNextWorkspaceThread {
     /// Whether to return what `get_thread_context` returns too. Default: false.
     #[serde(default)]
     include_context: bool,
+    /// Whether to return a claim that you hold again. Default: false.
+    ///
+    /// Of your live claims in the workspace, and with `repo` of that repository, it is the newest; its lease
+    /// stays as it is. If there is none, the next thread is claimed.
+    #[serde(default)]
+    resume: bool,
 }
 
 fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThread) -> Result<Option<Next>> {
     input.workspace_id.of(cx)?;
-    let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, .. } = *input;
-    let terms = Terms { lease_secs, acknowledge, include_context };
+    let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = Terms { lease_secs, acknowledge, include_context, resume };
     claim_next(cx, Scope::Workspace, terms, input.repo.as_ref())
 }
 
 /// Claims the next thread. None if there is more to look through, after what was found has been parked.
 fn claim_next(cx: &mut Write<'_>, scope: Scope, terms: Terms, repo: Option<&Repo>) -> Result<Option<Next>> {
     let wanted = Wanted { scope, repo: repo.map(Repo::key) };
+    if terms.resume {
+        let channel = if let Scope::Channel(channel) = scope { Some(channel) } else { None };
+        if let Some(held) = claims::newest_of_caller(cx, channel, wanted.repo.as_ref())? {
+            let thread = visible_thread(cx, held)?;
+            return go_on(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+        }
+    }
     let mut parked: usize = 0;
     for _ in 0..CHECKED_MAX {
         let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Next::Nothing {})) };
@@ -195,12 +218,12 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 ///
 /// `pin` refers to the event that made the claim.
 ///
-/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim, even your own (`claimed`),
-/// is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits for another
-/// thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived channel
-/// (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of a live
-/// claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded` if
-/// nothing is left of a limit of its budget.
+/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim (`claimed`; without `resume`
+/// your own too), is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits
+/// for another thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived
+/// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
+/// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
+/// if nothing is left of a limit of its budget.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {
@@ -213,13 +236,22 @@ struct ClaimThread {
     /// Whether to return what `get_thread_context` returns too. Default: false.
     #[serde(default)]
     include_context: bool,
+    /// Whether to return a claim that you hold again. Default: false.
+    ///
+    /// Its lease stays as it is.
+    #[serde(default)]
+    resume: bool,
 }
 
 fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
     let thread = visible_thread(cx, input.thread_id)?;
+    let ClaimThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = Terms { lease_secs, acknowledge, include_context, resume };
+    if resume && thread.assignee_id == Some(cx.caller().member_id()?) {
+        return go_on(cx, thread, terms);
+    }
     check_claimable(cx, &thread)?;
-    let ClaimThread { lease_secs, acknowledge, include_context, .. } = *input;
-    take(cx, thread, Terms { lease_secs, acknowledge, include_context })
+    take(cx, thread, terms)
 }
 
 /// Claims a thread for the caller, who may.
@@ -229,10 +261,23 @@ fn take(cx: &mut Write<'_>, thread: Thread, terms: Terms) -> Result<Taken> {
     if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
         claims::acknowledge(cx, &mut claimed.thread, held)?;
     }
-    let context = if terms.include_context {
-        Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?))
-    } else {
-        None
+    with_context(cx, claimed, terms)
+}
+
+/// Returns a thread that the caller holds as if it had claimed it now. Its lease stays as it is.
+fn go_on(cx: &mut Write<'_>, mut thread: Thread, terms: Terms) -> Result<Taken> {
+    if let Some(held) = thread.held.filter(|_| terms.acknowledge && thread.acknowledged_at.is_none()) {
+        claims::acknowledge(cx, &mut thread, held)?;
+    }
+    let claimed = claims::resumed(cx, thread)?;
+    with_context(cx, claimed, terms)
+}
+
+/// Returns a claimed thread with its context, if that is asked for.
+fn with_context(cx: &Write<'_>, claimed: ClaimedThread, terms: Terms) -> Result<Taken> {
+    let context = match terms.include_context {
+        true => Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?)),
+        false => None,
     };
     Ok(Taken { claimed, context })
 }

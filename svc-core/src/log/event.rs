@@ -201,9 +201,4 @@ impl Recorded {
     pub fn content_hash(&self) -> String {
         crate::hash::hash_text(&self.content_hash)
     }
-
-    /// Returns a claim's reference to the event that created it.
-    pub fn uri(&self) -> String {
-        format!("svc:event/{}", self.lsn)
-    }
 }

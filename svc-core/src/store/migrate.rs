@@ -91,6 +91,7 @@ migrations! {
     64 "0064_slots_and_members",
     65 "0065_due_by_workspace",
     66 "0066_ballot_counts",
+    67 "0067_claim_positions",
 }
 
 /// Returns the version of the schema: that of the newest migration.

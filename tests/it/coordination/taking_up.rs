@@ -127,3 +127,101 @@ fn over_mcp_a_claim_and_its_context_are_lean_unless_more_is_asked_for() {
         assert_eq!(call("claim_next_thread", json!({"channel_id": channel})), json!({}));
     });
 }
+
+#[test]
+fn a_holder_that_was_cut_off_resumes_its_claim() {
+    on_both_engines(|world| {
+        for (operation, input) in ways(world) {
+            let before = world.lsn();
+            let claimed = world.agent(operation, input.clone());
+            let resume = with(input, json!({"resume": true}));
+            assert_eq!(world.agent(operation, resume.clone()), claimed, "{operation}");
+            let more = with(resume.clone(), json!({"lease_secs": 60, "include_context": true}));
+            let taken = world.agent(operation, more);
+            let of_thread = json!({"thread_id": claimed["id"]});
+            assert_eq!(taken["context"], world.agent("get_thread_context", of_thread.clone()), "{operation}");
+            assert_eq!(taken["assignment_expires_at"], claimed["assignment_expires_at"], "its lease stays");
+            assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged"], "{operation}");
+
+            // It is acknowledged once, if that is asked for.
+            let acknowledging = with(resume.clone(), json!({"acknowledge": true}));
+            let acknowledged = world.agent(operation, acknowledging.clone());
+            assert!(acknowledged["acknowledged_at"].is_string());
+            assert_eq!(world.agent(operation, acknowledging), acknowledged);
+            assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged", "ClaimAcknowledged"]);
+
+            // Whoever holds none claims as ever, and finds what is left.
+            let other = world.call(&world.people.admin, operation, resume.clone());
+            match operation {
+                "claim_thread" => drop(other.refused(409, "not-claimable")),
+                _ => assert_ne!(other.output()["id"], claimed["id"]),
+            }
+            let lease = json!({"claim_lease_id": claimed["claim_lease_id"]});
+            world.agent("release_claim", with(of_thread, lease));
+            let again = world.agent(operation, resume);
+            assert_ne!(again["claim_lease_id"], claimed["claim_lease_id"]);
+            world.agent("set_thread_result", json!({"thread_id": again["id"], "result": {}}));
+        }
+    });
+}
+
+#[test]
+fn the_newest_claim_is_resumed_where_it_is_asked_for() {
+    on_both_engines(|world| {
+        let channels = ["one", "two"].map(|name| world.new_channel(name));
+        let [first, second] = &channels;
+        let claim = |channel: &str, repo: &str| {
+            let footprint =
+                json!({"repo": repo, "mode": "exclusive", "items": [{"kind": "path", "value": repo}]});
+            let thread = json!({"channel_id": channel, "title": repo, "footprint": footprint});
+            let thread = world.admin("create_thread", thread)["id"].clone();
+            world.agent("claim_thread", json!({"thread_id": thread}))["claim_lease_id"].clone()
+        };
+        // The order of the claims counts, not that of their threads.
+        let older = world.new_thread(second, "older");
+        let [core, web, docs] =
+            [(first, "svc/core"), (first, "svc/web"), (second, "svc/docs")].map(|(at, repo)| claim(at, repo));
+        let last = world.agent("claim_thread", json!({"thread_id": older}))["claim_lease_id"].clone();
+        let resumed = |operation: &str, more: Value| {
+            let input = with(json!({"resume": true}), more);
+            world.agent(operation, input)["claim_lease_id"].clone()
+        };
+        let of_workspace = |more: Value| {
+            let workspace = json!({"workspace_id": world.id("workspace")});
+            resumed("claim_next_workspace_thread", with(workspace, more))
+        };
+        let next_of = |channel: &str, more: Value| {
+            resumed("claim_next_thread", with(json!({"channel_id": channel}), more))
+        };
+        assert_eq!(of_workspace(json!({})), last);
+        assert_eq!(next_of(second, json!({})), last);
+        assert_eq!(next_of(second, json!({"repo": "svc/docs"})), docs);
+        assert_eq!(next_of(first, json!({})), web);
+        assert_eq!(of_workspace(json!({"repo": "SVC/core"})), core);
+        assert_eq!(of_workspace(json!({"repo": "svc/none"})), Value::Null, "nor is there another");
+
+        // What was handed to it is its claim, too, and a lapsed one is none.
+        let handed = world.new_thread(first, "handed");
+        world.admin("claim_thread", json!({"thread_id": handed}));
+        let hand_off = json!({"thread_id": handed, "to_member_id": world.id("agent"), "lease_secs": 60});
+        let hand_off = world.admin("hand_off_claim", hand_off);
+        let input = json!({"channel_id": first, "resume": true});
+        let taken = world.agent("claim_next_thread", input);
+        assert_eq!(
+            (&taken["claim_lease_id"], &taken["pin"]),
+            (&hand_off["claim_lease_id"], &hand_off["pin"])
+        );
+        world.clock.advance(std::time::Duration::from_secs(61));
+        assert_eq!(next_of(first, json!({})), web);
+
+        // Of calls at once the first claims a thread, and the others get the same answer.
+        let (_, bob) = world.new_agent("bob");
+        world.new_thread(first, "for bob");
+        let answers = in_parallel(6, |_| {
+            let input = json!({"channel_id": first, "resume": true});
+            world.call(&bob, "claim_next_thread", input).output()
+        });
+        assert!(answers[0]["pin"]["content_hash"].is_string());
+        assert!(answers.iter().all(|answer| *answer == answers[0]));
+    });
+}

@@ -10,6 +10,7 @@ mod expired;
 mod lapse;
 mod many;
 mod hold;
+mod resume;
 mod lists;
 
 use std::borrow::Cow;
@@ -29,9 +30,10 @@ use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread::{Held, Thread, known_as};
 use crate::coordination::{dead_letters, left_out, obstacles, queue};
+use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
-use crate::log::event::{Event, EventKind};
+use crate::log::event::{Event, EventKind, Recorded};
 use crate::op::{Feature, Read, Sample, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
@@ -41,6 +43,7 @@ pub(super) use fence::check_holder;
 pub(in crate::coordination) use hold::{acknowledge, shorten_lease};
 pub use many::end_all;
 pub(in crate::coordination) use many::{end_some_of_many, expire_first};
+pub(in crate::coordination) use resume::{newest_of_caller, resumed};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -103,15 +106,21 @@ pub(crate) struct Pin {
     content_hash: String,
 }
 
-/// A thread that was just claimed.
+impl Pin {
+    fn of(lsn: i64, content_hash: &[u8; 32]) -> Self {
+        Self { uri: format!("svc:event/{lsn}"), content_hash: hash_text(content_hash) }
+    }
+}
+
+/// A thread that the caller has claimed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct ClaimedThread {
     #[serde(flatten)]
     pub thread: Thread,
     /// The thread's id, as the operations on a claim take it.
     thread_id: ThreadId,
-    /// The event that made the claim.
-    pin: Pin,
+    /// The event that made the claim; null if the log no longer has it.
+    pin: Option<Pin>,
     /// How far the work had come when a holder last left word of it; null if none has.
     checkpoint: Option<Checkpoint>,
 }
@@ -254,13 +263,15 @@ pub(in crate::coordination) fn begin(
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
-    cx.write_row(&BEGIN, &[&thread.id, &holder, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by])?;
+    let Terms { lease_id, until, acknowledge_by, .. } = &terms;
+    let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
+    cx.write_row(&BEGIN, &[&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn])?;
     lapse::lapses_at(cx, terms.until);
     queue::leaves(cx, thread.id);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
-    let claimed = assigned(cx, thread, &terms, Reason::Claimed)?;
+    let claimed = assigned(cx, thread, &terms, &recorded)?;
     known_as(cx, &claimed.thread);
     Ok(claimed)
 }
@@ -270,13 +281,14 @@ static BEGIN: RowWrite = RowWrite {
     statement: BulkWrite {
         sqlite: "
             update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
-                assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
+                assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
             where id = $1 and assignee_id is null",
         postgres: "
             update threads t set assignee_id = n.holder, claim_lease_id = n.lease_id, claimed_at = n.at,
-                assignment_expires_at = n.until, acknowledged_at = null, acknowledge_by = n.acknowledge_by
-            from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[])
-                as n (id, holder, lease_id, at, until, acknowledge_by)
+                assignment_expires_at = n.until, acknowledged_at = null, acknowledge_by = n.acknowledge_by,
+                claim_lsn = n.lsn
+            from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
+                $7::bigint[]) as n (id, holder, lease_id, at, until, acknowledge_by, lsn)
             where t.id = n.id and t.assignee_id is null",
     },
     kind: RowWriteKind::Changes,
@@ -292,25 +304,28 @@ fn hand_over(
     let limited = budget::of(cx, &thread)?;
     let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
     let old = thread.held.map(|held| held.lease_id);
+    let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
     if !cx.leaves_out(left_out::HAND_OVER) {
         let charges_again = cx.leaves_out(left_out::CHARGED_ONCE);
+        let Terms { lease_id, until, acknowledge_by, .. } = &terms;
         cx.execute(
             1,
             if charges_again { &HAND_OVER_CHARGING_AGAIN } else { HAND_OVER },
-            &[&thread.id, &to, &terms.lease_id, &now, &terms.until, &terms.acknowledge_by, &old],
+            &[&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn],
         )?;
     }
     if let Some(budget) = &limited {
         budget::follow(cx, &thread, budget)?;
     }
-    assigned(cx, thread, &terms, Reason::HandedOff)
+    assigned(cx, thread, &terms, &recorded)
 }
 
 const HAND_OVER: &str = "
     update threads set
         worked_micros = worked_micros + case when $4 > claimed_at then $4 - claimed_at else 0 end,
         assignee_id = $2, claim_lease_id = $3,
-        claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6
+        claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6,
+        claim_lsn = $8
     where id = $1 and claim_lease_id = $7";
 
 /// The same as if the new holder had held the claim all the time, for the test that misses that.
@@ -318,8 +333,8 @@ static HAND_OVER_CHARGING_AGAIN: LazyLock<String> = LazyLock::new(|| HAND_OVER.r
 
 const CLAIMED_NOW: &str = "claimed_at = $4, ";
 
-/// Records that the thread has a new holder, and returns the thread as it is now.
-fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -> Result<ClaimedThread> {
+/// Records that the thread has a new holder.
+fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason: Reason) -> Result<Recorded> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
         assignee_id: Some(terms.holder),
@@ -333,10 +348,15 @@ fn assigned(cx: &mut Write<'_>, thread: Thread, terms: &Terms, reason: Reason) -
     if reason == Reason::HandedOff {
         inbox::notify(cx, &recorded, InboxReason::Assigned, None, To::Members(&[terms.holder]))?;
     }
+    Ok(recorded)
+}
+
+/// Returns the thread with its new claim.
+fn assigned(cx: &Read<'_>, thread: Thread, terms: &Terms, recorded: &Recorded) -> Result<ClaimedThread> {
     let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
     let checkpoint = checkpoint::last(cx, &thread)?;
-    let pin = Pin { uri: recorded.uri(), content_hash: recorded.content_hash() };
+    let pin = Some(Pin::of(recorded.lsn, &recorded.content_hash));
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
@@ -416,14 +436,15 @@ static END: RowWrite = RowWrite {
             update threads set
                 worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
                 assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, attempts = attempts + $4,
+                acknowledged_at = null, acknowledge_by = null, claim_lsn = null, attempts = attempts + $4,
                 has_result = has_result or $5 is not null, judged_from = coalesce($5, judged_from)
             where id = $1 and claim_lease_id = $2",
         postgres: "
             update threads t set
                 worked_micros = t.worked_micros + greatest(n.worked_until - t.claimed_at, 0),
                 assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, attempts = t.attempts + n.attempts,
+                acknowledged_at = null, acknowledge_by = null, claim_lsn = null,
+                attempts = t.attempts + n.attempts,
                 has_result = t.has_result or n.result is not null,
                 judged_from = coalesce(n.result, t.judged_from)
             from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[])

@@ -125,7 +125,7 @@ pub(crate) fn feature() -> Feature {
                 )
                 .ints(
                     "depth priority skill_set blocked worked_micros lsn footprint judged_from spent_tokens \
-           spent_usd_micros spent_turns attempts children_ever",
+           spent_usd_micros spent_turns attempts children_ever claim_lsn",
                 )
                 .bools("has_result has_checkpoint budgeted exhausted dead"),
             Records::table("thread_workers", "thread_id member_id")

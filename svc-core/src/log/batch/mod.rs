@@ -213,6 +213,13 @@ impl Batch {
         Ok(())
     }
 
+    /// Returns the hash of an event of this batch.
+    pub fn hash_of(&self, workspace: WorkspaceId, lsn: i64) -> Option<[u8; 32]> {
+        let mut events = self.events.iter();
+        let found = events.find(|event| (event.workspace_id, event.lsn) == (workspace, lsn));
+        found.map(|event| event.content_hash)
+    }
+
     /// Returns the running job's events from index `from` on.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.events.iter().skip(self.job.events + from).cloned().collect()

@@ -3,13 +3,15 @@
 //! [`Read`] can query; [`Write`] can also change, emit and audit. A function must be pure apart from its
 //! context: it may run again, and nothing it does takes effect before the commit.
 
+mod elsewhere;
+
 use std::cell::RefCell;
 use std::ops::Deref;
 
 use serde_json::{Value, json};
 
 use crate::entropy::Entropy;
-use crate::id::{ChannelId, Id, MemberId, ThreadId, WorkspaceId};
+use crate::id::{ChannelId, Id, ThreadId, WorkspaceId};
 use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, Findings, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
@@ -462,35 +464,9 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
     }
 
-    /// Runs `run` in this transaction in `workspace`, as one of its members or as nobody.
-    ///
-    /// For what no credential asks for: a function whose workspace was found before it was queued (`homed`).
-    /// What is emitted, audited and cached meanwhile belongs to the workspace, and is attributed to
-    /// `acting_as`. Whether that is allowed has been decided by the function.
-    pub fn within<T>(
-        &mut self,
-        workspace: WorkspaceId,
-        acting_as: Option<MemberId>,
-        run: impl FnOnce(&mut Write<'_>) -> Result<T>,
-    ) -> Result<T> {
-        // What is cached of the workspace counts only as of its head.
-        self.batch.borrow_mut().head(self.conn, workspace)?;
-        let caller = Caller::acting_as(workspace, acting_as);
-        run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
-    }
-
-    /// Runs `run` in this transaction as the caller, but in `workspace`.
-    pub(crate) fn in_workspace<T>(
-        &mut self,
-        workspace: WorkspaceId,
-        run: impl FnOnce(&mut Write<'_>) -> Result<T>,
-    ) -> Result<T> {
-        if self.caller.workspace_id == workspace {
-            return run(self);
-        }
-        let mut caller = self.caller.clone();
-        caller.workspace_id = workspace;
-        run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
+    /// Returns the hash of an event of the caller's workspace that was emitted in this transaction.
+    pub(crate) fn hash_of_new(&self, lsn: i64) -> Option<[u8; 32]> {
+        self.batch.borrow().hash_of(self.caller.workspace_id, lsn)
     }
 
     /// Returns the events that this job has emitted so far, from index `from` of the job on.

@@ -18,7 +18,10 @@ const REPEATED: &[(&str, &str)] = &[
     ("Maximum number of items to return", "Default: 20."),
     ("`lean` leaves out what", ""),
     ("The lease id of your claim. If given", "That of your claim: always send it."),
-    ("How long the claim lasts without", "Seconds until the claim lapses unless it is renewed."),
+    ("How long the claim lasts without", "Seconds until it lapses unless renewed."),
+    ("Whether to acknowledge the claim, too", "Acknowledges it."),
+    ("Whether to return what `get_thread_context`", "Adds its context."),
+    ("Whether to return a claim that you hold", "A claim that you hold, again."),
     (
         "How far the work has come, for",
         "How far the work has come, for whoever goes on: any JSON up to 8 KiB.",

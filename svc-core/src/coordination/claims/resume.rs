@@ -1,0 +1,61 @@
+//! Going on with a claim: answering again with one that the caller holds.
+
+use super::{ClaimedThread, Pin};
+use crate::Result;
+use crate::conversation::places::visible;
+use crate::coordination::checkpoint;
+use crate::coordination::footprint::RepoKey;
+use crate::coordination::thread::Thread;
+use crate::id::{ChannelId, ThreadId};
+use crate::identity::floor::LogRange;
+use crate::limits::PAGE_SCAN_MAX;
+use crate::op::{Read, Write};
+use crate::store::ToParam;
+
+/// Returns the thread of the caller's newest live claim: in this channel, and of this repository, if these
+/// are given.
+///
+/// It is looked for among the newest 2000 claims of the caller.
+pub(in crate::coordination) fn newest_of_caller(
+    cx: &Read<'_>,
+    channel: Option<ChannelId>,
+    repo: Option<&RepoKey>,
+) -> Result<Option<ThreadId>> {
+    let (member, now, repo) = (cx.caller().member_id()?, cx.now(), repo.cloned());
+    let params: [&dyn ToParam; 5] = [&member, &now, &PAGE_SCAN_MAX, &channel, &repo];
+    let found: Option<(ThreadId,)> = cx.one(NEWEST, &cx.caller().sight.params().and(&params))?;
+    Ok(found.map(|(thread,)| thread))
+}
+
+const NEWEST: &str = concat!(
+    "select t.id from (
+         select id, workspace_id, channel_id, footprint, coalesce(claim_lsn, 0) as newest from threads
+         where assignee_id = $5 and assignment_expires_at > $6
+         order by coalesce(claim_lsn, 0) desc limit $7) t
+     join channels c on c.id = t.channel_id
+     where (cast($8 as uuid) is null or t.channel_id = $8)
+         and (cast($9 as text) is null or exists (
+             select 1 from footprints f
+             where f.workspace_id = t.workspace_id and f.id = t.footprint and f.repo_key = $9)) and ",
+    visible!(c),
+    " order by t.newest desc limit 1"
+);
+
+/// Returns a thread that the caller holds as a claim of it returns it.
+pub(in crate::coordination) fn resumed(cx: &Write<'_>, thread: Thread) -> Result<ClaimedThread> {
+    let (checkpoint, pin) = (checkpoint::last(cx, &thread)?, pin_of(cx, thread.id)?);
+    Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
+}
+
+/// Returns the reference to the event that made the claim in a thread's row, if the log still has it.
+fn pin_of(cx: &Write<'_>, thread: ThreadId) -> Result<Option<Pin>> {
+    let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
+    let Some((Some(lsn),)) = found else { return Ok(None) };
+    let hash = match cx.hash_of_new(lsn) {
+        Some(hash) => Some(hash),
+        None => LogRange::read(cx)?.hash_at(cx, lsn)?,
+    };
+    Ok(hash.map(|hash| Pin::of(lsn, &hash)))
+}
+
+const CLAIMED_BY: &str = "select claim_lsn from threads where id = $1";
