@@ -1,5 +1,5 @@
-//! Ends the claims of a member that is deactivated, in the same transaction. If there are very many, most of
-//! them end in steps before it.
+//! Ends the claims of a member that is deactivated: the first of them in the same transaction, and very many
+//! in steps after it.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};
@@ -13,12 +13,12 @@ pub(crate) fn feature() -> Feature {
 }
 
 fn end_some_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
-    Ok(claims::end_some_of_many(cx, member, ClaimEnd::Deactivated)?.is_some())
+    claims::end_some(cx, member, ClaimEnd::Deactivated)
 }
 
 fn end_claims(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     for member in events.iter().filter_map(|event| event.subject.member_id) {
-        claims::end_all(cx, member, ClaimEnd::Deactivated)?;
+        end_some_claims(cx, member)?;
     }
     Ok(())
 }

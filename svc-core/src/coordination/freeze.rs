@@ -1,11 +1,9 @@
 //! Freezing: a member is stopped at once, and keeps only what it may read.
 //!
-//! A freeze ends the claims of the member, the last of them in its own transaction; very many end in steps
-//! before that. From its commit on every server refuses the member's changes, its own and those that others
-//! make for it or it makes for others as a delegate. It lasts until it is lifted; no time ends it. Tokens
-//! stay as they are.
-
-use std::collections::BTreeSet;
+//! A freeze ends the claims of the member, the first of them in its own transaction and very many in steps
+//! after that. From its commit on every server refuses the member's changes, its own and those that others
+//! make for it or it makes for others as a delegate; so no claim begins between the steps. It lasts until it
+//! is lifted; no time ends it. Tokens stay as they are.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,7 @@ use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::error::Code;
-use crate::id::{MemberId, ThreadId};
+use crate::id::MemberId;
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
 use crate::identity::tokens::check_reaches_no_further;
@@ -77,15 +75,15 @@ pub(crate) fn feature() -> Feature {
 
 type Reason = Prose<1, FREEZE_REASON_MAX>;
 
-/// A member was frozen, and its claims have ended.
+/// A member was frozen. Its claims end with events of their own.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct MemberFrozen<'a> {
     /// The member.
     member_id: MemberId,
     /// Why; null if no reason was given.
     reason: Option<&'a str>,
-    /// How many live claims ended with that.
-    claims_released: usize,
+    /// How many live claims it had, which end with that.
+    claims_released: i64,
 }
 
 impl Event for MemberFrozen<'_> {
@@ -129,36 +127,37 @@ pub struct FreezeMember {
 pub struct FrozenMember {
     #[serde(flatten)]
     pub freeze: MemberFreeze,
-    /// How many live claims ended with that; 0 if the member was frozen already.
-    pub claims_released: usize,
+    /// How many live claims it had, which ended with that; 0 if the member was frozen already.
+    pub claims_released: i64,
 }
 
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
-/// Ends very many claims of the member in steps, and the others in the last one, which freezes it. `released`
-/// has the threads of those that were live in the steps before.
+/// Freezes the member in the first step, and ends its claims in this one and those that follow. If it was
+/// frozen already, what an earlier call has left of its claims ends.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
-    released: &mut BTreeSet<ThreadId>,
+    claims_released: &mut i64,
 ) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
     check_reaches_no_further(cx, member.id)?;
-    if let Some(freeze) = members::freeze_of(cx, &member)? {
-        return Ok(Some(FrozenMember { freeze, claims_released: 0 }));
-    }
-    if let Some(live) = claims::end_some_of_many(cx, member.id, ClaimEnd::Frozen)? {
-        // A step that is taken again ends the same ones.
-        released.extend(live);
+    let freeze = match members::freeze_of(cx, &member)? {
+        Some(freeze) => freeze,
+        None => {
+            *claims_released = claims::live_of(cx, member.id)?;
+            let reason = input.reason.as_deref();
+            let frozen = MemberFrozen { member_id: member.id, reason, claims_released: *claims_released };
+            cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
+            members::freeze(cx, &member, reason)?
+        }
+    };
+    if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
         return Ok(None);
     }
-    let claims_released = released.len().saturating_add(claims::end_all(cx, member.id, ClaimEnd::Frozen)?);
-    let freeze = members::freeze(cx, &member, input.reason.as_deref())?;
-    let frozen = MemberFrozen { member_id: member.id, reason: input.reason.as_deref(), claims_released };
-    cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
-    Ok(Some(FrozenMember { freeze, claims_released }))
+    Ok(Some(FrozenMember { freeze, claims_released: *claims_released }))
 }
 
 /// Loads a member of the caller's workspace, which the request may name as well.

@@ -2,9 +2,9 @@
 //!
 //! A deactivated member may not use the service at all. In the transaction that deactivates it end the grants
 //! by which it acts for others, every token that acts as it or that it holds, derived and exchanged ones too,
-//! its sessions and its claims, unless these are very many and some have ended in steps before; what else
-//! hangs on it follows the event by a projector. From the commit on
-//! every server refuses what ended, and its WebSockets close. Coming back brings none of that back. Removing
+//! its sessions and the first of its claims; very many claims end in steps after that. What else hangs on it
+//! follows the event by a projector. From the commit on every server refuses what ended, and its WebSockets
+//! close. Coming back brings none of that back. Removing
 //! a person deactivates it and takes what says who it is; its row and its id stay, because the log names
 //! them.
 //!
@@ -19,7 +19,7 @@ use crate::identity::authority::check_is_other;
 use crate::identity::delegation::end_held_by;
 use crate::identity::members;
 use crate::identity::sessions::end_all_of;
-use crate::identity::tokens::{check_reaches_no_further, end_of_member};
+use crate::identity::tokens::end_of_member;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::op::{Feature, Write};
 
@@ -68,17 +68,8 @@ impl Event for MemberRemoved {
     const KIND: &'static str = "MemberRemoved";
 }
 
-/// Ends some of what an active member has that is about to be deactivated. Returns whether there may be more:
-/// very many claims end in steps.
-///
-/// Fails like [`deactivate`].
-pub(crate) fn end_some(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
-    check_is_other(cx.caller(), member, "deactivates itself")?;
-    check_reaches_no_further(cx, member)?;
-    cx.end_some(member)
-}
-
-/// Deactivates an active member of the caller's workspace, with all that ends with it.
+/// Deactivates an active member of the caller's workspace, with all that ends with it. Very many claims end
+/// only in the steps that call [`Write::end_some`] after that.
 ///
 /// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
 /// and the caller does not reach as far.
@@ -100,14 +91,11 @@ pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     Ok(())
 }
 
-/// Removes a person for good; one that is active is deactivated before.
+/// Removes a deactivated person for good.
 ///
-/// Fails like [`deactivate`], and for the caller itself always.
-pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId, is_active: bool) -> Result<()> {
+/// Fails with 403 `forbidden` if the person is the caller.
+pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     check_is_other(cx.caller(), member, "removes itself")?;
-    if is_active {
-        deactivate(cx, member)?;
-    }
     members::clear_identity(cx, member)?;
     cx.emit(Subject::WORKSPACE.about(member), &MemberRemoved { member_id: member })?;
     Ok(())

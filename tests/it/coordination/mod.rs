@@ -11,6 +11,7 @@ mod ends;
 mod first_message;
 mod footprints;
 mod freezing;
+mod freezing_in_steps;
 mod handing_in;
 mod lapses;
 mod names;

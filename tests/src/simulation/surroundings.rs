@@ -110,8 +110,9 @@ impl Simulation<'_> {
     fn freeze(&mut self) {
         let member = 1 + self.random.below(MEMBERS - 1);
         let about = json!({"member_id": self.ids[member]});
+        let frozen = self.model.log.len();
         let mut released = self.model.end_all(member, "frozen");
-        self.model.log.push(("MemberFrozen", String::new(), format!("{member} {released}")));
+        self.model.log.insert(frozen, ("MemberFrozen", String::new(), format!("{member} {released}")));
         let times = if self.is_lost() { 2 } else { 1 };
         for _ in 0..times {
             assert_eq!(self.admin("freeze_member", &about)["claims_released"], json!(released));

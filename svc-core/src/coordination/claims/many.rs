@@ -9,59 +9,45 @@ use crate::coordination::{left_out, queue};
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
 
-/// Ends all claims of a member of the caller's workspace, and returns how many of them were live.
-///
-/// However many there are, they end in one transaction, in the order in which their threads were created.
-pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<usize> {
-    let mut live: usize = 0;
-    while let Some(ended) = end_some_of_many(cx, member, end)? {
-        live = live.saturating_add(ended.len());
-    }
-    let rest = held_by(cx, member)?;
-    Ok(live.saturating_add(end_each(cx, rest, end)?.len()))
-}
-
-/// Ends the first claims of a member that has very many, and returns the threads of those that were live.
-///
-/// Returns `None`, and ends nothing, if the member has few.
-pub(in crate::coordination) fn end_some_of_many(
-    cx: &mut Write<'_>,
-    member: MemberId,
-    end: ClaimEnd,
-) -> Result<Option<Vec<ThreadId>>> {
-    let held = held_by(cx, member)?;
-    if held.len() < ENDED_MAX {
-        return Ok(None);
-    }
-    end_each(cx, held, end).map(Some)
-}
-
-/// Returns the threads of the first claims of a member.
-fn held_by(cx: &Read<'_>, member: MemberId) -> Result<Vec<(ThreadId,)>> {
-    let most = i64::try_from(ENDED_MAX).unwrap_or(i64::MAX);
-    cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &most])
-}
-
-/// Ends the claims of these threads, and returns those of them that were live.
-fn end_each(cx: &mut Write<'_>, held: Vec<(ThreadId,)>, end: ClaimEnd) -> Result<Vec<ThreadId>> {
-    let mut live = Vec::new();
-    expect(cx, held.iter().map(|(id,)| *id));
-    for (id,) in held {
-        let Some(thread) = thread_of_workspace(cx, id)? else { continue };
-        if !thread.has_lapsed(cx.now()) {
-            live.push(id);
-        }
-        end_claim(cx, &thread, end)?;
-    }
+/// Ends all claims of a member of the caller's workspace in one transaction, and returns how many of them
+/// were live.
+pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
+    let live = live_of(cx, member)?;
+    while end_some(cx, member, end)? {}
     Ok(live)
 }
 
+/// Returns how many live claims a member of the caller's workspace has.
+pub(in crate::coordination) fn live_of(cx: &Read<'_>, member: MemberId) -> Result<i64> {
+    let counted: Option<(i64,)> = cx.one(LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
+    Ok(counted.map_or(0, |(count,)| count))
+}
+
+/// Ends the first claims of a member, in the order in which their threads were created. Returns whether there
+/// may be more.
+///
+/// Whoever calls it takes care that the member begins no claim meanwhile.
+pub(in crate::coordination) fn end_some(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<bool> {
+    let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &ENDED_MAX])?;
+    expect(cx, held.iter().map(|(id,)| *id));
+    for (id,) in &held {
+        if let Some(thread) = thread_of_workspace(cx, *id)? {
+            end_claim(cx, &thread, end)?;
+        }
+    }
+    Ok(i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX)
+}
+
 /// Most claims of a member that one step ends.
-const ENDED_MAX: usize = 128;
+const ENDED_MAX: i64 = 128;
 
 /// Uses the index of claimed threads.
 const HELD_BY: &str =
     "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn limit $3";
+
+const LIVE_OF: &str = "
+    select count(*) from threads
+    where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3";
 
 /// Ends claims of the caller's workspace whose leases have lapsed. Returns whether there may be more.
 ///

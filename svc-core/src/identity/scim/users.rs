@@ -252,17 +252,20 @@ pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
     Ok(id.as_deref().map(str::to_owned))
 }
 
-/// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of the person
-/// have to end first.
-fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Option<Person>> {
-    if wanted == *person {
-        return Ok(Some(wanted));
+/// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of a
+/// deactivated person end.
+fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
+    let wanted = if wanted == *person { wanted } else { changed(cx, person, wanted)? };
+    if !wanted.active && cx.end_some(wanted.id)? {
+        return Ok(None);
     }
+    Ok(Some(wanted))
+}
+
+/// Makes of a person what is wanted, and returns that.
+fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
     if person.handle != wanted.handle {
         check_free(cx, &wanted.handle)?;
-    }
-    if person.active && !wanted.active && ends::end_some(cx, person.id)? {
-        return Ok(None);
     }
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
@@ -279,7 +282,7 @@ fn apply(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Opti
         (false, true) => ends::reactivate(cx, wanted.id)?,
         _ => {}
     }
-    Ok(Some(wanted))
+    Ok(wanted)
 }
 
 fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
@@ -305,9 +308,12 @@ pub(super) struct DeleteUser {
 
 pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser, (): &mut ()) -> Result<Option<Nothing>> {
     let person = load(cx, &input.id)?;
-    if person.active && ends::end_some(cx, person.id)? {
+    if person.active {
+        ends::deactivate(cx, person.id)?;
+    }
+    if cx.end_some(person.id)? {
         return Ok(None);
     }
-    ends::remove(cx, person.id, person.active)?;
+    ends::remove(cx, person.id)?;
     Ok(Some(Nothing {}))
 }

@@ -52,11 +52,11 @@ pub(in crate::op) struct Projector {
     pub run: Project,
 }
 
-/// Ends some of what a member has that is about to be deactivated. Returns whether there may be more.
+/// Ends some of what a deactivated member still has. Returns whether there may be more.
 pub(crate) type EndSome = fn(&mut Write<'_>, MemberId) -> Result<bool>;
 
 impl Write<'_> {
-    /// Ends some of what a member has that is about to be deactivated. Returns whether there may be more.
+    /// Ends some of what a deactivated member still has. Returns whether there may be more.
     pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
         self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
     }

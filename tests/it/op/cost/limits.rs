@@ -25,6 +25,7 @@ pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("wait_for_ready", 22_000, "all sets of required skills, and the first ready thread of each"),
     ("archive_channel", 35_000, "the ready threads of the channel, all of which leave the queue at once"),
     ("set_notification_preferences", 11_500, "all items of the caller's inbox that are still to be pushed"),
+    ("freeze_member", 23_000, "its live claims, which are counted at once and end in steps"),
     ("patch_scim_user", 11_500, "all sessions of the person, which end at once"),
     ("delete_scim_user", 15_500, "all sessions of the person, which end at once, and its 4000 groups"),
     ("get_workspace_occupancy", 26_000, "the channels that the caller is in, beside five counts to 1000"),

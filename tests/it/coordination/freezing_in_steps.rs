@@ -1,0 +1,174 @@
+//! A freeze of a member with very many claims, between its steps.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use svc_core::op::{Feature, GuardedCall, Operation, Read, Request, Surface, Ticket};
+use svc_core::{Result, Service};
+use svc_tests::database::engines;
+use svc_tests::{Setup, World, text};
+
+use crate::coordination::budgets::with;
+use crate::op::chores::copy_claim;
+
+type AtStep = Box<dyn FnMut(&str) + Send>;
+
+/// What happens while a step of a change runs: it is queued before the step that follows.
+static AT_STEP: Mutex<Option<AtStep>> = Mutex::new(None);
+
+fn at_step(_: &Read<'_>, operation: &Operation, _: &GuardedCall) -> Result<()> {
+    if let Some(run) = AT_STEP.lock().unwrap().as_mut() {
+        run(operation.name());
+    }
+    Ok(())
+}
+
+fn features() -> Vec<Feature> {
+    vec![Feature::new().guard(at_step)]
+}
+
+fn on_each_engine(test: impl Fn(&World)) {
+    for engine in engines() {
+        test(&World::with(engine, Setup { features, ..Setup::default() }));
+        *AT_STEP.lock().unwrap() = None;
+    }
+}
+
+fn submit(service: &Service, token: &str, operation: &str, input: &Value) -> Ticket {
+    let request = Request::json(Surface::Rest, Some(SecretString::from(token)), input.to_string());
+    service.submit(service.operation(operation).unwrap(), request, |_| {})
+}
+
+/// 300 threads that the bearer of a token has claimed.
+fn claimed_300_times(world: &World, token: &str) -> String {
+    let thread = world.new_thread(&world.new_channel("many"), "one of many");
+    world.call(token, "claim_thread", with(&thread, json!({"lease_secs": 3600}))).output();
+    copy_claim(world, &thread, 299, world.clock.now().plus(Duration::from_secs(3600)).micros());
+    thread
+}
+
+/// The steps that a freeze may take: for 300 claims, and a few more.
+const STEPS: usize = 8;
+
+#[test]
+fn a_freeze_ends_however_many_claims_its_member_begins_meanwhile() {
+    on_each_engine(|world| {
+        claimed_300_times(world, &world.people.agent);
+        let (service, token) = (world.service.clone(), world.people.agent.clone());
+        let next = json!({"workspace_id": world.id("workspace"), "lease_secs": 3600});
+        let (mut steps, mut tickets) = (0, Vec::new());
+        let (sender, counted) = std::sync::mpsc::channel();
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            if operation == "freeze_member" {
+                steps += 1;
+                sender.send(steps).unwrap();
+                let more = if steps < 40 { 200 } else { 0 };
+                let claim = |_| submit(&service, &token, "claim_next_workspace_thread", &next);
+                tickets.extend((0..more).map(claim));
+            }
+        }));
+        world.admin("freeze_member", json!({"member_id": world.id("agent")}));
+        let steps = counted.try_iter().last().unwrap();
+        assert!(steps <= STEPS, "{steps} steps, and only because the member has stopped claiming");
+    });
+}
+
+#[test]
+fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
+    on_each_engine(|world| {
+        // Both administer the workspace, as people and agents may.
+        let administers = |handle: &str| {
+            let (id, agent) = world.new_agent(handle);
+            let made = world.admin(
+                "mint_token",
+                json!({"workspace_id": world.id("workspace"), "member_id": id, "label": handle,
+                       "capabilities": ["token:admin", "workspace:read"]}),
+            );
+            let token = text(&made["secret"]);
+            world.call(&token, "whoami", json!({})).output();
+            (id, agent, token)
+        };
+        let ((rogue_id, rogue, token), (keeper_id, _, keeper)) =
+            (administers("rogue"), administers("keeper"));
+        claimed_300_times(world, &rogue);
+        let (service, back) = (world.service.clone(), json!({"member_id": keeper_id}));
+        let (mut steps, mut tickets) = (0, Vec::new());
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            steps += usize::from(operation == "freeze_member");
+            // The first step is committed, and the member is told of the ends of its claims.
+            if operation == "freeze_member" && steps == 1 {
+                tickets.push(submit(&service, &token, "freeze_member", &back));
+            }
+        }));
+        let answer = world.call(&keeper, "freeze_member", json!({"member_id": rogue_id}));
+        assert_eq!(answer.status, 200, "the member has frozen who freezes it: {:#}", answer.body);
+    });
+}
+
+#[test]
+fn a_freeze_counts_each_claim_that_it_ends() {
+    on_each_engine(|world| {
+        let thread = claimed_300_times(world, &world.people.agent);
+        let (service, token) = (world.service.clone(), world.people.agent.clone());
+        let claim = with(&thread, json!({"lease_secs": 3600}));
+        let (mut steps, mut tickets) = (0, Vec::new());
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            steps += usize::from(operation == "freeze_member");
+            if operation == "freeze_member" && steps == 1 {
+                tickets.push(submit(&service, &token, "claim_thread", &claim));
+            }
+        }));
+        let lsn = world.lsn();
+        let frozen = world.admin("freeze_member", json!({"member_id": world.id("agent")}));
+        *AT_STEP.lock().unwrap() = None;
+        let workspace = world.database.id(world.id("workspace"));
+        let ended = world.database.number(&format!(
+            "select count(*) from events where workspace_id = {workspace} and lsn > {lsn}
+             and kind = 'ThreadAssignmentChanged' and payload like '%\"reason\":\"frozen\"%'"
+        ));
+        assert_eq!(frozen["claims_released"], json!(ended));
+    });
+}
+
+#[test]
+fn a_person_that_is_being_removed_changes_nothing_between_the_steps() {
+    on_each_engine(|world| {
+        let administers = |id: &str| {
+            let made = world.admin(
+                "mint_token",
+                json!({"workspace_id": world.id("workspace"), "member_id": id, "label": "administers",
+                       "capabilities": ["token:admin", "workspace:read"]}),
+            );
+            let token = text(&made["secret"]);
+            world.call(&token, "whoami", json!({})).output();
+            token
+        };
+        let (person, (keeper_id, _)) = (world.id("person").to_string(), world.new_agent("keeper"));
+        let (token, keeper) = (administers(&person), administers(&keeper_id));
+        claimed_300_times(world, &world.people.agent);
+        let row = world.database.id(world.id("person"));
+        let all = format!("update threads set assignee_id = {row} where title = 'one of many'");
+        world.database.execute(&all);
+        let (service, back) = (world.service.clone(), json!({"member_id": keeper_id}));
+        let (mut steps, mut tickets) = (0, Vec::new());
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            steps += usize::from(operation == "delete_scim_user");
+            if operation == "delete_scim_user" && steps == 1 {
+                tickets.push(submit(&service, &token, "freeze_member", &back));
+            }
+        }));
+        let request = Request::json(
+            Surface::Scim,
+            Some(SecretString::from(&*keeper)),
+            json!({"id": person}).to_string(),
+        );
+        let answer = world.service.call(world.service.operation("delete_scim_user").unwrap(), request);
+        *AT_STEP.lock().unwrap() = None;
+        let removed = world
+            .database
+            .number(&format!("select count(*) from members where id = {row} and deactivated_at is not null"));
+        assert_eq!(removed, 1, "the person has frozen who removes it: {:?}", answer.err());
+    });
+}
