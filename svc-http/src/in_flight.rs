@@ -1,11 +1,14 @@
 //! Places for the requests in flight.
 //!
 //! A client that holds its share waits in turn while others are served. A request that keeps a thread busy
-//! needs a second place. There are few of these, so that one workspace leaves threads to others.
+//! needs a second place whenever it runs, and has none while it waits. There are few of these, so that one
+//! workspace leaves threads to others.
 
 use std::future::poll_fn;
+use std::mem::replace;
 use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -43,19 +46,20 @@ impl InFlight {
     }
 
     /// Takes the places of a request with a body of so many bytes.
-    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Place>)> {
+    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Busy>)> {
         Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
     }
 
     /// Waits for the place of a request with so large a body, if that keeps a thread busy.
-    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Place>> {
+    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Busy>> {
         if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for the place of a request that keeps a thread busy. It has a place in flight already.
-    pub async fn busy(&self, holder: Holder) -> Result<Place> {
+    /// Waits for the place of a request that keeps a thread busy.
+    pub async fn busy(&self, holder: Holder) -> Result<Busy> {
         let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
-        waited.map_err(|_| self.busy.exhausted(holder, 1))?
+        let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
+        Ok(Busy { places: self.busy.clone(), holder, _place: place })
     }
 
     /// Returns how many places are taken.
@@ -81,15 +85,34 @@ impl InFlight {
     }
 }
 
-/// Runs what keeps a thread busy only until it waits for the first time, and returns the place `busy` then.
-pub(crate) async fn busy_at_first<F: Future>(mut busy: Option<Place>, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        let polled = future.as_mut().poll(cx);
-        busy.take();
-        polled
-    })
-    .await
+/// The place of a request that keeps a thread busy.
+pub(crate) struct Busy {
+    places: Ceiling,
+    holder: Holder,
+    _place: Place,
+}
+
+/// Runs a request that has its place whenever it runs, if it keeps a thread busy. While it waits for
+/// something it has none, and then waits for its turn.
+pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
+    let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
+    let (mut request, mut place) = (pin!(request), Some(place));
+    loop {
+        let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        drop(place.take());
+        if let Poll::Ready(output) = polled {
+            return output;
+        }
+        woken().await;
+        // It may have changed something, so without a turn it goes on all the same.
+        place = timeout(TIMEOUT, places.wait(holder, 1)).await.ok().and_then(Result::ok);
+    }
+}
+
+/// Waits until the task is woken, for whatever reason.
+async fn woken() {
+    let mut is_woken = false;
+    poll_fn(|_| if replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 #[cfg(test)]
@@ -129,8 +152,21 @@ mod tests {
         let mut waiting = Box::pin(places.busy_by(of(1, 102), LARGE_BODY));
         assert!(waiting.as_mut().now_or_never().is_none(), "it has its share");
         let first = held.into_iter().next().flatten();
-        assert!(busy_at_first(first, std::future::pending::<()>()).now_or_never().is_none());
-        assert!(waiting.now_or_never().is_some(), "what waits for the database keeps no thread busy");
+        let mut polls = 0;
+        let mut running = Box::pin(in_turns(
+            first,
+            poll_fn(|_| {
+                polls += 1;
+                if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+            }),
+        ));
+        assert!(running.as_mut().now_or_never().is_none());
+        let other = waiting.now_or_never().expect("what waits for the database keeps no thread busy");
+        assert!(running.as_mut().now_or_never().is_none());
+        assert!(running.as_mut().now_or_never().is_none(), "it waits for its turn");
+        drop(other);
+        assert!(running.as_mut().now_or_never().is_none(), "its second turn");
+        assert!(running.as_mut().now_or_never().is_some(), "its third");
         let small = places.busy_by(of(1, 101), LARGE_BODY - 1).now_or_never();
         assert!(small.unwrap().unwrap().is_none(), "a small body needs none");
     }

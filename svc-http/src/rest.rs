@@ -18,7 +18,7 @@ use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::Response;
 use crate::html::Form;
-use crate::in_flight::busy_at_first;
+use crate::in_flight::in_turns;
 use crate::state::{Link, ServerState, Unverified};
 use crate::transfer;
 
@@ -128,7 +128,7 @@ async fn run(
         Ok(places) => places,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
-    let run = busy_at_first(busy, state.service.run(operation, admission, input));
+    let run = in_turns(busy, state.service.run(operation, admission, input));
     let reply = if operation.effect() == Effect::Wait {
         // A parked wait does not count as in flight.
         drop(slot);

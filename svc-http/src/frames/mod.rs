@@ -33,14 +33,14 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
-use svc_core::{Code, Error, Holder, Place, Result};
+use svc_core::{Code, Error, Holder, Result};
 
 use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::html::Form;
-use crate::in_flight::busy_at_first;
+use crate::in_flight::{Busy, in_turns};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
 
@@ -184,7 +184,7 @@ pub(super) struct Received {
     pub head: Parts,
     pub body: Bytes,
     /// Held until the body is decoded, if that keeps a thread busy.
-    _busy: Option<Place>,
+    _busy: Option<Busy>,
 }
 
 impl Received {
@@ -355,9 +355,7 @@ impl Call<'_> {
 
     async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
         match self.state.in_flight.take_all(holder, input.body.len()).await {
-            Ok((_slot, busy)) => {
-                busy_at_first(busy, self.state.service.run(self.row, admission, input)).await
-            }
+            Ok((_slot, busy)) => in_turns(busy, self.state.service.run(self.row, admission, input)).await,
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }
     }

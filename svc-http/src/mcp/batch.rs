@@ -23,6 +23,7 @@ use super::post::{EARLY, accepted, busy, cancelled};
 use super::{Endpoint, Sender, refuse};
 use crate::body::held;
 use crate::encode::{self, Response};
+use crate::in_flight::in_turns;
 use crate::state::ServerState;
 use crate::unread;
 
@@ -169,7 +170,7 @@ impl BatchPost {
                 _ => places.take_again(holder).await?,
             });
         }
-        let _busy = busy(places, holder, &message).await?;
+        let busy = busy(places, holder, &message).await?;
         let Sender { principal, agreed, view, .. } = &self.sender;
         let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
             let has_batches = asked.revision.has_batches();
@@ -185,7 +186,7 @@ impl BatchPost {
         let message = Arc::new(message);
         let answering = async {
             tokio::select! {
-                answer = endpoint.layer.answer(&asked, &message, &self.outlet) => answer,
+                answer = in_turns(busy, endpoint.layer.answer(&asked, &message, &self.outlet)) => answer,
                 () = cancelled(&mut parked) => None,
             }
         };

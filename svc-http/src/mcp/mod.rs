@@ -25,7 +25,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
-use svc_core::{Code, Error, Holder, Place, Service};
+use svc_core::{Code, Error, Holder, Service};
 use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
@@ -39,6 +39,7 @@ use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode;
 use crate::encode::{self, Response};
+use crate::in_flight::Busy;
 use crate::state::{Link, ServerState, Unverified};
 use batch::BatchPost;
 use cancels::{Cancels, Scope};
@@ -143,7 +144,7 @@ impl Endpoint {
         state: &Arc<ServerState>,
         (principal, holder): (Principal, Holder),
         head: Parts,
-        (body, busy): (&Bytes, Option<Place>),
+        (body, busy): (&Bytes, Option<Busy>),
     ) -> Response {
         let payload = match wire::read(body) {
             Ok(payload) => payload,

@@ -23,7 +23,7 @@ use super::sessions::{AnswerPlace, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
 use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::InFlight;
+use crate::in_flight::{Busy, InFlight, in_turns};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
 use crate::unread::{self, UnreadAnswers};
@@ -40,7 +40,7 @@ pub(super) struct Post<'a> {
 
 impl Post<'_> {
     /// Answers the message, which has been read with the place `busy`.
-    pub async fn answer(&self, message: Message, busy: Option<Place>) -> Response {
+    pub async fn answer(&self, message: Message, busy: Option<Busy>) -> Response {
         let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
         let (endpoint, id) = (self.endpoint, message.id.clone());
         if message.kind == Kind::Response {
@@ -119,7 +119,7 @@ impl Post<'_> {
             waits: manner.waits,
             phase: self.state.phase.subscribe(),
             slot,
-            _busy: busy,
+            busy,
             _stream: stream,
             parked,
             session: self.sender.session.clone(),
@@ -260,7 +260,7 @@ fn is_told(asked: &Asked, message: &Message) -> bool {
 /// Waits for the place of a message that keeps a thread busy, if it does.
 ///
 /// A message does by its size, or by its method: these read pages or whole threads and choose from them.
-pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Place>> {
+pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Busy>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
             places.busy(holder).await.map(Some)
@@ -283,7 +283,7 @@ struct Work {
     phase: watch::Receiver<Phase>,
     slot: Option<Place>,
     /// Its place among those that keep a thread busy, if it does.
-    _busy: Option<Place>,
+    busy: Option<Busy>,
     /// Its slot among the streams, if it listens.
     _stream: Option<Place>,
     parked: Option<Parked>,
@@ -294,7 +294,7 @@ struct Work {
 impl Work {
     /// Answers the request; none if its client has given it up.
     async fn answer(mut self, outlet: Outlet) -> Option<Answer> {
-        let answer = self.layer.answer(&self.asked, &self.message, &outlet);
+        let answer = in_turns(self.busy.take(), self.layer.answer(&self.asked, &self.message, &outlet));
         let answer = tokio::select! {
             answer = answer => answer,
             () = closing(&mut self.phase), if self.waits => {

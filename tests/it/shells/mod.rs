@@ -3,6 +3,7 @@
 mod approvals;
 mod arena;
 mod board;
+mod busy_places;
 mod ceilings;
 mod cli;
 pub mod costs;
