@@ -92,6 +92,7 @@ migrations! {
     65 "0065_due_by_workspace",
     66 "0066_ballot_counts",
     67 "0067_claim_positions",
+    68 "0068_unread_mentions",
 }
 
 /// Returns the version of the schema: that of the newest migration.

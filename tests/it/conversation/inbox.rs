@@ -346,3 +346,51 @@ fn preferences_are_set_as_a_whole_and_checked() {
         assert_eq!(set(json!({})).output(), usual, "what is absent is as it always was");
     });
 }
+
+/// What the reads of a member's mentions examine, with so many unread items of another reason.
+fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, u64)> {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(0_u64));
+    let sum = std::sync::Arc::clone(&seen);
+    let watcher = std::sync::Arc::new(move |ran: &svc_core::Ran| *sum.lock().unwrap() += ran.cost);
+    let postgres_options = Some("-c enable_seqscan=off -c enable_bitmapscan=off");
+    let setup = svc_tests::Setup { watcher: Some(watcher), postgres_options, ..svc_tests::Setup::default() };
+    let world = World::with(engine, setup);
+    let (bob_id, bob) = world.new_agent("bob");
+    let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
+    // 256 is `result`: what the tasks that it has given to others have brought.
+    world.database.insert_many(
+        items,
+        &format!(
+            "insert into inbox (workspace_id, member_id, lsn, reasons, channel_id, at)
+             select t.workspace_id, {}, n.i - 1000000, 256, t.channel_id, 1
+             from threads t cross join n where t.id = {}",
+            row(&bob_id),
+            world.database.id(world.id("thread"))
+        ),
+    );
+    let thread = world.new_thread(&world.new_channel("open"), "Open");
+    post(&world, &world.people.admin, &thread, "@bob, here");
+    let inputs = [
+        ("wait_for_mention", json!({"timeout_secs": 1})),
+        ("list_mentions", json!({"unread": true})),
+        ("mark_mentions_read", json!({"lsns": [1]})),
+    ];
+    inputs
+        .into_iter()
+        .map(|(operation, input)| {
+            *seen.lock().unwrap() = 0;
+            world.call(&bob, operation, input).output();
+            let cost = *seen.lock().unwrap();
+            (operation, cost)
+        })
+        .collect()
+}
+
+#[test]
+fn unread_items_of_other_reasons_make_the_reads_of_mentions_no_dearer() {
+    for engine in svc_tests::database::engines() {
+        let costs = cost_of_mentions(engine, 60_000);
+        let most = if engine == svc_core::Engine::Sqlite { 100_000 } else { 10_000 };
+        assert!(costs.iter().all(|(_, cost)| *cost <= most), "{}: {costs:?}", engine.name());
+    }
+}

@@ -62,6 +62,49 @@ columns! {
     }
 }
 
+/// Which items of an inbox a list has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum List {
+    /// All.
+    Inbox,
+    /// Those by which somebody spoke to its member.
+    Mentions,
+}
+
+impl List {
+    /// Returns the set of the reasons for its items.
+    pub fn reasons(self) -> i64 {
+        match self {
+            Self::Inbox => Reasons::all(),
+            Self::Mentions => Reasons::spoken_to(),
+        }
+    }
+
+    /// Returns the statement for this list, of those for each.
+    pub fn of(self, [inbox, mentions]: [&'static str; 2]) -> &'static str {
+        match self {
+            Self::Inbox => inbox,
+            Self::Mentions => mentions,
+        }
+    }
+}
+
+/// A statement for each list: its parts before and after the condition that an item `i` is unread and of the
+/// list. That of mentions is the condition of an index of its own.
+macro_rules! for_each_list {
+    ($($before:expr),+ ; $($after:expr),+ $(,)?) => {
+        [
+            concat!($($before),+, " i.read_at is null ", $($after),+),
+            concat!(
+                $($before),+,
+                " case when i.read_at is null and (i.reasons & 15) <> 0 then 1 end = 1 ",
+                $($after),+
+            ),
+        ]
+    };
+}
+pub(super) use for_each_list;
+
 /// The items `i` of the member `$5` that the caller sees, of which a reason is in the set `$6`.
 ///
 /// The message may be in another channel than what happened, so both must be seen.
@@ -93,10 +136,10 @@ pub(super) struct InboxPage {
     unread: i64,
 }
 
-/// Returns what the caller reads of the items on a page, and how many of all these reasons are unread.
+/// Returns what the caller reads of the items on a page, and how many of the list are unread.
 ///
 /// The page ends earlier if too many words would be opened for it.
-pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64) -> Result<InboxPage> {
+pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -> Result<InboxPage> {
     page.keep(openable(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
     let mut beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
@@ -113,7 +156,7 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, reasons: i64)
             preview: item.message_id.and_then(|message| beginnings.remove(&message)),
         })
     })?;
-    Ok(InboxPage { page, unread: unread(cx, reasons)? })
+    Ok(InboxPage { page, unread: unread(cx, list)? })
 }
 
 /// Returns how many of the first items have no more words together than a page may, with the one that fills
@@ -134,31 +177,32 @@ pub(super) fn openable<T>(
     Ok(filling(items, size))
 }
 
-/// Counts those of the caller's newest unread items with a reason of the set that it sees.
-pub(super) fn unread(cx: &Read<'_>, reasons: i64) -> Result<i64> {
-    let (params, first) = (cx.caller().sight.params(), newest_unread(cx, reasons)?.down_to());
-    let counted: Option<(i64,)> =
-        cx.one(COUNT_UNREAD, &params.and(&[&cx.caller().member_id()?, &reasons, &first]))?;
+/// Counts those of the caller's newest unread items of a list that it sees.
+pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
+    let (sight, member) = (cx.caller().sight.params(), cx.caller().member_id()?);
+    let (reasons, first) = (list.reasons(), newest_unread(cx, list)?.down_to());
+    let counted: Option<(i64,)> = cx.one(list.of(COUNT_UNREAD), &sight.and(&[&member, &reasons, &first]))?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-const COUNT_UNREAD: &str =
-    concat!("select count(*) ", seen_items!(), " and i.read_at is null and i.lsn >= $7");
+const COUNT_UNREAD: [&str; 2] = for_each_list!("select count(*) ", seen_items!(), " and i.lsn >= $7 and"; "");
 
-/// Returns the first of the caller's newest unread items with a reason of the set that are looked at.
-pub(super) fn newest_unread(cx: &Read<'_>, reasons: i64) -> Result<Horizon> {
-    cx.horizon_within(NEWEST_UNREAD, &[&cx.caller().member_id()?, &reasons], i64::MAX, UNREAD_SCAN_MAX)
+/// Returns the first of the caller's newest unread items of a list that are looked at.
+pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
+    cx.horizon_within(list.of(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
 }
 
 /// Returns the last of the oldest ones that are.
-pub(super) fn oldest_unread(cx: &Read<'_>, reasons: i64) -> Result<Horizon> {
-    cx.horizon_within(OLDEST_UNREAD, &[&cx.caller().member_id()?, &reasons], 0, UNREAD_SCAN_MAX)
+pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
+    cx.horizon_within(list.of(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
 }
 
-const NEWEST_UNREAD: &str = "
-    select lsn from inbox where member_id = $1 and read_at is null and (reasons & $2) <> 0 and lsn < $3
-    order by lsn desc limit 1 offset $4";
+const NEWEST_UNREAD: [&str; 2] = for_each_list!(
+    "select i.lsn from inbox i where i.member_id = $1 and i.lsn < $2 and";
+    "order by i.lsn desc limit 1 offset $3"
+);
 
-const OLDEST_UNREAD: &str = "
-    select lsn from inbox where member_id = $1 and read_at is null and (reasons & $2) <> 0 and lsn > $3
-    order by lsn limit 1 offset $4";
+const OLDEST_UNREAD: [&str; 2] = for_each_list!(
+    "select i.lsn from inbox i where i.member_id = $1 and i.lsn > $2 and";
+    "order by i.lsn limit 1 offset $3"
+);

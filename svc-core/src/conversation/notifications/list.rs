@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{InboxPage, StoredItem, item_columns, open_page, seen_items};
+use super::item::{InboxPage, List, StoredItem, item_columns, open_page, seen_items};
 use crate::Result;
-use crate::conversation::inbox::{InboxReason, Reasons};
+use crate::conversation::inbox::InboxReason;
 use crate::id::MemberId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -40,8 +40,13 @@ pub(super) struct ListInbox {
 
 pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> {
     let ListInbox { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
-    let all = Reasons::all();
-    list(cx, all, &Wanted { unread: *unread, reason: *reason, newest_first: *newest_first }, *cursor, *limit)
+    list(
+        cx,
+        List::Inbox,
+        &Wanted { unread: *unread, reason: *reason, newest_first: *newest_first },
+        *cursor,
+        *limit,
+    )
 }
 
 /// Returns the messages in which somebody has spoken to you, oldest first.
@@ -69,9 +74,8 @@ pub(super) struct ListMentions {
 
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
     let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
-    let spoken_to = Reasons::spoken_to();
     let wanted = Wanted { unread: *unread, reason: *reason, newest_first: *newest_first };
-    list(cx, spoken_to, &wanted, *cursor, *limit)
+    list(cx, List::Mentions, &wanted, *cursor, *limit)
 }
 
 /// The filters of a list.
@@ -83,13 +87,13 @@ struct Wanted {
 
 fn list(
     cx: &Read<'_>,
-    reasons: i64,
+    list: List,
     wanted: &Wanted,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<InboxPage> {
     let member = cx.caller().member_id()?;
-    let of_reason = wanted.reason.map_or(reasons, |reason| reasons & reason.bit());
+    let of_reason = wanted.reason.map_or(list.reasons(), |reason| list.reasons() & reason.bit());
     let newest_first = wanted.newest_first.unwrap_or(false);
     let (sql, horizon_sql, from) = match newest_first {
         false => (OLDEST_FIRST, HORIZON_ABOVE, Cursor::after(cursor)),
@@ -100,7 +104,7 @@ fn list(
     let (sight, rows) = (cx.caller().sight.params(), rows_to_read(limit));
     let params = sight.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
     let page = Page::within(horizon, cx.rows(sql, &params)?, limit, |item: &StoredItem| item.lsn);
-    open_page(cx, page, reasons)
+    open_page(cx, page, list)
 }
 
 const OLDEST_FIRST: &str = concat!(

@@ -4,10 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::item::unread;
+use super::item::{List, for_each_list, unread};
 use crate::Result;
 use crate::conversation::follows;
-use crate::conversation::inbox::Reasons;
 use crate::error::Error;
 use crate::id::MemberId;
 use crate::limits::MARKED_MAX;
@@ -51,7 +50,7 @@ pub(super) struct MarkInboxRead {
 
 pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<LeftUnread>> {
     let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark(cx, Reasons::all(), &named)
+    mark(cx, List::Inbox, &named)
 }
 
 /// Marks the messages read in which somebody has spoken to you, and returns how many are left unread.
@@ -75,7 +74,7 @@ pub(super) struct MarkMentionsRead {
 
 pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<Option<LeftUnread>> {
     let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark(cx, Reasons::spoken_to(), &named)
+    mark(cx, List::Mentions, &named)
 }
 
 /// How the items are named.
@@ -86,25 +85,25 @@ struct Named<'a> {
 }
 
 /// Marks the next items. After the last ones, returns the number of unread items.
-fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<Option<LeftUnread>> {
+fn mark(cx: &mut Write<'_>, list: List, named: &Named<'_>) -> Result<Option<LeftUnread>> {
     let (member, now) = (cx.caller().member_id()?, cx.now());
     let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
         (Some(up_to), None, None) => {
-            cx.change(MARK_UP_TO, &[&member, &now, &reasons, &up_to.get(), &STEP_ITEMS])?
+            cx.change(list.of(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS])?
         }
         (None, Some(lsns), None) => {
             let lsns: Vec<i64> = lsns.iter().map(|lsn| lsn.get()).collect();
             match cx.engine() {
                 Engine::Sqlite => {
                     let lsns = serde_json::to_string(&lsns).map_err(Error::internal)?;
-                    cx.execute_any(MARK_THESE_SQLITE, &[&member, &now, &reasons, &lsns])?;
+                    cx.execute_any(list.of(MARK_THESE_SQLITE), &[&member, &now, &lsns])?;
                 }
-                Engine::Postgres => cx.execute_any(MARK_THESE_POSTGRES, &[&member, &now, &reasons, &lsns])?,
+                Engine::Postgres => cx.execute_any(list.of(MARK_THESE_POSTGRES), &[&member, &now, &lsns])?,
             }
             0
         }
         (None, None, Some(target)) => {
-            let marked = cx.change(MARK_TARGET, &[&member, &now, &reasons, &target, &STEP_ITEMS])?;
+            let marked = cx.change(list.of(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS])?;
             follows::see(cx, target)?;
             marked
         }
@@ -115,36 +114,35 @@ fn mark(cx: &mut Write<'_>, reasons: i64, named: &Named<'_>) -> Result<Option<Le
     if i64::try_from(marked).unwrap_or(i64::MAX) >= STEP_ITEMS {
         return Ok(None);
     }
-    Ok(Some(LeftUnread { unread: unread(cx, reasons)? }))
+    Ok(Some(LeftUnread { unread: unread(cx, list)? }))
 }
 
+/// Marks those of the unread items for which a condition holds.
 macro_rules! mark {
-    ($($which:literal),+ $(,)?) => {
-        concat!(
-            "update inbox set read_at = $2, mail_due = null, push_due = null
-             where member_id = $1 and read_at is null and (reasons & $3) <> 0 and ",
-            $($which),+
+    ($which:literal) => {
+        for_each_list!(
+            "update inbox as i set read_at = $2, mail_due = null, push_due = null
+             where i.member_id = $1 and";
+            "and ", $which
         )
     };
 }
 
-/// The first `$5` of the unread items for which a condition holds.
+/// Marks the first `$4` of them.
 macro_rules! mark_some {
     ($which:literal) => {
-        mark!(
-            "lsn in (
-                 select lsn from inbox
-                 where member_id = $1 and read_at is null and (reasons & $3) <> 0 and ",
-            $which,
-            " order by lsn limit $5)"
+        for_each_list!(
+            "update inbox set read_at = $2, mail_due = null, push_due = null
+             where member_id = $1 and lsn in (select i.lsn from inbox i where i.member_id = $1 and";
+            "and ", $which, " order by i.lsn limit $4)"
         )
     };
 }
 
-const MARK_UP_TO: &str = mark_some!("lsn <= $4");
+const MARK_UP_TO: [&str; 2] = mark_some!("i.lsn <= $3");
 
-const MARK_THESE_SQLITE: &str = mark!("lsn in (select value from json_each($4))");
+const MARK_THESE_SQLITE: [&str; 2] = mark!("i.lsn in (select value from json_each($3))");
 
-const MARK_THESE_POSTGRES: &str = mark!("lsn = any($4)");
+const MARK_THESE_POSTGRES: [&str; 2] = mark!("i.lsn = any($3)");
 
-const MARK_TARGET: &str = mark_some!("(thread_id = $4 or channel_id = $4)");
+const MARK_TARGET: [&str; 2] = mark_some!("(i.thread_id = $3 or i.channel_id = $3)");

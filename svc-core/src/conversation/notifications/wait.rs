@@ -5,9 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{InboxPage, StoredItem, item_columns, newest_unread, oldest_unread, open_page, seen_items};
+use super::item::{
+    InboxPage, List, StoredItem, for_each_list, item_columns, newest_unread, oldest_unread, open_page,
+    seen_items,
+};
 use crate::Result;
-use crate::conversation::inbox::Reasons;
 use crate::id::MemberId;
 use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
@@ -43,27 +45,24 @@ impl LongPoll for WaitForMention {
 }
 
 pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<Poll<InboxPage>> {
-    let reasons = Reasons::spoken_to();
+    let (list, reasons) = (List::Mentions, List::Mentions.reasons());
     let (member, sight, rows) = (cx.caller().member_id()?, cx.caller().sight.params(), rows_to_read(None));
     let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
-        let found = cx.rows(UNREAD, &sight.and(&[&member, &reasons, &from, &up_to, &rows]))?;
+        let found = cx.rows(list.of(UNREAD), &sight.and(&[&member, &reasons, &from, &up_to, &rows]))?;
         Ok(Page::of(found, None, |item: &StoredItem| item.lsn))
     };
-    let oldest = oldest_unread(cx, reasons)?;
+    let oldest = oldest_unread(cx, list)?;
     let mut page = between(0, oldest.up_to())?;
     if page.items().is_empty() && oldest.0.is_some() {
-        page = between(newest_unread(cx, reasons)?.down_to(), i64::MAX)?;
+        page = between(newest_unread(cx, list)?.down_to(), i64::MAX)?;
     }
     if page.items().is_empty() {
         return Ok(Poll::Pending);
     }
-    Ok(Poll::Ready(open_page(cx, page, reasons)?))
+    Ok(Poll::Ready(open_page(cx, page, list)?))
 }
 
-const UNREAD: &str = concat!(
-    "select ",
-    item_columns!(),
-    " ",
-    seen_items!(),
-    " and i.read_at is null and i.lsn >= $7 and i.lsn <= $8 order by i.lsn limit $9"
+const UNREAD: [&str; 2] = for_each_list!(
+    "select ", item_columns!(), " ", seen_items!(), " and i.lsn >= $7 and i.lsn <= $8 and";
+    "order by i.lsn limit $9"
 );
