@@ -2,7 +2,7 @@
 //!
 //! Workspaces take turns, and share the places of a way as they do those of any ceiling.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -35,8 +35,8 @@ impl DueMember {
 struct Look {
     /// Members that have something due, in the order of turns.
     due: Vec<DueMember>,
-    /// The last workspace whose turn it was.
-    last: WorkspaceId,
+    /// The last workspace before the first one whose turn did not come; none if all had theirs.
+    before_left: Option<WorkspaceId>,
 }
 
 impl Service {
@@ -54,11 +54,14 @@ impl Service {
             let sending = Arc::clone(&sending);
             move |cx: &Read<'_>| look(cx, &queue, &sending)
         };
-        let Look { due, last } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
+        let Look { due, before_left } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
         let placed: Vec<(DueMember, Place)> =
             due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?))).collect();
-        sending.begin_after(placed.last().map_or(last, |(due, _)| due.workspace));
+        let last_placed = placed.last().map(|(due, _)| due.workspace);
+        if let Some(last) = before_left.or(last_placed) {
+            sending.begin_after(last);
+        }
         // What is taken for a caller that has gone away is taken again when its lease ends.
         let taken = join_all(placed.into_iter().map(async |(due, place)| {
             let parcel = self.take_parcel(name, queue, due).await?;
@@ -110,25 +113,27 @@ impl Service {
 
 /// Finds the members that have waited longest in the workspaces whose turn it is.
 ///
-/// A workspace is passed over if no place is left to the one that it is charged to.
+/// A workspace is passed over if no place is left to the one that it is charged to. The next look begins with
+/// the first one whose turn did not come, so that each has its turn.
 fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
     let places = &sending.places;
     let free = PARCELS_MAX.saturating_sub(places.taken());
-    let mut last = WorkspaceId::INSTANCE;
+    let waiting = workspaces_in_turn(cx, queue, sending.last())?;
     let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
-    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, queue, sending.last())? {
-        if is_due && places.has_room(charged_to) {
-            turns.entry(charged_to).push_back(workspace);
+    for (workspace, charged_to, is_due) in &waiting {
+        if *is_due && places.has_room(*charged_to) {
+            turns.entry(*charged_to).push_back(*workspace);
         }
-        last = workspace;
     }
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
     while found.len() < free {
         let Some(charged_to) = turns.keys().next() else { break };
         let Some(workspace) = turns.pop(charged_to) else { break };
         found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
-        last = workspace;
     }
+    let left: BTreeSet<WorkspaceId> = turns.iter().flat_map(|(_, left)| left.iter().copied()).collect();
+    let before = waiting.iter().map(|(workspace, ..)| *workspace).take_while(|id| !left.contains(id));
+    let before_left = (!left.is_empty()).then(|| before.last().unwrap_or(sending.last()));
     let mut due = Vec::new();
     while !found.is_empty() {
         found.retain_mut(|members| {
@@ -136,7 +141,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
             !members.is_empty()
         });
     }
-    Ok(Look { due, last })
+    Ok(Look { due, before_left })
 }
 
 /// Returns as many members of a workspace as there are places: a member that holds its share gets none, and

@@ -250,3 +250,31 @@ fn members_that_have_waited_longest_come_first() {
         assert_eq!(names(take(world, WEB_PUSH)), wanted(0..2));
     });
 }
+
+/// Four places are left, for as many who pay; one of them pays for two workspaces.
+#[test]
+fn workspaces_that_are_charged_to_the_same_one_take_turns() {
+    on_both_engines(|world| {
+        let busy = Team::pushed(world, "Busy", 12);
+        busy.speak();
+        let held = take(world, WEB_PUSH);
+        assert_eq!(held.len(), ALONE);
+        // Their ids are in the order in which they were made.
+        let teams = ["One", "Copy", "Two", "Three", "Four"].map(|name| {
+            world.clock.advance(std::time::Duration::from_millis(2));
+            Team::pushed(world, name, 8)
+        });
+        teams[1].charge_to(&teams[0]);
+        teams.iter().for_each(Team::speak);
+        let looks: Vec<_> = (0..6)
+            .map(|_| {
+                let taken = take(world, WEB_PUSH);
+                assert_eq!(taken.len(), ALL - ALONE);
+                of_each(&taken, &teams.each_ref())
+            })
+            .collect();
+        let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();
+        let all = [0, 1, 2, 3, 4].map(in_all);
+        assert!(all.iter().all(|count| *count > 0), "Copy gets nothing while One has something due: {all:?}");
+    });
+}
