@@ -65,6 +65,7 @@ impl<S: BatchState> Lane<S> {
             contended: 0,
             aside: Turns::new(QUEUE_MAX),
             skipped: false,
+            again: Vec::new(),
             late: Vec::new(),
         };
         Self { queue, writer: Mutex::new(writer), waiters: AtomicUsize::new(0), disk }
@@ -159,6 +160,8 @@ struct Writer<S: BatchState> {
     aside: Turns<dyn WriteTask<S>>,
     /// The last batch left them out.
     skipped: bool,
+    /// Tasks that were set aside before and have been again by the batch in progress.
+    again: Vec<Waiting<S>>,
     /// Tasks that the batch in progress has not begun, because it took long.
     late: Vec<Waiting<S>>,
 }
@@ -224,12 +227,17 @@ impl<S: BatchState> Writer<S> {
             let held = if self.skipped { Held::Skip } else { Held::Wait };
             self.run_batch(waiting, held);
         }
-        self.aside.put_back(std::mem::take(&mut self.late));
+        // All at once and the oldest first: the tasks of a workspace keep their order.
+        let mut older = std::mem::take(&mut self.again);
+        older.append(&mut self.late);
+        older.sort_by_key(|waiting| waiting.since);
+        self.aside.put_back(older);
         let held: BTreeSet<WorkspaceId> =
             self.aside.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         // A workspace's tasks keep their order.
         self.set_aside(&mut batch, &held);
         self.run_batch(batch, Held::Skip);
+        self.aside.put_back(std::mem::take(&mut self.again));
         std::mem::take(&mut self.late)
     }
 
@@ -400,20 +408,17 @@ impl<S: BatchState> Writer<S> {
     /// A workspace may have as much aside as in the queue, whatever others have.
     fn set_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        let mut again = Vec::new();
         let waits = |waiting: &mut Waiting<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
             let since = waiting.held_since.replace(waiting.held_since.unwrap_or(now));
             if since.is_some_and(|since| now.since(since) >= LOCK_TIMEOUT) {
                 waiting.task.finish(Err(locked_elsewhere()));
             } else if since.is_some() {
-                again.push(waiting);
+                self.again.push(waiting);
             } else if let Some(rejected) = self.aside.push(waiting) {
                 rejected.finish();
             }
         }
-        // A workspace's tasks keep their order.
-        self.aside.put_back(again);
     }
 
     /// Rejects the tasks that are set aside, on shutdown.
@@ -545,5 +550,96 @@ mod tests {
         let all: Vec<_> = first.into_iter().chain(done.try_iter()).collect();
         let of_busy = all.iter().filter(|(workspace, _)| *workspace == busy).map(|(_, number)| *number);
         assert_eq!(of_busy.collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    }
+
+    /// A change that loses the transaction of the batch that it is in, or locks a workspace when it is alone.
+    struct Loses(Change, WorkspaceId, usize);
+
+    impl WriteTask<Tally> for Loses {
+        fn home(&self) -> WorkspaceId {
+            self.0.0
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            vec![self.0.0]
+        }
+        fn run(&mut self, conn: &Conn, state: &RefCell<Tally>) -> Result<()> {
+            self.2 += 1;
+            if self.2 == 1 {
+                // The flush finds no row then, and nobody knows which change is to blame.
+                let Conn::Sqlite(conn) = conn else { return Ok(()) };
+                return conn.batch("delete from tally");
+            }
+            // Another server locks the other workspace now.
+            state.borrow_mut().locked = [self.1].into();
+            Ok(())
+        }
+    }
+
+    impl Task for Loses {
+        fn source(&self) -> Source {
+            self.0.source()
+        }
+        fn bytes(&self) -> usize {
+            1
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, _: Result<()>) {}
+    }
+
+    /// A small change.
+    struct Small(Change);
+
+    impl WriteTask<Tally> for Small {
+        fn home(&self) -> WorkspaceId {
+            self.0.0
+        }
+        fn workspaces(&self) -> Vec<WorkspaceId> {
+            vec![self.0.0]
+        }
+        fn run(&mut self, _: &Conn, _: &RefCell<Tally>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Task for Small {
+        fn source(&self) -> Source {
+            self.0.source()
+        }
+        fn bytes(&self) -> usize {
+            1
+        }
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+        fn finish(self: Box<Self>, outcome: Result<()>) {
+            Box::new(self.0).finish(outcome);
+        }
+    }
+
+    #[test]
+    fn changes_that_are_set_aside_again_one_by_one_keep_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
+        conn.batch("create table tally (total bigint); insert into tally values (0)").unwrap();
+        let clock = Clock::mock(Time::from_micros(0));
+        let lane = Lane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
+        let [bad, other] = [1, 2].map(|id| WorkspaceId::from(Uuid::from_u128(id)));
+        let (sender, done) = mpsc::channel();
+        let queued = |task: Box<dyn WriteTask<Tally>>| Queued::in_order(task, &clock);
+        let mut writer = lock(&lane.writer);
+        writer.state.get_mut().locked = [bad, other].into();
+        let small = |number| queued(Box::new(Small(Change(other, number, sender.clone()))));
+        let loses = queued(Box::new(Loses(Change(bad, 9, sender.clone()), other, 0)));
+        writer.run(vec![loses, small(0), small(1), small(2)]);
+        assert_eq!(writer.aside.len(), 4);
+        // They run together, the batch is lost, and each runs alone; by then the workspace is locked again.
+        writer.state.get_mut().locked.clear();
+        writer.run(Vec::new());
+        assert_eq!(writer.aside.len(), 3);
+        writer.state.get_mut().locked.clear();
+        writer.run(Vec::new());
+        assert_eq!(done.try_iter().map(|(_, number)| number).collect::<Vec<_>>(), [0, 1, 2]);
     }
 }
