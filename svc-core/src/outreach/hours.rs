@@ -356,8 +356,8 @@ mod tests {
                 }
                 let due = wall.date().at(hour, minute, 0, 0);
                 // The time itself, or the end of a gap that it is in; the first of two.
-                let is_first = !(n - 180..n).any(|earlier| shown(earlier) == wall);
-                let comes = (wall == due || (before(n) < due && due < wall)) && is_first;
+                let is_first = || !(n - 180..n).any(|earlier| shown(earlier) == wall);
+                let comes = (wall == due || (before(n) < due && due < wall)) && is_first();
                 comes && (every == "day" || wall.weekday() == Weekday::Monday)
             };
             let found = (now + 1..=now + 9 * 1440).find(|n| is_due(*n));

@@ -455,25 +455,6 @@ fn a_claim_passes_any_number_of_blocked_threads_and_is_one_request() {
 }
 
 #[test]
-fn slots_and_pauses_of_a_workspace_are_bounded() {
-    on_both_engines(|world| {
-        let workspace = world.id("workspace");
-        let slot = |number: usize| {
-            let input = json!({"workspace_id": workspace, "slot": format!("slot {number}"), "capacity": 1});
-            world.call(&world.people.admin, "set_slot_capacity", input)
-        };
-        let pause = |number: usize| {
-            let input = json!({"workspace_id": workspace, "repo": format!("acme/{number}")});
-            world.call(&world.people.admin, "pause_repo", input)
-        };
-        for (call, most) in [(&slot as &dyn Fn(usize) -> _, 1000), (&pause, 1000)] {
-            let refused = (0..=most).map(call).find(|answer| answer.status != 200);
-            refused.expect("there is a bound").refused(409, "wrong-state");
-        }
-    });
-}
-
-#[test]
 fn the_footprint_of_an_archived_thread_does_not_change() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.new_channel("queue"), "a task");

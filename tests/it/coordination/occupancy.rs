@@ -144,3 +144,40 @@ fn a_slot_whose_uses_nobody_has_counted_fills_up_too() {
         assert_eq!(uses(), 2);
     });
 }
+
+#[test]
+fn slots_and_pauses_of_a_workspace_are_bounded() {
+    on_both_engines(|world| {
+        let workspace = world.id("workspace");
+        let slot = |number: usize| {
+            let input = json!({"workspace_id": workspace, "slot": format!("slot {number}"), "capacity": 1});
+            world.call(&world.people.admin, "set_slot_capacity", input)
+        };
+        let pause = |number: usize| {
+            let input = json!({"workspace_id": workspace, "repo": format!("acme/{number}")});
+            world.call(&world.people.admin, "pause_repo", input)
+        };
+        // All but a few of those that there may be.
+        let (row, id) = (
+            world.database.id(workspace),
+            match world.engine() {
+                Engine::Sqlite => "unhex(printf('%032x', n.i))",
+                Engine::Postgres => "cast(lpad(to_hex(n.i), 32, '0') as uuid)",
+            },
+        );
+        for (columns, values) in [
+            ("slots (workspace_id, obstacle, slot_key, slot, capacity)", "1"),
+            ("repo_pauses (workspace_id, obstacle, repo_key, repo, paused_at, lsn)", "0, 100000 + n.i"),
+        ] {
+            let filled = format!("select {row}, {id}, 'filled/' || n.i, 'filled/' || n.i, {values} from n");
+            world.database.insert_many(990, &format!("insert into {columns} {filled}"));
+        }
+        for call in [&slot as &dyn Fn(usize) -> _, &pause] {
+            let answers: Vec<_> = (0..=10).map(call).collect();
+            let refused = answers.iter().position(|answer| answer.status != 200);
+            // The world has some already.
+            assert!(refused.is_some_and(|first| first > 5), "{refused:?}");
+            answers[10].clone().refused(409, "wrong-state");
+        }
+    });
+}
