@@ -230,7 +230,7 @@ pub const USAGE_DAYS_DEFAULT: i64 = 30;
 /// Sums by member, model and day that are added up at most, in whole days.
 pub const USAGE_SCAN_MAX: i64 = 10_000;
 /// Members and models that a sum of a workspace's usage names.
-pub const USAGE_SUMS_MAX: usize = 1000;
+pub const USAGE_SUMS_MAX: i64 = 1000;
 /// Names of tools that a thread's worker is advised to use.
 pub const TOOLS_MAX: usize = 100;
 /// Characters of the name of a tool.

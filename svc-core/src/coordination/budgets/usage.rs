@@ -22,7 +22,7 @@ use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write, idempotent, long_read, read};
+use crate::op::{Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
@@ -59,7 +59,7 @@ pub(crate) fn feature() -> Feature {
                     .get("/threads/{thread_id}/usage")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
-                long_read("get_workspace_usage", sums::begin, sums::add_next_totals)
+                read("get_workspace_usage", sums::get_workspace_usage)
                     .title("Sum up the usage of a workspace")
                     .when(
                         "Use to see what work has cost, by member and model; `list_thread_usage` has the \
