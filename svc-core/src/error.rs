@@ -407,6 +407,15 @@ impl Error {
         self
     }
 
+    /// Says of a failure of the service that a step of the change was committed before it.
+    pub(crate) fn within_change(self) -> Self {
+        if self.code.status() < 500 {
+            return self;
+        }
+        Self { detail: "the change was begun and is not complete".into(), ..self }
+            .with_next("Send it again: it goes on from there.")
+    }
+
     /// Adds the position that the log of the caller's workspace had reached, once the caller is known.
     pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
         Self { room_lsn, ..self }

@@ -6,23 +6,20 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::op::{Feature, GuardedCall, Operation, Read, Request, Surface, Ticket};
-use svc_core::{Result, Service};
+use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
 use crate::coordination::budgets::with;
 use crate::op::chores::copy_claim;
 
-type AtStep = Box<dyn FnMut(&str) + Send>;
+type AtStep = Box<dyn FnMut(&str) -> Result<()> + Send>;
 
 /// What happens while a step of a change runs: it is queued before the step that follows.
 static AT_STEP: Mutex<Option<AtStep>> = Mutex::new(None);
 
 fn at_step(_: &Read<'_>, operation: &Operation, _: &GuardedCall) -> Result<()> {
-    if let Some(run) = AT_STEP.lock().unwrap().as_mut() {
-        run(operation.name());
-    }
-    Ok(())
+    AT_STEP.lock().unwrap().as_mut().map_or(Ok(()), |run| run(operation.name()))
 }
 
 fn features() -> Vec<Feature> {
@@ -68,6 +65,7 @@ fn a_freeze_ends_however_many_claims_its_member_begins_meanwhile() {
                 let claim = |_| submit(&service, &token, "claim_next_workspace_thread", &next);
                 tickets.extend((0..more).map(claim));
             }
+            Ok(())
         }));
         world.admin("freeze_member", json!({"member_id": world.id("agent")}));
         let steps = counted.try_iter().last().unwrap();
@@ -101,6 +99,7 @@ fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
             if operation == "freeze_member" && steps == 1 {
                 tickets.push(submit(&service, &token, "freeze_member", &back));
             }
+            Ok(())
         }));
         let answer = world.call(&keeper, "freeze_member", json!({"member_id": rogue_id}));
         assert_eq!(answer.status, 200, "the member has frozen who freezes it: {:#}", answer.body);
@@ -119,6 +118,7 @@ fn a_freeze_counts_each_claim_that_it_ends() {
             if operation == "freeze_member" && steps == 1 {
                 tickets.push(submit(&service, &token, "claim_thread", &claim));
             }
+            Ok(())
         }));
         let lsn = world.lsn();
         let frozen = world.admin("freeze_member", json!({"member_id": world.id("agent")}));
@@ -158,6 +158,7 @@ fn a_person_that_is_being_removed_changes_nothing_between_the_steps() {
             if operation == "delete_scim_user" && steps == 1 {
                 tickets.push(submit(&service, &token, "freeze_member", &back));
             }
+            Ok(())
         }));
         let request = Request::json(
             Surface::Scim,
@@ -170,5 +171,30 @@ fn a_person_that_is_being_removed_changes_nothing_between_the_steps() {
             .database
             .number(&format!("select count(*) from members where id = {row} and deactivated_at is not null"));
         assert_eq!(removed, 1, "the person has frozen who removes it: {:?}", answer.err());
+    });
+}
+
+#[test]
+fn a_freeze_that_fails_between_its_steps_is_begun_and_goes_on_when_it_is_sent_again() {
+    on_each_engine(|world| {
+        claimed_300_times(world, &world.people.agent);
+        let freeze = json!({"member_id": world.id("agent")});
+        let mut steps = 0;
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            steps += usize::from(operation == "freeze_member");
+            let is_second = operation == "freeze_member" && steps == 2;
+            if is_second { Err(Error::new(Code::Unavailable, "nothing was changed")) } else { Ok(()) }
+        }));
+        let failed = world.call(&world.people.admin, "freeze_member", freeze.clone());
+        let problem = failed.refused(503, "unavailable");
+        assert_eq!(problem["detail"], "the change was begun and is not complete");
+        let claim = json!({"channel_id": world.id("channel")});
+        world.call(&world.people.agent, "claim_next_thread", claim).refused(403, "member-frozen");
+        let row = world.database.id(world.id("agent"));
+        let held =
+            || world.database.number(&format!("select count(*) from threads where assignee_id = {row}"));
+        assert!(held() > 100);
+        assert_eq!(world.admin("freeze_member", freeze)["claims_released"], 0, "it was frozen already");
+        assert_eq!(held(), 0);
     });
 }

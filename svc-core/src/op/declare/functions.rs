@@ -68,7 +68,7 @@ where
 /// Declares an operation that goes through all that a workspace has.
 ///
 /// It reads as [`long_read`] does, but one of its pages may take as long as it takes: what was read has to be
-/// of one moment. Others that do the same wait for it, and nothing else does.
+/// of one moment. Those of a workspace wait for each other, and nothing else does.
 pub fn scan<I, S, O>(
     operation: impl Into<TypedOperation<I, O>>,
     begin: fn(&I) -> Result<S>,

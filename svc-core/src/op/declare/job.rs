@@ -121,7 +121,7 @@ pub(crate) enum Job {
     Long(LongJob),
     /// The same, with a page that takes as long as it takes.
     Scan(LongJob),
-    /// The same, for as long as it takes, and alone in the process.
+    /// The same, for as long as it takes, one for a workspace at a time.
     Download(LongJob),
     Write {
         job: WriteJob,

@@ -12,7 +12,7 @@ use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{Looked, Progress, ReadingJob, Wants};
+use crate::op::declare::job::{FirstSteps, Looked, ReadingJob, Wants, after_first};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 
 /// The read before a change.
@@ -20,6 +20,8 @@ pub(super) struct LookCall {
     pub call: Call,
     pub status: u16,
     pub look: Prepared<ReadingJob<Looked>>,
+    /// Steps that come before the change.
+    pub first: Option<FirstSteps>,
     /// The thread that the change is about.
     pub thread: Option<ThreadId>,
     pub found: Option<Looked>,
@@ -58,15 +60,15 @@ impl Task for LookCall {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { mut call, status, thread, found, done, .. } = *self;
+        let Self { mut call, status, first, thread, found, done, .. } = *self;
         let found = outcome
             .and_then(|()| found.ok_or_else(|| Error::internal("the read before a change found nothing")));
         match found {
             Ok(Looked { home, job, bytes }) => {
                 let dispatch = Arc::clone(&call.dispatch);
                 (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
-                let (job, wants, progress) = (Prepared::Ready(job), Wants::default(), Progress::Again);
-                let task = WriteCall { call, status, job, wants, thread, progress, done };
+                let task =
+                    WriteCall::new(call, status, after_first(first, job), Wants::default(), thread, done);
                 dispatch.executor.write(Box::new(task));
             }
             Err(error) => call.finish(Err(error), done),

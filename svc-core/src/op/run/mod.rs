@@ -40,7 +40,7 @@ use crate::op::call::credential::CredentialKey;
 use crate::op::call::input::Listing;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, Job, Progress, after_first};
+use crate::op::declare::job::{BoxedOutput, Job, after_first};
 use crate::op::declare::lean::Asked;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
@@ -391,14 +391,14 @@ impl Dispatch {
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Looked(look)) => {
-                let (status, look) = (operation.http().success.status(), Prepared::Ready(look));
-                self.look(LookCall { call, status, look, thread, found: None, done }, on);
+                let (status, first) = (operation.http().success.status(), operation.run.first);
+                let look = Prepared::Ready(look);
+                self.look(LookCall { call, status, look, first, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
-                let job = Prepared::Ready(after_first(operation.run.first, job));
+                let job = after_first(operation.run.first, job);
                 let status = operation.http().success.status();
-                let progress = Progress::Again;
-                self.change(WriteCall { call, status, job, wants, thread, progress, done }, on);
+                self.change(WriteCall::new(call, status, job, wants, thread, done), on);
             }
             Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }

@@ -30,9 +30,7 @@ impl Dispatch {
                 Ok(Progress::Done(Box::new(())))
             });
             let call = Call::instance(self, own, surface);
-            let (job, wants) = (Prepared::Ready(job), Wants::default());
-            let task =
-                WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
+            let task = WriteCall::new(call, 200, job, Wants::default(), None, done);
             self.change(task, RunOn::Caller);
         })
     }
@@ -67,8 +65,7 @@ impl Dispatch {
             Ok(Progress::Done(Box::new(())))
         });
         let call = Call::instance(self, own, surface);
-        let (job, wants, done) = (Prepared::Ready(job), Wants::default(), result_of(made, done));
-        let task = WriteCall { call, status: 200, job, wants, thread: None, progress: Progress::Again, done };
+        let task = WriteCall::new(call, 200, job, Wants::default(), None, result_of(made, done));
         self.change(task, RunOn::Pool);
     }
 

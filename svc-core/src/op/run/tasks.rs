@@ -151,14 +151,31 @@ impl Task for ReadCall {
 
 /// A change, as a task of a writer.
 pub(super) struct WriteCall {
-    pub call: Call,
-    pub status: u16,
-    pub job: Prepared<WriteJob>,
-    pub wants: Wants,
+    call: Call,
+    status: u16,
+    job: Prepared<WriteJob>,
+    wants: Wants,
     /// The thread that it is about.
-    pub thread: Option<ThreadId>,
-    pub progress: Progress,
-    pub done: Done,
+    thread: Option<ThreadId>,
+    progress: Progress,
+    /// Whether a step of it was committed.
+    has_begun: bool,
+    done: Done,
+}
+
+impl WriteCall {
+    /// Creates one that succeeds with `status`, about a thread if one is named.
+    pub fn new(
+        call: Call,
+        status: u16,
+        job: WriteJob,
+        wants: Wants,
+        thread: Option<ThreadId>,
+        done: Done,
+    ) -> Self {
+        let (job, progress) = (Prepared::Ready(job), Progress::Again);
+        Self { call, status, job, wants, thread, progress, has_begun: false, done }
+    }
 }
 
 impl WriteTask<Batch> for WriteCall {
@@ -199,16 +216,18 @@ impl Task for WriteCall {
     }
 
     /// Replies, or queues the change again if only a step of it was committed.
-    fn finish(self: Box<Self>, outcome: Result<()>) {
+    fn finish(mut self: Box<Self>, outcome: Result<()>) {
         if outcome.is_ok() && matches!(self.progress, Progress::Again) {
+            self.has_begun = true;
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
         }
-        let Self { call, status, progress, done, wants, .. } = *self;
+        let Self { call, status, progress, done, wants, has_begun, .. } = *self;
         let outcome = outcome.map_err(|error| match wants.if_present {
             Some(code) if is_duplicate(&error) => {
                 Error::new(code, "the instance has something with one of these ids").caused_by(error)
             }
+            _ if has_begun => error.within_change(),
             _ => error,
         });
         match outcome.map(|()| progress) {
