@@ -212,7 +212,8 @@ codes! {
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
         "Try again: another server will respond, or the same server after its restart.";
-    /// The database cannot serve the request now. Nothing was changed.
+    /// The database cannot serve the request now. Nothing was changed, unless the detail says that the change
+    /// was begun.
     ///
     /// It did not respond in time, its disk is full or failing, another process or server has locked what the
     /// request needs, or too many requests were ahead of it.
