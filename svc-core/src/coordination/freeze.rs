@@ -20,7 +20,7 @@ use crate::identity::tokens::check_reaches_no_further;
 use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, idempotent, read};
+use crate::op::{Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read};
 use crate::page::{Cursor, Limit, Page};
 use crate::text::Prose;
 
@@ -40,7 +40,7 @@ pub(crate) fn feature() -> Feature {
                         json!({"workspace_id": w.id("workspace"), "member_id": w.id("judge"),
                                "reason": "It deletes what others write."})
                     }),
-                idempotent(UNFREEZE_MEMBER, unfreeze_member)
+                in_steps(UNFREEZE_MEMBER, Effect::Idempotent, unfreeze_member)
                     .title("Unfreeze a member")
                     .when("Use to let a frozen member work again.")
                     .delete("/members/{member_id}/freeze")
@@ -147,7 +147,8 @@ fn freeze_member(
     let freeze = match members::freeze_of(cx, &member)? {
         Some(freeze) => freeze,
         None => {
-            *claims_released = claims::live_of(cx, member.id)?;
+            // Whoever has unfrozen it between the steps has not given back what had ended.
+            *claims_released = claims::live_of(cx, member.id)?.max(*claims_released);
             let reason = input.reason.as_deref();
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released: *claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
@@ -181,13 +182,17 @@ pub struct UnfreezeMember {
 /// Unfreezes a member.
 pub const UNFREEZE_MEMBER: TypedOperation<UnfreezeMember, Member> = TypedOperation::new("unfreeze_member");
 
-fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Member> {
+fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<Member>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     if !member.frozen {
-        return Ok(member);
+        return Ok(Some(member));
+    }
+    // A freeze that was cut off may have left some, which do not come back with it.
+    if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
+        return Ok(None);
     }
     cx.emit(Subject::WORKSPACE.about(member.id), &MemberUnfrozen { member_id: member.id })?;
-    members::unfreeze(cx, member)
+    members::unfreeze(cx, member).map(Some)
 }
 
 /// Returns the frozen members of a workspace, in the order in which they joined.

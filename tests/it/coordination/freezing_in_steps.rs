@@ -175,26 +175,53 @@ fn a_person_that_is_being_removed_changes_nothing_between_the_steps() {
 }
 
 #[test]
-fn a_freeze_that_fails_between_its_steps_is_begun_and_goes_on_when_it_is_sent_again() {
+fn what_a_freeze_that_fails_between_its_steps_has_left_ends_with_the_next_call() {
+    for again in ["freeze_member", "unfreeze_member"] {
+        on_each_engine(|world| {
+            claimed_300_times(world, &world.people.agent);
+            let freeze = json!({"member_id": world.id("agent")});
+            let mut steps = 0;
+            *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+                steps += usize::from(operation == "freeze_member");
+                let is_second = operation == "freeze_member" && steps == 2;
+                if is_second { Err(Error::new(Code::Unavailable, "nothing was changed")) } else { Ok(()) }
+            }));
+            let failed = world.call(&world.people.admin, "freeze_member", freeze.clone());
+            let problem = failed.refused(503, "unavailable");
+            assert_eq!(problem["detail"], "the change was begun and is not complete");
+            let claim = json!({"channel_id": world.id("channel")});
+            world.call(&world.people.agent, "claim_next_thread", claim).refused(403, "member-frozen");
+            let row = world.database.id(world.id("agent"));
+            let held =
+                || world.database.number(&format!("select count(*) from threads where assignee_id = {row}"));
+            assert!(held() > 100);
+            let answer = world.admin(again, freeze);
+            assert!(answer.get("claims_released").is_none_or(|count| *count == 0), "it was frozen already");
+            assert_eq!(held(), 0, "{again}");
+        });
+    }
+}
+
+#[test]
+fn of_a_freeze_and_an_unfreeze_between_its_steps_no_claim_is_left() {
     on_each_engine(|world| {
         claimed_300_times(world, &world.people.agent);
+        let (service, token) = (world.service.clone(), world.people.admin.clone());
         let freeze = json!({"member_id": world.id("agent")});
-        let mut steps = 0;
+        let (mut steps, mut tickets, unfreeze) = (0, Vec::new(), freeze.clone());
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "freeze_member");
-            let is_second = operation == "freeze_member" && steps == 2;
-            if is_second { Err(Error::new(Code::Unavailable, "nothing was changed")) } else { Ok(()) }
+            if operation == "freeze_member" && steps == 1 {
+                tickets.push(submit(&service, &token, "unfreeze_member", &unfreeze));
+            }
+            Ok(())
         }));
-        let failed = world.call(&world.people.admin, "freeze_member", freeze.clone());
-        let problem = failed.refused(503, "unavailable");
-        assert_eq!(problem["detail"], "the change was begun and is not complete");
-        let claim = json!({"channel_id": world.id("channel")});
-        world.call(&world.people.agent, "claim_next_thread", claim).refused(403, "member-frozen");
+        assert_eq!(world.admin("freeze_member", freeze.clone())["claims_released"], 300);
+        world.admin("unfreeze_member", freeze);
         let row = world.database.id(world.id("agent"));
-        let held =
-            || world.database.number(&format!("select count(*) from threads where assignee_id = {row}"));
-        assert!(held() > 100);
-        assert_eq!(world.admin("freeze_member", freeze)["claims_released"], 0, "it was frozen already");
-        assert_eq!(held(), 0);
+        assert_eq!(
+            world.database.number(&format!("select count(*) from threads where assignee_id = {row}")),
+            0
+        );
     });
 }

@@ -255,6 +255,10 @@ pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
 /// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of a
 /// deactivated person end.
 fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
+    // What a deactivation that was cut off has left does not come back with the person.
+    if !person.active && cx.end_some(person.id)? {
+        return Ok(None);
+    }
     let wanted = if wanted == *person { wanted } else { changed(cx, person, wanted)? };
     if !wanted.active && cx.end_some(wanted.id)? {
         return Ok(None);
