@@ -2,7 +2,7 @@
 //!
 //! Workspaces take turns, and share the places of a way as they do those of any ceiling.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -37,6 +37,8 @@ struct Look {
     due: Vec<DueMember>,
     /// The last workspace before the first one whose turn did not come; none if all had theirs.
     before_left: Option<WorkspaceId>,
+    /// The last one that was looked at.
+    last: Option<WorkspaceId>,
 }
 
 impl Service {
@@ -54,12 +56,12 @@ impl Service {
             let sending = Arc::clone(&sending);
             move |cx: &Read<'_>| look(cx, &queue, &sending)
         };
-        let Look { due, before_left } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
+        let Look { due, before_left, last } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
         let placed: Vec<(DueMember, Place)> =
             due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?))).collect();
         let last_placed = placed.last().map(|(due, _)| due.workspace);
-        if let Some(last) = before_left.or(last_placed) {
+        if let Some(last) = before_left.or(last_placed).or(last) {
             sending.begin_after(last);
         }
         // What is taken for a caller that has gone away is taken again when its lease ends.
@@ -121,13 +123,20 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
     let waiting = workspaces_in_turn(cx, queue, sending.last())?;
     let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
     for (workspace, charged_to, is_due) in &waiting {
-        if *is_due && places.has_room(*charged_to) {
+        if *is_due && places.room(*charged_to, 1) > 0 {
             turns.entry(*charged_to).push_back(*workspace);
         }
     }
+    // As many of each as there are places for, so that each whose turn comes has one.
+    let mut room: BTreeMap<WorkspaceId, usize> =
+        turns.keys().map(|charged_to| (charged_to, places.room(charged_to, free))).collect();
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
     while found.len() < free {
-        let Some(charged_to) = turns.keys().next() else { break };
+        let mut keys = turns.keys();
+        let next = keys.find_map(|id| room.get(&id).copied().filter(|room| *room > 0).map(|room| (id, room)));
+        drop(keys);
+        let Some((charged_to, left)) = next else { break };
+        room.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
         found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
     }
@@ -141,7 +150,8 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
             !members.is_empty()
         });
     }
-    Ok(Look { due, before_left })
+    let last = waiting.last().map(|(workspace, ..)| *workspace);
+    Ok(Look { due, before_left, last })
 }
 
 /// Returns as many members of a workspace as there are places: a member that holds its share gets none, and

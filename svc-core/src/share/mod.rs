@@ -213,10 +213,11 @@ impl Ceiling {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns whether a place is left to a client of the workspace that holds none.
-    pub fn has_room(&self, workspace: WorkspaceId) -> bool {
-        let state = lock(&self.0.state);
-        self.0.rules.fits_in_workspace(&state, workspace, state.counted(workspace), 1).is_ok()
+    /// Returns how many places are left to new clients of a workspace, at most `most`.
+    pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
+        let (state, rules) = (lock(&self.0.state), &self.0.rules);
+        let held = state.counted(workspace);
+        (1..=most).take_while(|size| rules.fits_in_workspace(&state, workspace, held, *size).is_ok()).count()
     }
 
     /// Returns whether nothing is left to anybody, and the workspace holds its half: its own places are what
@@ -682,7 +683,7 @@ mod tests {
         };
         let alone = take(&[(1, 0..20)]);
         assert_eq!((alone.len(), of_second(&alone)), (12, 0));
-        assert!(!seats.has_room(holder(1, 0).workspace) && seats.has_room(holder(2, 0).workspace));
+        assert_eq!([1, 2].map(|of| seats.room(holder(of, 0).workspace, 1)), [0, 1]);
         let rest = take(&[(1, 20..30), (2, 0..10)]);
         assert_eq!((rest.len(), of_second(&rest)), (4, 4));
         assert!(seats.is_full() && take(&[(3, 0..1)]).is_empty());

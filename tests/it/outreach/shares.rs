@@ -278,3 +278,23 @@ fn workspaces_that_are_charged_to_the_same_one_take_turns() {
         assert!(all.iter().all(|count| *count > 0), "Copy gets nothing while One has something due: {all:?}");
     });
 }
+
+/// One place is left to who pays, although more are free.
+#[test]
+fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to() {
+    on_both_engines(|world| {
+        let payer = Team::pushed(world, "Payer", ALONE - 1);
+        payer.speak();
+        let held = take(world, WEB_PUSH);
+        assert_eq!(held.len(), ALONE - 1);
+        let copies = ["One", "Two", "Three", "Four"].map(|name| {
+            world.clock.advance(std::time::Duration::from_millis(2));
+            Team::pushed(world, name, 8)
+        });
+        copies.iter().for_each(|copy| copy.charge_to(&payer));
+        copies.iter().for_each(Team::speak);
+        let looks = [0; 8].map(|_| of_each(&take(world, WEB_PUSH), &copies.each_ref()));
+        let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();
+        assert_eq!([0, 1, 2, 3].map(in_all), [2, 2, 2, 2], "{looks:?}");
+    });
+}
