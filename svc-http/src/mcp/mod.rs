@@ -148,7 +148,10 @@ impl Endpoint {
     ) -> Response {
         let payload = match wire::read(body) {
             Ok(payload) => payload,
-            Err(invalid) => return self.invalid(&principal, &invalid).await,
+            Err(invalid) => {
+                drop(busy);
+                return self.invalid(&principal, &invalid).await;
+            }
         };
         let (id, stated) = match &payload {
             Payload::One(message) => (message.id.clone(), stated_revision(message)),
@@ -157,18 +160,23 @@ impl Endpoint {
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
         let sender = match self.sender(shown, (principal.clone(), holder), head, stated) {
             Ok(sender) => sender,
-            Err(refusal) => return self.refused(&principal, id.as_ref(), refusal).await,
+            Err(refusal) => {
+                drop(busy);
+                return self.refused(&principal, id.as_ref(), refusal).await;
+            }
         };
         match payload {
             Payload::One(message) => {
                 Post { endpoint: self, state, sender: &sender }.answer(message, busy).await
             }
-            Payload::Batch(items) if sender.agreed.revision.has_batches() => {
+            Payload::Batch(items) => {
                 // Each item takes what it needs.
                 drop(busy);
-                BatchPost::new(self, state, sender).run(items, body.len()).await
+                match sender.agreed.revision.has_batches() {
+                    true => BatchPost::new(self, state, sender).run(items, body.len()).await,
+                    false => self.invalid(&principal, &InvalidMessage::no_batches(None)).await,
+                }
             }
-            Payload::Batch(_) => self.invalid(&principal, &InvalidMessage::no_batches(None)).await,
         }
     }
 

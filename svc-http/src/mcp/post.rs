@@ -43,12 +43,13 @@ impl Post<'_> {
     pub async fn answer(&self, message: Message, busy: Option<Busy>) -> Response {
         let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
         let (endpoint, id) = (self.endpoint, message.id.clone());
-        if message.kind == Kind::Response {
+        if message.kind != Kind::Request {
+            drop(busy);
+            if message.kind == Kind::Notification {
+                return self.notified(&message).await;
+            }
             let invalid = InvalidMessage::new("this server has sent no request, so it takes no response", id);
             return endpoint.invalid(principal, &invalid).await;
-        }
-        if message.kind == Kind::Notification {
-            return self.notified(&message).await;
         }
         let agrees = headers::check_revision(headers, stated.as_deref());
         let asked = agrees.and_then(|()| Asked::of(&message, agreed, principal.clone(), view.clone()));
@@ -56,6 +57,8 @@ impl Post<'_> {
             let schema = || endpoint.layer.input_schema(&message);
             headers::check(headers, &message, &asked, schema).map(|()| asked)
         });
+        // What follows waits for the database, and the work takes places in an order of its own.
+        drop(busy);
         let mut asked = match asked {
             Ok(asked) => asked,
             Err(refusal) => return endpoint.refused(principal, id.as_ref(), refusal).await,
@@ -66,8 +69,6 @@ impl Post<'_> {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
-        // The work takes places in an order of its own.
-        drop(busy);
         let (asked, message) = (Arc::new(asked), Arc::new(message));
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
             return match self.answer_elsewhere(&asked, &message, manner, place).await {
