@@ -410,7 +410,7 @@ impl Error {
 
     /// Says of a failure of the service that a step of the change was committed before it.
     pub(crate) fn within_change(self) -> Self {
-        if self.code.status() < 500 {
+        if !matches!(self.code, Code::Unavailable | Code::Overloaded | Code::Closing) {
             return self;
         }
         Self { detail: "the change was begun and is not complete".into(), ..self }

@@ -211,8 +211,9 @@ impl Task for WriteCall {
         self.call.bytes
     }
 
+    /// What has begun is completed, whoever still waits for it.
     fn is_abandoned(&self) -> bool {
-        self.call.is_abandoned()
+        !self.has_begun && self.call.is_abandoned()
     }
 
     /// Replies, or queues the change again if only a step of it was committed.
