@@ -29,7 +29,7 @@ pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("patch_scim_user", 11_500, "all sessions of the person, which end at once"),
     ("delete_scim_user", 15_500, "all sessions of the person, which end at once, and its 4000 groups"),
     ("get_workspace_occupancy", 26_000, "the channels that the caller is in, beside five counts to 1000"),
-    ("resources/read", 32_000, "the context of a workspace"),
+    ("resources/read", 37_000, "the context of a workspace"),
     ("list_deferred_threads", 13_500, "the members with a skill, one of whom must have all of a thread"),
     ("open_dm", 29_000, "the channels that the caller is in: a direct message of an import has no key"),
     ("request_approval", 35_000, "the members and their sessions, until 1000 are found who may decide"),
