@@ -180,7 +180,12 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Optio
         }
         _ => match twice {
             Twice::First => ambiguous.earlier().ok()?,
-            Twice::Second => ambiguous.later().ok()?,
+            Twice::Second => {
+                let later = ambiguous.later().ok()?;
+                // What is shown again first follows a later time: by then the clock was past it.
+                let before = Timestamp::from_microsecond(later.as_microsecond().checked_sub(1)?).ok()?;
+                if zone.to_datetime(before) < shown { later } else { ambiguous.earlier().ok()? }
+            }
         },
     };
     Some(Time::from_micros(timestamp.as_microsecond()))
@@ -379,6 +384,9 @@ mod tests {
         assert_eq!(daily.next(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
         // 03:00 becomes 02:00, so 02:30 is shown twice.
         assert_eq!(quiet_in.until(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
+        let until_two = quiet("22:00", "02:00", "Europe/Berlin", None);
+        assert_eq!(until_two.until(at("2026-10-24T23:30:00Z")), Some(at("2026-10-25T00:00:00Z")));
+        assert_eq!(until_two.until(at("2026-10-25T00:30:00Z")), None, "it was 02:00 before");
         assert_eq!(daily.next(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
         assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
     }
