@@ -10,7 +10,7 @@ use svc_tests::World;
 use svc_tests::client::Answer;
 
 use super::limits::EXCEPTIONS;
-use super::measure::{Seen, items, too_much};
+use super::measure::{Seen, asked, items, too_much};
 
 /// The inputs that an operation is called with: its example as large as it may be, and with each value of
 /// each optional field that is a choice or the id of a sample.
@@ -111,19 +111,20 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
         }
         let mut of_operation = Vec::new();
         for (number, input) in inputs(world, operation).into_iter().enumerate() {
-            seen.take();
-            let began = std::time::Instant::now();
-            let (answer, ran) = match operation.effect() {
-                Effect::Wait => waited(world, seen, operation, &input),
-                _ => (world.call(&world.people.admin, operation.name(), input.clone()), seen.take()),
+            let (began, name) = (std::time::Instant::now(), operation.name());
+            let (answer, cost) = match operation.effect() {
+                Effect::Wait => {
+                    let (answer, ran) = waited(world, seen, operation, &input);
+                    let cost = too_much(world.engine(), name, &ran, items(&answer.body));
+                    (answer, cost)
+                }
+                _ => asked(world, seen, name, || world.call(&world.people.admin, name, input.clone())),
             };
             let took = began.elapsed();
             if number == 0 && !answer.is_success() {
                 found.push(format!("{}: {:#}", operation.name(), answer.body));
             }
-            if let Some(cost) = too_much(world.engine(), operation.name(), &ran, items(&answer.body)) {
-                of_operation.push(format!("{} {input} took {took:?}: {cost}", operation.name()));
-            }
+            of_operation.extend(cost.map(|cost| format!("{name} {input} took {took:?}: {cost}")));
         }
         // One says enough of what they have in common.
         found.extend(of_operation.into_iter().take(2));
@@ -170,20 +171,16 @@ pub fn expensive_methods(world: &World, seen: &Seen) -> Vec<String> {
         ("completion/complete", complete("svc://boots/{channel_id}", "channel_id")),
     ];
     let mut found = Vec::new();
-    let mut check = |what: String, answer: Answer| {
-        if !answer.is_success() || answer.body.get("error").is_some() {
-            found.push(format!("{what}: {:#}", answer.body));
-        }
-        if let Some(cost) = too_much(world.engine(), &what, &seen.take(), items(&answer.body)) {
-            found.push(format!("{what}: {cost}"));
-        }
-    };
     let methods =
         methods.into_iter().filter(|(method, _)| !EXCEPTIONS.iter().any(|(name, _)| name == method));
     for (method, params) in methods {
-        seen.take();
-        let answer = world.mcp().request(Some(&world.people.admin), method, params.clone());
-        check(format!("{method} {params}"), answer);
+        let what = format!("{method} {params}");
+        let ask = || world.mcp().request(Some(&world.people.admin), method, params.clone());
+        let (answer, cost) = asked(world, seen, &what, ask);
+        if !answer.is_success() || answer.body.get("error").is_some() {
+            found.push(format!("{what}: {:#}", answer.body));
+        }
+        found.extend(cost.map(|cost| format!("{what}: {cost}")));
     }
     found
 }
