@@ -123,8 +123,8 @@ struct ClaimNextThread {
     include_context: bool,
     /// Whether to return a claim that you hold again. Default: false.
     ///
-    /// Of your live claims in the channel, and with `repo` of that repository, it is the newest; its lease
-    /// stays as it is. If there is none, the next thread is claimed.
+    /// Returns your newest live claim in the channel, with its lease as it is. With `repo`, only claims of
+    /// that repository count. If you have none, claims the next thread.
     #[serde(default)]
     resume: bool,
 }
@@ -160,8 +160,8 @@ struct ClaimNextWorkspaceThread {
     include_context: bool,
     /// Whether to return a claim that you hold again. Default: false.
     ///
-    /// Of your live claims in the workspace, and with `repo` of that repository, it is the newest; its lease
-    /// stays as it is. If there is none, the next thread is claimed.
+    /// Returns your newest live claim in the workspace, with its lease as it is. With `repo`, only claims of
+    /// that repository count. If you have none, claims the next thread.
     #[serde(default)]
     resume: bool,
 }

@@ -35,9 +35,9 @@ impl DueMember {
 struct Look {
     /// Members that have something due, in the order of turns.
     due: Vec<DueMember>,
-    /// The last workspace before the first one whose turn did not come; none if all had theirs.
+    /// The workspace before the first one that had no turn; none if all had one.
     before_left: Option<WorkspaceId>,
-    /// The last one that was looked at.
+    /// The last workspace of the look.
     last: Option<WorkspaceId>,
 }
 

@@ -347,7 +347,7 @@ fn preferences_are_set_as_a_whole_and_checked() {
     });
 }
 
-/// What the reads of a member's mentions examine, with so many unread items of another reason.
+/// Returns how many rows or steps each read of mentions takes, with so many unread items of another reason.
 fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, u64)> {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(0_u64));
     let sum = std::sync::Arc::clone(&seen);

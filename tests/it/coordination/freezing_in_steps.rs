@@ -15,7 +15,7 @@ use crate::op::chores::copy_claim;
 
 type AtStep = Box<dyn FnMut(&str) -> Result<()> + Send>;
 
-/// What happens while a step of a change runs: it is queued before the step that follows.
+/// A hook that runs in each step of a change: the calls that it submits come before the next step.
 static AT_STEP: Mutex<Option<AtStep>> = Mutex::new(None);
 
 fn at_step(_: &Read<'_>, operation: &Operation, _: &GuardedCall) -> Result<()> {
@@ -95,7 +95,7 @@ fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
         let (mut steps, mut tickets) = (0, Vec::new());
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "freeze_member");
-            // The first step is committed, and the member is told of the ends of its claims.
+            // The call is queued behind the first step and before the second.
             if operation == "freeze_member" && steps == 1 {
                 tickets.push(submit(&service, &token, "freeze_member", &back));
             }

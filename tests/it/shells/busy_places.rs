@@ -28,8 +28,8 @@ fn features() -> Vec<Feature> {
     vec![Feature::new().guard(hold_up)]
 }
 
-/// Whether a third workspace is told its resources while two others have sent large messages, which wait for
-/// the writer.
+/// Returns whether a third workspace can list its resources while large messages of two others wait for the
+/// writer.
 fn is_answered(by_mcp: bool) -> bool {
     let world = &World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
     let teams = ["One", "Two"].map(|name| {

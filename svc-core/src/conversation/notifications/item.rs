@@ -131,8 +131,7 @@ pub(super) use seen_items;
 pub(super) struct InboxPage {
     #[serde(flatten)]
     page: Page<InboxItem>,
-    /// How many items there are that you have not read, whatever the filters. The newest 1000 are looked at,
-    /// of which those that you do not see any more are not counted.
+    /// How many of your newest 1000 unread items you can still see, whatever the filters.
     unread: i64,
 }
 

@@ -20,8 +20,7 @@ const STEP_ITEMS: i64 = 1000;
 /// What is left to read.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LeftUnread {
-    /// How many items of the list are unread. The newest 1000 are looked at, of which those that you do not
-    /// see any more are not counted.
+    /// How many of the newest 1000 unread items of the list you can still see.
     unread: i64,
 }
 

@@ -21,8 +21,8 @@ use crate::page::{Page, rows_to_read};
 /// `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}` when the time is
 /// over.
 ///
-/// At most the first 50 items are returned. If you do not see any of the oldest 1000 any more, they are the
-/// first 50 of the newest 1000.
+/// At most the first 50 items are returned. If you can no longer see any of the oldest 1000, the first 50 of
+/// the newest 1000 are returned.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]

@@ -26,7 +26,7 @@ pub(in crate::coordination) fn live_of(cx: &Read<'_>, member: MemberId) -> Resul
 /// Ends the first claims of a member, in the order in which their threads were created. Returns whether there
 /// may be more.
 ///
-/// Whoever calls it takes care that the member begins no claim meanwhile.
+/// Call it in steps only for a member that can begin no claim in between.
 pub(in crate::coordination) fn end_some(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<bool> {
     let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &ENDED_MAX])?;
     expect(cx, held.iter().map(|(id,)| *id));

@@ -211,7 +211,7 @@ impl Task for WriteCall {
         self.call.bytes
     }
 
-    /// What has begun is completed, whoever still waits for it.
+    /// A change that has begun is completed, even if nobody waits for it any more.
     fn is_abandoned(&self) -> bool {
         !self.has_begun && self.call.is_abandoned()
     }
