@@ -147,8 +147,7 @@ fn freeze_member(
     let freeze = match members::freeze_of(cx, &member)? {
         Some(freeze) => freeze,
         None => {
-            // Whoever has unfrozen it between the steps has not given back what had ended.
-            *claims_released = claims::live_of(cx, member.id)?.max(*claims_released);
+            *claims_released = claims::live_of(cx, member.id)?;
             let reason = input.reason.as_deref();
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released: *claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;

@@ -211,9 +211,8 @@ impl Task for WriteCall {
         self.call.bytes
     }
 
-    /// A change that has begun is completed, even if nobody waits for it any more.
     fn is_abandoned(&self) -> bool {
-        !self.has_begun && self.call.is_abandoned()
+        self.call.is_abandoned()
     }
 
     /// Replies, or queues the change again if only a step of it was committed.
