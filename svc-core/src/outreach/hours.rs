@@ -1,8 +1,8 @@
 //! Hours: the times of the day at which a member is left alone, and at which it is told of things together.
 //!
 //! They are those of a clock on the wall of its time zone. A time that the clock skips is the end of what it
-//! skips; one that it shows twice is the first. Quiet hours end with the second, but with the first if that is
-//! the time to which the clock is set back.
+//! skips; one that it shows twice is the first. Quiet hours end with the second, but with the first if that
+//! is the time to which the clock is set back.
 
 use std::borrow::Cow;
 use std::time::Duration;
