@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use svc_core::share::Quotas;
 use svc_core::{Ceiling, Holder, Place, Result};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 /// The quota of one client is the limit divided by this.
 pub(crate) const CLIENT_DIVISOR: usize = 8;
@@ -97,7 +97,7 @@ pub(crate) struct Busy {
 pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
     let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
     let (mut request, mut place) = (pin!(request), Some(place));
-    let until = Instant::now() + TIMEOUT;
+    let mut left = TIMEOUT;
     loop {
         let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
         drop(place.take());
@@ -105,8 +105,10 @@ pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Ou
             return output;
         }
         woken().await;
-        // It may have changed something, so after a while it goes on without a turn.
-        place = timeout_at(until, places.wait(holder, 1)).await.ok().and_then(Result::ok);
+        // It may have changed something, so it goes on without a turn when it has waited for too long in all.
+        let begun = Instant::now();
+        place = timeout(left, places.wait(holder, 1)).await.ok().and_then(Result::ok);
+        left = left.saturating_sub(begun.elapsed());
     }
 }
 

@@ -35,10 +35,24 @@ impl DueMember {
 struct Look {
     /// Members that have something due, in the order of turns.
     due: Vec<DueMember>,
-    /// The workspace before the first one that had no turn; none if all had one.
-    before_left: Option<WorkspaceId>,
-    /// The last workspace of the look.
-    last: Option<WorkspaceId>,
+    /// The workspaces in which something waits, in the order of turns.
+    waiting: Vec<WorkspaceId>,
+    /// Those whose turn did not come.
+    left: BTreeSet<WorkspaceId>,
+}
+
+impl Look {
+    /// Returns the workspace after which the next look begins, if these members got places; none if that does
+    /// not change.
+    ///
+    /// The next look begins with the first workspace that had no turn, else after the last that got a place.
+    fn next_begins_after(&self, placed: &[(DueMember, Place)]) -> Option<WorkspaceId> {
+        let had_turn: BTreeSet<WorkspaceId> = placed.iter().map(|(due, _)| due.workspace).collect();
+        let found = self.due.iter().map(|due| due.workspace).filter(|id| !had_turn.contains(id));
+        let left: BTreeSet<WorkspaceId> = found.chain(self.left.iter().copied()).collect();
+        let last_placed = placed.last().map(|(due, _)| due.workspace).filter(|_| left.is_empty());
+        last_placed.or_else(|| self.waiting.iter().copied().take_while(|id| !left.contains(id)).last())
+    }
 }
 
 impl Service {
@@ -56,12 +70,11 @@ impl Service {
             let sending = Arc::clone(&sending);
             move |cx: &Read<'_>| look(cx, &queue, &sending)
         };
-        let Look { due, before_left, last } = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
-        let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
+        let look = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
+        let places = sending.places.take_in_turn(look.due.iter().map(|due| due.holder()));
         let placed: Vec<(DueMember, Place)> =
-            due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?))).collect();
-        let last_placed = placed.last().map(|(due, _)| due.workspace);
-        if let Some(last) = before_left.or(last_placed).or(last) {
+            look.due.iter().zip(places).filter_map(|(due, place)| Some((*due, place?))).collect();
+        if let Some(last) = look.next_begins_after(&placed) {
             sending.begin_after(last);
         }
         // What is taken for a caller that has gone away is taken again when its lease ends.
@@ -140,9 +153,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
         let Some(workspace) = turns.pop(charged_to) else { break };
         found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
     }
-    let left: BTreeSet<WorkspaceId> = turns.iter().flat_map(|(_, left)| left.iter().copied()).collect();
-    let before = waiting.iter().map(|(workspace, ..)| *workspace).take_while(|id| !left.contains(id));
-    let before_left = (!left.is_empty()).then(|| before.last().unwrap_or(sending.last()));
+    let left = turns.iter().flat_map(|(_, left)| left.iter().copied()).collect();
     let mut due = Vec::new();
     while !found.is_empty() {
         found.retain_mut(|members| {
@@ -150,8 +161,8 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
             !members.is_empty()
         });
     }
-    let last = waiting.last().map(|(workspace, ..)| *workspace);
-    Ok(Look { due, before_left, last })
+    let waiting = waiting.into_iter().map(|(workspace, ..)| workspace).collect();
+    Ok(Look { due, waiting, left })
 }
 
 /// Returns as many members of a workspace as there are places: a member that holds its share gets none, and

@@ -6,18 +6,20 @@
 
 mod scope;
 mod turns;
+mod place;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::rate::Holder;
 use crate::sync::lock;
+pub use place::Place;
+use place::{Granted, Waiting, hand_on};
 pub use scope::Scope;
 use turns::{Turns, Waiter};
 
@@ -45,14 +47,6 @@ pub struct Quotas {
     pub client: Option<usize>,
     /// The most that one workspace holds.
     pub workspace: Option<usize>,
-}
-
-/// Some of the places of a ceiling; dropping it returns them.
-#[must_use = "dropping the place returns it"]
-pub struct Place {
-    shared: Arc<Shared>,
-    holder: Holder,
-    size: usize,
 }
 
 struct Shared {
@@ -89,11 +83,12 @@ struct Taken {
     counted: usize,
 }
 
-/// The places that a client holds, and the places that count against its workspace.
+/// The places that a client holds, those that count against its workspace, and those that count in all.
 #[derive(Clone, Copy)]
 struct Standing {
     client: usize,
     workspace: usize,
+    total: usize,
 }
 
 /// Whether a client holds less than its quota, and its workspace less than all.
@@ -102,9 +97,6 @@ struct BelowQuota {
     client: bool,
     workspace: bool,
 }
-
-/// Places that are given to whoever waited for them, once nothing is locked.
-type Granted = Vec<(oneshot::Sender<Place>, Place)>;
 
 impl Ceiling {
     /// Creates a ceiling of `all` places, which are called `what`, a plural.
@@ -213,11 +205,16 @@ impl Ceiling {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns how many places are left to new clients of a workspace, at most `most`.
+    /// Returns how many places of 1 new clients of a workspace can take one after the other, at most `most`.
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
-        let held = state.counted(workspace);
-        (1..=most).take_while(|size| rules.fits_in_workspace(&state, workspace, held, *size).is_ok()).count()
+        let mut own = Standing { client: 0, workspace: state.counted(workspace), total: state.total };
+        let mut fits_one_more = || {
+            let fits = rules.fits_in_workspace(&state, workspace, own, 1).is_ok();
+            own = rules.counting(own, own.workspace.saturating_add(1));
+            fits
+        };
+        (0..most).take_while(|_| fits_one_more()).count()
     }
 
     /// Returns whether nothing is left to anybody, and the workspace holds its half: its own places are what
@@ -258,38 +255,37 @@ impl Rules {
         if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
             return Err(Scope::Client);
         }
-        self.fits_in_workspace(state, holder.workspace, own.workspace, size)
+        self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Returns whose places are used up, if the workspace, against which so much counts, cannot take `size`
-    /// more for any client.
+    /// Returns whose places are used up, if the workspace cannot take `size` more for any client.
     fn fits_in_workspace(
         &self,
         state: &State,
         workspace: WorkspaceId,
-        counted: usize,
+        own: Standing,
         size: usize,
     ) -> std::result::Result<(), Scope> {
-        if !fits(counted, size, self.workspace) || !self.fits_workspace(state, workspace, counted, size) {
+        if !fits(own.workspace, size, self.workspace) || !self.fits_workspace(state, workspace, own, size) {
             return Err(Scope::Workspace);
         }
-        if fits(state.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
+        if fits(own.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
     }
 
     /// Compares what is held with the quotas.
-    fn below_quota(&self, Standing { client, workspace }: Standing) -> BelowQuota {
+    fn below_quota(&self, Standing { client, workspace, .. }: Standing) -> BelowQuota {
         BelowQuota { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
-    fn fits_workspace(&self, state: &State, workspace: WorkspaceId, counted: usize, size: usize) -> bool {
-        self.is_in_share_of_workspace(counted, size)
-            || (state.total.saturating_add(size) <= Self::most(self.all)
+    fn fits_workspace(&self, state: &State, workspace: WorkspaceId, own: Standing, size: usize) -> bool {
+        self.is_in_share_of_workspace(own.workspace, size)
+            || (own.total.saturating_add(size) <= Self::most(self.all)
                 && !self.another_workspace_waits(state, workspace))
     }
 
     fn fits_client(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
-        self.is_in_share_of_client(state, own, size)
-            || (own.workspace.saturating_add(size) <= Self::most(self.of_workspace(state, own))
+        self.is_in_share_of_client(own, size)
+            || (own.workspace.saturating_add(size) <= Self::most(self.of_workspace(own))
                 && !self.another_client_waits(state, holder))
     }
 
@@ -297,14 +293,14 @@ impl Rules {
         !self.has_shares || fits(counted, size, Self::half(self.all))
     }
 
-    fn is_in_share_of_client(&self, state: &State, own: Standing, size: usize) -> bool {
-        !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(state, own)))
+    fn is_in_share_of_client(&self, own: Standing, size: usize) -> bool {
+        !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(own)))
     }
 
     /// Returns what a workspace may hold now: half of all as far as the others leave that, or three quarters
     /// less what the others hold.
-    fn of_workspace(&self, state: &State, own: Standing) -> usize {
-        let others = state.total.saturating_sub(self.towards_total(own.workspace));
+    fn of_workspace(&self, own: Standing) -> usize {
+        let others = own.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
         share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
     }
@@ -312,6 +308,12 @@ impl Rules {
     /// Returns how much of what counts against a workspace counts towards the total.
     fn towards_total(&self, counted: usize) -> usize {
         if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
+    }
+
+    /// Returns how a client stands when so much counts against its workspace.
+    fn counting(&self, own: Standing, counted: usize) -> Standing {
+        let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
+        Standing { workspace: counted, total: shifted(own.total, before, after), ..own }
     }
 
     /// Returns whether another workspace waits for a place within its share.
@@ -330,7 +332,7 @@ impl Rules {
         let own = state.standing(holder);
         fits(own.client, waiter.size, self.client)
             && fits(own.workspace, waiter.size, self.workspace)
-            && self.is_in_share_of_client(state, own, waiter.size)
+            && self.is_in_share_of_client(own, waiter.size)
             && self.is_in_share_of_workspace(own.workspace, waiter.size)
     }
 
@@ -345,10 +347,11 @@ impl Rules {
     ) -> (BelowQuota, BelowQuota) {
         let own = state.clients.entry(holder).or_default();
         let taken = state.workspaces.entry(holder.workspace).or_default();
-        let before = Standing { client: *own, workspace: taken.counted };
+        let before = Standing { client: *own, workspace: taken.counted, total: state.total };
         *own = change(before.client);
         let counted = shifted(before.workspace, before.client.min(self.client), (*own).min(self.client));
-        let after = Standing { client: *own, workspace: counted };
+        let after = Standing { client: *own, ..self.counting(before, counted) };
+        state.total = after.total;
         *taken = Taken { held: shifted(taken.held, before.client, after.client), counted };
         if taken.held == 0 {
             state.workspaces.remove(&holder.workspace);
@@ -356,8 +359,6 @@ impl Rules {
         if after.client == 0 {
             state.clients.remove(&holder);
         }
-        let of_total = |standing: Standing| self.towards_total(standing.workspace);
-        state.total = shifted(state.total, of_total(before), of_total(after));
         (self.below_quota(before), self.below_quota(after))
     }
 
@@ -394,7 +395,7 @@ fn shifted(sum: usize, before: usize, after: usize) -> usize {
 impl State {
     fn standing(&self, holder: Holder) -> Standing {
         let client = self.clients.get(&holder).copied().unwrap_or(0);
-        Standing { client, workspace: self.counted(holder.workspace) }
+        Standing { client, workspace: self.counted(holder.workspace), total: self.total }
     }
 
     /// Returns what counts against a workspace.
@@ -418,83 +419,6 @@ impl Shared {
     /// Serves those who wait after something was returned, or someone has given up.
     fn served(self: &Arc<Self>, state: &mut State) -> Granted {
         if state.turns.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
-    }
-}
-
-/// Hands granted places on. That of a waiter who has left is returned.
-fn hand_on(granted: Granted) {
-    granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
-}
-
-impl Place {
-    fn record(shared: &Arc<Shared>, state: &mut State, holder: Holder, size: usize) -> Self {
-        shared.rules.change(state, holder, |own| own.saturating_add(size));
-        Self { shared: Arc::clone(shared), holder, size }
-    }
-
-    /// Returns how much it holds.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Returns who holds it.
-    pub fn holder(&self) -> Holder {
-        self.holder
-    }
-
-    /// Merges a place of the same ceiling and holder into this one.
-    pub fn merge(&mut self, mut other: Self) {
-        self.size = self.size.saturating_add(std::mem::take(&mut other.size));
-    }
-
-    /// Splits off a place of `size`.
-    pub fn split(&mut self, size: usize) -> Self {
-        let size = size.min(self.size);
-        self.size = self.size.saturating_sub(size);
-        Self { shared: Arc::clone(&self.shared), holder: self.holder, size }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.size == 0 {
-            return;
-        }
-        let mut state = lock(&self.shared.state);
-        let give_back = |own: usize| own.saturating_sub(self.size);
-        let (before, after) = self.shared.rules.change(&mut state, self.holder, give_back);
-        let granted = self.shared.served(&mut state);
-        drop(state);
-        hand_on(granted);
-        // Only these wait for what the holder returns.
-        if (after.client && !before.client) || (after.workspace && !before.workspace) {
-            self.shared.returned.notify_waiters();
-        }
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} of {:?}", self.size, self.shared.what, self.holder)
-    }
-}
-
-/// A caller that waits. When it is dropped it gives up.
-struct Waiting {
-    shared: Arc<Shared>,
-    holder: Holder,
-    receiver: oneshot::Receiver<Place>,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.receiver.close();
-        let mut state = lock(&self.shared.state);
-        state.turns.remove_closed(self.holder);
-        // Others may have been held back for it.
-        let granted = self.shared.served(&mut state);
-        drop(state);
-        hand_on(granted);
     }
 }
 
@@ -681,9 +605,11 @@ mod tests {
         let of_second = |places: &[Place]| {
             places.iter().filter(|place| place.holder().workspace == holder(2, 0).workspace).count()
         };
+        assert_eq!(seats.room(holder(1, 0).workspace, 20), 12);
         let alone = take(&[(1, 0..20)]);
         assert_eq!((alone.len(), of_second(&alone)), (12, 0));
         assert_eq!([1, 2].map(|of| seats.room(holder(of, 0).workspace, 1)), [0, 1]);
+        assert_eq!(seats.room(holder(2, 0).workspace, 9), 4);
         let rest = take(&[(1, 20..30), (2, 0..10)]);
         assert_eq!((rest.len(), of_second(&rest)), (4, 4));
         assert!(seats.is_full() && take(&[(3, 0..1)]).is_empty());

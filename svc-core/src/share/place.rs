@@ -1,0 +1,98 @@
+//! A place that is taken, and a caller that waits for one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Shared, State};
+use crate::rate::Holder;
+use crate::sync::lock;
+
+/// Some of the places of a ceiling; dropping it returns them.
+#[must_use = "dropping the place returns it"]
+pub struct Place {
+    shared: Arc<Shared>,
+    holder: Holder,
+    size: usize,
+}
+
+/// Places that are given to whoever waited for them, once nothing is locked.
+pub(super) type Granted = Vec<(oneshot::Sender<Place>, Place)>;
+
+/// Hands granted places on. That of a waiter who has left is returned.
+pub(super) fn hand_on(granted: Granted) {
+    granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
+}
+
+impl Place {
+    pub(super) fn record(shared: &Arc<Shared>, state: &mut State, holder: Holder, size: usize) -> Self {
+        shared.rules.change(state, holder, |own| own.saturating_add(size));
+        Self { shared: Arc::clone(shared), holder, size }
+    }
+
+    /// Returns how much it holds.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns who holds it.
+    pub fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// Merges a place of the same ceiling and holder into this one.
+    pub fn merge(&mut self, mut other: Self) {
+        self.size = self.size.saturating_add(std::mem::take(&mut other.size));
+    }
+
+    /// Splits off a place of `size`.
+    pub fn split(&mut self, size: usize) -> Self {
+        let size = size.min(self.size);
+        self.size = self.size.saturating_sub(size);
+        Self { shared: Arc::clone(&self.shared), holder: self.holder, size }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.size == 0 {
+            return;
+        }
+        let mut state = lock(&self.shared.state);
+        let give_back = |own: usize| own.saturating_sub(self.size);
+        let (before, after) = self.shared.rules.change(&mut state, self.holder, give_back);
+        let granted = self.shared.served(&mut state);
+        drop(state);
+        hand_on(granted);
+        // Only these wait for what the holder returns.
+        if (after.client && !before.client) || (after.workspace && !before.workspace) {
+            self.shared.returned.notify_waiters();
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} of {:?}", self.size, self.shared.what, self.holder)
+    }
+}
+
+/// A caller that waits. When it is dropped it gives up.
+pub(super) struct Waiting {
+    pub shared: Arc<Shared>,
+    pub holder: Holder,
+    pub receiver: oneshot::Receiver<Place>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.receiver.close();
+        let mut state = lock(&self.shared.state);
+        state.turns.remove_closed(self.holder);
+        // Others may have been held back for it.
+        let granted = self.shared.served(&mut state);
+        drop(state);
+        hand_on(granted);
+    }
+}
