@@ -61,15 +61,11 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
         };
         let lent = delegate.acting_for(world, &asker.id);
         // No grant lends it: the right of a delegate is refused even if its token has it.
-        let lent_with_right = {
-            let secret = delegate.acting_for(world, &other.id);
-            let token = row_id(world, &text(&world.call(&secret, "whoami", json!({})).output()["token_id"]));
-            world.database.execute(&format!(
-                "update tokens set capabilities = (select max(capabilities) from tokens) where id = {token};
-                 update heads set epoch = epoch + 1"
-            ));
-            secret
-        };
+        let lent_with_right = world.delegated_beyond_grants(
+            &other.id,
+            &delegate.id,
+            &["workspace:read", "thread:transition", "approval:grant"],
+        );
         let (forbidden, needs) = ((403, "forbidden"), (403, "needs-person"));
         let done = (200, "");
         // By whom it was asked, who decides, and the outcomes of accepting and of cancelling.

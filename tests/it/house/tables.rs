@@ -74,6 +74,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "events",
         "log",
         &[
+            "op/call",
             "identity/floor",
             "conversation/addresses",
             "conversation/messages",
@@ -92,6 +93,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
         "heads",
         "log",
         &[
+            "op/call",
             "op/run",
             "identity/floor",
             "conversation/addresses",

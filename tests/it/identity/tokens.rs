@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_core::limits::{DERIVED_TOKENS_MAX, TOKEN_DEPTH_MAX};
 use svc_tests::client::Answer;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{World, answer_of, call, on_both_engines, text};
 
 fn works(world: &World, secret: &str) -> bool {
     let answer = world.call(secret, "whoami", json!({}));
@@ -192,5 +192,52 @@ fn a_token_that_had_expired_when_its_parent_was_revoked_stays_dead() {
                 && !works(world, &text(&child["secret"]))
                 && !works(world, &text(&grandchild["secret"]))
         );
+    });
+}
+
+/// Who can write to the database gives no token more than the log says that it was granted.
+#[test]
+fn a_token_with_more_than_its_event_has_granted_is_rejected() {
+    on_both_engines(|world| {
+        let mint = |capabilities: &[&str]| {
+            world.admin(
+                "mint_token",
+                json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"),
+                       "label": "for a test", "capabilities": capabilities}),
+            )
+        };
+        let (less, more) = (mint(&["workspace:read"]), mint(&["workspace:read", "token:admin"]));
+        let secret = text(&less["secret"]);
+        let [less, more] = [&less, &more].map(|token| id(world, &text(&token["id"])));
+        // Another server has nothing cached of it.
+        let answer = || answer_of(call(&world.another_service(3), Some(&secret), "whoami", &json!({})));
+        let set = |column: &str, value: &str| {
+            world.database.execute(&format!("update tokens set {column} = {value} where id = {less}"));
+        };
+        let of = |column: &str, token: &str| {
+            world.database.number(&format!("select {column} from tokens where id = {token}"))
+        };
+        let (capabilities, lsn) = (of("capabilities", &less), of("lsn", &less));
+        assert!(answer().is_success());
+        set("capabilities", &of("capabilities", &more).to_string());
+        answer().refused(401, "unauthenticated");
+        // Nor does it help to name the event of another token, or none.
+        for other in [of("lsn", &more), world.lsn() + 1000, 1] {
+            set("lsn", &other.to_string());
+            answer().refused(401, "unauthenticated");
+        }
+        set("lsn", &lsn.to_string());
+        answer().refused(401, "unauthenticated");
+        set("capabilities", &capabilities.to_string());
+        assert!(answer().is_success());
+        // Less is no harm, and what was pruned proves nothing.
+        set("capabilities", "0");
+        assert!(answer().is_success());
+        set("capabilities", &of("capabilities", &more).to_string());
+        let workspace = world.database.id(world.id("workspace"));
+        world
+            .database
+            .execute(&format!("update heads set floor = {} where workspace_id = {workspace}", lsn + 1));
+        assert!(answer().is_success());
     });
 }

@@ -3,6 +3,8 @@
 //! A credential is looked up inside the transaction of the function that it gives access to, so that no
 //! earlier decision can be stale. A lookup finds the dead too; [`Caller::check_live`] rejects them.
 
+use serde::Deserialize;
+
 use crate::Result;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::id::{ChannelId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId};
@@ -122,13 +124,18 @@ columns! {
         charged_to = (charged_to!("t.workspace_id")),
         grant = grant_id,
         installation = installation_id,
-        capabilities,
         quota,
         expires_at,
         frozen = "m.frozen_at is not null or a.frozen_at is not null",
     }
     read {
         id,
+        held: Capabilities = capabilities,
+        // The event that it was minted by, and whether the log may lack it because it was pruned.
+        minted: Option<String> =
+            "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
+        pruned: bool = "exists (
+            select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn)",
         member_id: MemberId,
         actor_id,
         // Revoking a token also revokes all that were derived from it; revoking a grant or an installation,
@@ -150,6 +157,7 @@ columns! {
     }
     make {
         via: Via::Token,
+        capabilities: if pruned { held } else { granted(id, held, minted.as_deref())? },
         token_id: Some(id),
         member: Some(member_id),
         actor: Some(actor_id),
@@ -157,6 +165,23 @@ columns! {
         beside_until: None,
         revoked: revoked || deactivated,
     }
+}
+
+/// Returns the capabilities in the row of a token, which must not exceed those that its event has granted.
+///
+/// The log is proven, and the row is not: who can write to the database gives no token more than it had.
+fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capabilities> {
+    #[derive(Deserialize)]
+    struct Minted {
+        token_id: TokenId,
+        capabilities: Capabilities,
+    }
+    let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
+    if minted.is_some_and(|minted| minted.token_id == id && minted.capabilities.covers(held)) {
+        return Ok(held);
+    }
+    tracing::warn!(token = %id, "a token has capabilities that its event in the log has not granted");
+    Err(unauthenticated("the token has more capabilities than it was minted with"))
 }
 
 /// The session of a browser, and the state of its member.
