@@ -5,6 +5,7 @@
 //! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
 //! and decide nothing themselves.
 
+mod causes;
 mod exit;
 mod problem;
 
@@ -147,6 +148,12 @@ codes! {
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";
+    /// You used this idempotency key for another request in the last 24 hours; nothing was changed.
+    IdempotencyMismatch = "idempotency-mismatch", 422, "The key was used for another request",
+        "Use a new key for each new request, and the same key only to repeat it.";
+    /// The first request with this idempotency key created what `id` names; its secret is shown only once.
+    IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
+        "If you lost the secret, revoke what `id` names and create another with a new key.";
     /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
     ///
     /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
@@ -287,6 +294,7 @@ pub struct Error {
     /// What to do next, where the code's own advice is about other cases.
     next: Option<&'static str>,
     room_lsn: Option<i64>,
+    is_repeated: bool,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -315,6 +323,7 @@ impl Error {
             extra: Map::new(),
             next: None,
             room_lsn: None,
+            is_repeated: false,
             cause: None,
         }
     }
@@ -417,6 +426,16 @@ impl Error {
             .with_next("Send it again: it goes on from there.")
     }
 
+    /// Says that it answers a repeat of a request that was answered before.
+    pub(crate) fn repeated(self) -> Self {
+        Self { is_repeated: true, ..self }
+    }
+
+    /// Returns whether it answers a repeat of a request that was answered before.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
+
     /// Adds the position that the log of the caller's workspace had reached, once the caller is known.
     pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
         Self { room_lsn, ..self }
@@ -444,35 +463,6 @@ impl Error {
     /// Returns the cause for the server's log, if there is one.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.cause.as_deref()
-    }
-
-    /// Returns the chain of causes, nearest first, each once and on one line.
-    ///
-    /// For the server's log and the operator, never for a caller.
-    pub fn causes(&self) -> Vec<String> {
-        let mut causes: Vec<String> = Vec::new();
-        let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
-        while let Some(cause) = next {
-            let text = match cause.downcast_ref::<Self>() {
-                // It only says that there is a cause.
-                Some(own) if own.code == Code::Internal => String::new(),
-                Some(own) => own.detail().to_owned(),
-                None => cause.to_string(),
-            };
-            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            // Some errors repeat their cause.
-            if causes.iter().all(|known| !known.contains(&text)) && !self.detail.contains(&text) {
-                causes.push(text);
-            }
-            next = cause.source();
-        }
-        causes
-    }
-
-    /// Returns the detail and all causes on one line, for the operator.
-    pub fn line(&self) -> String {
-        let causes = self.causes().join(": ");
-        if causes.is_empty() { self.detail().to_owned() } else { format!("{} ({causes})", self.detail) }
     }
 
     /// Returns the number of seconds to wait before a retry, for the `Retry-After` header.

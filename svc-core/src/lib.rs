@@ -19,8 +19,10 @@
 //! 4. `Executor::write` queues the job for the lane of its workspace. `Writer::run` takes what is queued,
 //!    begins one transaction for all of it, and locks the heads of their workspaces.
 //! 5. In there `pipeline::run` finds the caller again and checks it, its capability, that it is not frozen,
-//!    and the guards. This check decides; that of step 2 only keeps strangers out. Then it runs the function,
-//!    `create_thread` in `coordination/lifecycle/create.rs`, which calls `Write::emit` and inserts its row.
+//!    and the guards. This check decides; that of step 2 only keeps strangers out. If the request has an
+//!    idempotency key and was answered before, a read answers it again (`op/run/retry.rs`). Else it runs the
+//!    function, `create_thread` in `coordination/lifecycle/create.rs`, which calls `Write::emit` and inserts
+//!    its row.
 //! 6. Still in the transaction, the projectors run over the events, such as those of
 //!    `coordination/queue_projector.rs`, and the audit row is written. `Batch::flush` writes the events;
 //!    commit; `Batch::committed` announces the new LSN to the bus.
@@ -112,6 +114,7 @@
 //! | parcel | what one member has due on a way, leased to the process that sends it |
 //! | chore | periodic work, in each process or under a lease |
 //! | lane | a writer: one thread, one connection, one queue |
+//! | repeat | a request that comes again with its idempotency key, and is answered as it was |
 //! | refusal | an error with a code that an operation declares, as against a failure of the service |
 //!
 //! # What always holds
@@ -127,6 +130,8 @@
 //!   still verifies.
 //! - One member holds a claim, under a lease with a fencing id. A thread enters and leaves the ready queue in
 //!   the transaction of whatever changes it.
+//! - A request with an idempotency key changes something once; what is kept of its answer has no words and no
+//!   secrets.
 //! - A function may run again: it is pure apart from its context, and nothing it does counts before the
 //!   commit.
 //! - Nothing that decides is trusted across transactions unless a key that is read again inside the
@@ -141,7 +146,8 @@
 //! 2. Write the function: `fn(&Read, &Input) -> Result<Output>` reads, `fn(&mut Write, &Input) ->
 //!    Result<Output>` changes. Load objects through the loaders, which fail with *not found* for what the
 //!    caller may not see. Check before the first write; a rule about a field fails with
-//!    [`Error::in_field`]. Emit an event with what the change has set, and with
+//!    [`Error::in_field`]. What a change returns is an [`op::Answer`], which says what of it is kept for a
+//!    repeat of the request, and how that is answered. Emit an event with what the change has set, and with
 //!    what was there before if a reader could not tell; add its kind to the feature. If something follows
 //!    from it elsewhere, name the kind there: in a projector (the ready queue's is
 //!    `coordination/queue_projector.rs`), in a wait's filter, or as what it [`Invalidates`].

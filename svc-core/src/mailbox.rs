@@ -92,7 +92,7 @@ impl JsonSchema for MailAddress {
 /// letter, as top-level domains do.
 ///
 /// So no host of the operator's network is mailed by its short name, and none by its IP address.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct DeliveryAddress(MailAddress);
 
 impl DeliveryAddress {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::store::{Param, ToParam};
 
@@ -298,7 +298,7 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
 
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
 ///
-/// Always used with `#[serde(default)]`.
+/// Always used with `#[serde(default)]`, and where it is encoded with `skip_serializing_if`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
     /// The field was absent.
@@ -308,6 +308,22 @@ pub enum Patch<T> {
     Clear,
     /// The field had a value.
     Set(T),
+}
+
+impl<T> Patch<T> {
+    /// Returns whether the field was absent.
+    pub fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+}
+
+impl<T: Serialize> Serialize for Patch<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Keep | Self::Clear => serializer.serialize_none(),
+            Self::Set(value) => value.serialize(serializer),
+        }
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
@@ -333,7 +349,7 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
 
 /// A field of a PATCH that cannot be cleared: absent keeps the value, `null` is rejected.
 ///
-/// Always used with `#[serde(default)]`.
+/// Always used with `#[serde(default)]`, and where it is encoded with `skip_serializing_if`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
     /// The field was absent.
@@ -350,6 +366,17 @@ impl<T> Change<T> {
             Self::Keep => None,
             Self::Set(value) => Some(value),
         }
+    }
+
+    /// Returns whether the field was absent.
+    pub fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+}
+
+impl<T: Serialize> Serialize for Change<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.get().serialize(serializer)
     }
 }
 
@@ -544,9 +571,9 @@ mod tests {
     fn absent_and_null_differ() {
         #[derive(Deserialize)]
         struct Input {
-            #[serde(default)]
+            #[serde(default, skip_serializing_if = "Patch::is_keep")]
             note: Patch<String>,
-            #[serde(default)]
+            #[serde(default, skip_serializing_if = "Change::is_keep")]
             name: Change<String>,
         }
         let absent: Input = serde_json::from_str("{}").unwrap();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
 use svc_core::limits::QUERY_FIELDS_MAX;
-use svc_core::op::{self, Credential, SessionKey};
+use svc_core::op::{self, Credential, IdempotencyKey, SessionKey};
 use svc_core::{Error, Result};
 
 /// Text fields by name, in the form that the core takes.
@@ -63,6 +63,17 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
 pub(crate) fn credential(headers: &HeaderMap, key: Option<&SessionKey>) -> Result<Credential> {
     let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     op::read_credential(values(AUTHORIZATION), values(COOKIE), key)
+}
+
+/// Returns the idempotency key of a request, if it has one.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Error::malformed("the request has more than one Idempotency-Key"));
+    }
+    // What is no ASCII is no key either.
+    IdempotencyKey::parse(value.to_str().unwrap_or_default()).map(Some)
 }
 
 /// Returns the client's address, taken from `X-Forwarded-For` as far as the proxies in front are trusted.

@@ -19,6 +19,8 @@ use crate::response_body::ResponseBody;
 pub(crate) type Response = hyper::Response<ResponseBody>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -33,7 +35,14 @@ pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     }
 }
 
-/// Removes that header.
+/// Adds the header that says that a request was answered before, if it was.
+fn insert_repeated(headers: &mut HeaderMap, is_repeated: bool) {
+    if is_repeated {
+        headers.insert(IDEMPOTENCY_REPLAYED, TRUE);
+    }
+}
+
+/// Removes the header with the position.
 pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
     headers.remove(ROOM_LSN);
 }
@@ -73,6 +82,7 @@ pub(crate) fn reply(reply: &Reply) -> Response {
     };
     let mut response = json(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
     insert_lsn(response.headers_mut(), reply.lsn);
+    insert_repeated(response.headers_mut(), reply.is_repeated);
     response
 }
 
@@ -108,6 +118,7 @@ pub(crate) fn problem(error: &Error) -> Response {
         headers.insert(WWW_AUTHENTICATE, BEARER);
     }
     insert_lsn(headers, error.room_lsn());
+    insert_repeated(headers, error.is_repeated());
     response
 }
 

@@ -113,7 +113,8 @@ async fn input(
     let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
     let mut text = text?;
     decode::query(head.uri.query(), &mut text)?;
-    Ok(op::Input { text, body, file: None })
+    let key = if operation.heeds_keys() { decode::idempotency_key(&head.headers)? } else { None };
+    Ok(op::Input { text, body, key, ..op::Input::default() })
 }
 
 async fn run(

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rmcp::model::RequestId;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use svc_core::op::mcp::IDEMPOTENCY_REPLAYED;
 
 use crate::revision::Revision;
 
@@ -76,6 +77,12 @@ impl Answered {
     pub fn with_meta(mut self, name: &str, value: Value) -> Self {
         self.meta.insert(name.to_owned(), value);
         self
+    }
+
+    /// Says whether the request was answered before, and this answers its repeat.
+    #[must_use]
+    pub fn repeated(self, is_repeated: bool) -> Self {
+        if is_repeated { self.with_meta(IDEMPOTENCY_REPLAYED, json!(true)) } else { self }
     }
 
     /// Says how long it may be cached, in milliseconds, and by whom.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
 use serde::de::DeserializeOwned;
+use svc_core::op::IdempotencyKey;
+use svc_core::op::mcp::IDEMPOTENCY_KEY;
 
 use crate::connection::Connection;
 use crate::log_level::LogLevel;
@@ -111,6 +113,8 @@ pub struct Asked {
     pub log_level: Option<LogLevel>,
     /// The token under which progress is wanted.
     pub progress: Option<ProgressToken>,
+    /// What the client calls the request, if it may send it again, as JSON.
+    pub(crate) key: Option<Box<str>>,
     /// The connection that it came by, if it stays open between requests.
     pub connection: Option<Arc<Connection>>,
 }
@@ -129,6 +133,7 @@ impl Asked {
             declared: agreed.declared,
             log_level: agreed.log_level,
             progress: None,
+            key: meta.text(IDEMPOTENCY_KEY).map(Box::from),
             connection: None,
         };
         if let Some(token) = meta.text(PROGRESS_TOKEN) {
@@ -143,6 +148,14 @@ impl Asked {
             asked.log_level = member(&meta, LOG_LEVEL, "a level such as \"info\"")?;
         }
         Ok(asked)
+    }
+
+    /// Returns the idempotency key of the request, if it has one.
+    pub fn idempotency_key(&self) -> Result<Option<IdempotencyKey>, Refusal> {
+        let Some(json) = &self.key else { return Ok(None) };
+        let key = serde_json::from_str::<Cow<'_, str>>(json).ok();
+        let key = key.and_then(|key| IdempotencyKey::parse(&key).ok());
+        key.map(Some).ok_or_else(|| malformed(IDEMPOTENCY_KEY, IdempotencyKey::EXPECTED))
     }
 
     /// Returns whether a log message of this level is wanted.

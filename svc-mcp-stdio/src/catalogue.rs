@@ -73,10 +73,14 @@ impl Shape {
             Self::Plain => {
                 members.remove("title");
                 members.remove("outputSchema");
+                members.remove("_meta");
             }
             Self::Full => {}
             Self::WithCard if CARD_TOOLS.contains(&operation.name()) => {
-                members.insert("_meta".to_owned(), json!({"ui": {"resourceUri": CARD_URI}}));
+                let meta = members.entry("_meta").or_insert_with(|| json!({}));
+                if let Some(meta) = meta.as_object_mut() {
+                    meta.insert("ui".to_owned(), json!({"resourceUri": CARD_URI}));
+                }
             }
             Self::WithCard => {}
         }
@@ -224,7 +228,7 @@ mod tests {
         let worker = Audience { held: None, view: View::of(Profile::Worker), ..everybody(Shape::Full) };
         assert_eq!(listed(&catalogue, worker).len(), Profile::Worker.tools().len());
         let card = listed(&catalogue, everybody(Shape::WithCard));
-        let with_card: Vec<&Value> = card.iter().filter(|tool| tool.get("_meta").is_some()).collect();
+        let with_card: Vec<&Value> = card.iter().filter(|tool| tool["_meta"].get("ui").is_some()).collect();
         assert_eq!(with_card.len(), CARD_TOOLS.len());
     }
 

@@ -133,7 +133,15 @@ impl Refusal {
         if let (Value::Object(members), Some(Value::Object(more))) = (&mut data, &self.data) {
             members.extend(more.clone());
         }
+        if let (Value::Object(members), true) = (&mut data, self.is_repeated()) {
+            members.insert(mcp::IDEMPOTENCY_REPLAYED.to_owned(), json!(true));
+        }
         data
+    }
+
+    /// Whether the request was refused before, and this refuses its repeat.
+    fn is_repeated(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| error.is_repeated())
     }
 
     /// Returns the JSON-RPC response.

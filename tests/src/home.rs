@@ -1,7 +1,7 @@
 //! A test's own operation that ends all claims of a member, as its deactivation does.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::TokenAdmin;
 use svc_core::id::MemberId;
@@ -9,12 +9,14 @@ use svc_core::op::{Feature, Write, write};
 use svc_core::{ClaimEnd, Result, end_all};
 
 /// Sends a member home for good.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHome {
     /// The member.
     member_id: MemberId,
 }
+
+crate::keeps_nothing!(SendHome => Value);
 
 fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {
     Ok(json!({"ended": end_all(cx, input.member_id, ClaimEnd::Deactivated)?}))

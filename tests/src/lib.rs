@@ -4,6 +4,24 @@
 //! in process, over REST and over MCP, and the real programs on a [`site::Site`]. The tests themselves are in
 //! `tests/it`.
 
+/// Says of an operation of a test that nothing of its answer is kept for repeats.
+#[macro_export]
+macro_rules! keeps_nothing {
+    ($input:ty => $output:ty) => {
+        impl svc_core::op::Answer<$input> for $output {
+            type Kept = ();
+
+            fn kept(&self) -> Option<()> {
+                None
+            }
+
+            fn again(_: &svc_core::op::Read<'_>, _: &$input, (): ()) -> svc_core::Result<Self> {
+                Err(svc_core::Error::internal("nothing is kept of this answer"))
+            }
+        }
+    };
+}
+
 pub mod attacks;
 pub mod bench;
 pub mod browser;

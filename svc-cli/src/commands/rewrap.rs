@@ -29,7 +29,7 @@ pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<
         writeln!(
             text,
             "The key {key} wraps nothing any more: it may be removed from SVC_CONTENT_KEK_PREVIOUS of every \
-             server, once none has it as SVC_CONTENT_KEK. Backups from before need it."
+             server, 24 hours after none had it as SVC_CONTENT_KEK. Backups from before need it."
         )
         .map_err(Error::internal)?;
     }

@@ -14,7 +14,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::BOOT_MAX;
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
+use crate::op::{Answer, DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
 use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
@@ -81,6 +81,18 @@ columns! {
     boot_columns: ChannelBoot as b { channel_id, text, version, updated_by, updated_at = at, lsn }
 }
 
+impl<I> Answer<I> for ChannelBoot {
+    type Kept = ChannelId;
+
+    fn kept(&self) -> Option<ChannelId> {
+        Some(self.channel_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, channel_id: ChannelId) -> Result<Self> {
+        get_channel_boot(cx, &GetChannelBoot { channel_id })
+    }
+}
+
 /// What an agent reads on arrival in a channel was set.
 #[derive(Serialize, JsonSchema)]
 struct ChannelBootSet {
@@ -125,7 +137,7 @@ const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.ch
 /// The text replaces the one before; an empty one leaves nothing to read. Whoever sees the channel reads it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetChannelBoot {
     /// The channel.

@@ -17,7 +17,7 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::load_member;
 use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
 use crate::log::event::Recorded;
-use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
@@ -139,13 +139,27 @@ columns! {
     }
 }
 
+impl<I> Answer<I> for Follow {
+    type Kept = (Uuid, Time);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.target_id, self.followed_at))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (target, at): Self::Kept) -> Result<Self> {
+        followed(cx, target)?
+            .filter(|found| found.followed_at == at)
+            .ok_or_else(|| Error::not_found("follow"))
+    }
+}
+
 /// Follows a thread, a channel or a member, and returns it.
 ///
 /// What others post there counts as unread from now on. Following it again counts all that was posted until
 /// then as seen. Only you learn what you follow.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you follow 500 others already.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowTarget {
     /// The thread, the channel or the member, by its id.
@@ -168,9 +182,14 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
         cx.insert(&new_row!("insert into follows" { member_id, target_id, kind, seen_lsn, at, seq }))?;
         see(cx, target_id)?;
     }
-    let (sight, before, one) = (cx.caller().sight.params(), -1_i64, Some(target_id));
-    let params = sight.and(&[&member_id, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]);
-    cx.one(FOLLOWS, &params)?.ok_or_else(|| Error::internal("what was just followed is missing"))
+    followed(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
+}
+
+/// Returns what the caller follows by this id, if it sees it.
+fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
+    let (member, sight) = (cx.caller().member_id()?, cx.caller().sight.params());
+    let (before, one) = (-1_i64, Some(target));
+    cx.one(FOLLOWS, &sight.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
 /// Counts what was posted until now where the caller follows as seen; returns whether it follows there.
@@ -232,10 +251,23 @@ struct Unfollowed {
     target_id: Uuid,
 }
 
+impl<I> Answer<I> for Unfollowed {
+    type Kept = Uuid;
+
+    fn kept(&self) -> Option<Uuid> {
+        Some(self.target_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, target_id: Uuid) -> Result<Self> {
+        kind_of(cx, target_id)?;
+        Ok(Self { target_id })
+    }
+}
+
 /// Stops following a thread, a channel or a member, and returns which.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow it.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Unfollow {
     /// The thread, the channel or the member, by its id.

@@ -18,7 +18,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
-    DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged, read,
+    Answer, DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
 use crate::store::columns;
@@ -156,7 +156,7 @@ const LIST: &str = concat!(
 /// send. A definition that was there is replaced.
 ///
 /// Fails with 409 `wrong-state` if the term is new and the workspace has 500 others.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetGlossaryTerm {
     /// The workspace. It must be yours.
@@ -188,6 +188,19 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
     Ok(GlossaryTerm { workspace_id, key, term, definition, updated_by, updated_at, lsn })
 }
 
+impl Answer<SetGlossaryTerm> for GlossaryTerm {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetGlossaryTerm, (): ()) -> Result<Self> {
+        let found = find(cx, input.workspace_id.of(cx)?, &key_of(&input.term)?)?;
+        found.ok_or_else(|| Error::not_found("term"))
+    }
+}
+
 const COUNT: &str = "select count(*) from glossary where workspace_id = $1";
 
 const SET: &str = "
@@ -214,7 +227,7 @@ const BY_KEY: &str =
 ///
 /// Fails with 404 `not-found` if the glossary does not have the term; 409 `legal-hold` if the workspace is
 /// under a legal hold.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteGlossaryTerm {
     /// The workspace. It must be yours.
@@ -232,6 +245,19 @@ fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Resul
     let deleted = GlossaryTermDeleted { key: term.key.clone(), version: term.lsn };
     cx.emit(Subject::WORKSPACE, &deleted)?;
     Ok(term)
+}
+
+/// The term is gone: one of the same name that was set since is another.
+impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(_: &Read<'_>, _: &DeleteGlossaryTerm, (): ()) -> Result<Self> {
+        Err(Error::not_found("term"))
+    }
 }
 
 fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Result<()> {

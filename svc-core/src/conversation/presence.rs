@@ -15,7 +15,7 @@ use crate::conversation::places::{visible, visible_place};
 use crate::id::{MemberId, ThreadId};
 use crate::identity::workspaces::Here;
 use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, columns, named_enum};
 use crate::text::Text;
@@ -75,7 +75,7 @@ pub(crate) fn online_since(now: Time) -> Time {
 /// You are online for 30 seconds after each heartbeat, and while you wait in any operation that waits or
 /// follow a workspace over WebSocket: who waits need not send any. A heartbeat replaces what the one before
 /// has said, and leaves no event.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHeartbeat {
     /// `active`, `away` or `busy`.
@@ -87,12 +87,24 @@ struct SendHeartbeat {
 }
 
 /// How often to send a heartbeat.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct HeartbeatReceipt {
     /// Seconds after which to send the next one.
     heartbeat_secs: u64,
     /// Seconds after which you are no longer online without another one.
     ttl_secs: u64,
+}
+
+impl<I> Answer<I> for HeartbeatReceipt {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(_: &Read<'_>, _: &I, receipt: Self) -> Result<Self> {
+        Ok(receipt)
+    }
 }
 
 /// What is kept of a member's last heartbeat.

@@ -37,7 +37,7 @@ pub(crate) fn feature() -> Feature {
 const TABLE: &str = "claim_checkpoints";
 
 /// What a holder leaves as a checkpoint: a JSON value, in canonical form.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(in crate::coordination) struct NewCheckpoint(String);
 
 impl<'de> Deserialize<'de> for NewCheckpoint {

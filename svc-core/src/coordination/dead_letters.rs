@@ -18,7 +18,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Recorded};
-use crate::op::{Feature, Read, Records, Sample, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -152,6 +152,18 @@ columns! {
     }
 }
 
+impl<I> Answer<I> for DeadLetter {
+    type Kept = DeadLetterId;
+
+    fn kept(&self) -> Option<DeadLetterId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: DeadLetterId) -> Result<Self> {
+        visible_letter(cx, id)
+    }
+}
+
 /// Records that the claim `held` on a thread ended without a result when nothing was left of `exceeded`.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
@@ -254,7 +266,7 @@ const HORIZON: &str = "
 /// Fails with 404 `not-found` if there is no such dead letter, or you may not see its thread; 409
 /// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`, or while
 /// `max_attempts` is 0, which allows no claim at all: raise the limit first.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequeueDeadLetter {
     /// The workspace. It must be yours.

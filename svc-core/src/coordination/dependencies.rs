@@ -129,7 +129,7 @@ impl Event for ThreadReady {
 /// for 5000, directly or not; 409 `dependency-cycle` if the two are the same, or if the other one waits for
 /// this one already, directly or not; 409 `not-visible-to-all` if the other one is in another, private
 /// channel.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddThreadDependency {
     /// The thread that waits.
@@ -266,7 +266,7 @@ const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 /// If that was its last unfinished dependency, it can be claimed.
 ///
 /// Fails with 404 `not-found` if it does not wait for the other one; 409 `wrong-state` if it is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveThreadDependency {
     /// The thread that waits.

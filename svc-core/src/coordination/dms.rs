@@ -19,7 +19,7 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::{Member, load_member};
 use crate::identity::workspaces::Here;
 use crate::limits::DM_OTHERS_MAX;
-use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
 use crate::text::Items;
 
@@ -79,6 +79,18 @@ struct Dm {
     participants: Vec<Participant>,
 }
 
+impl<I> Answer<I> for Dm {
+    type Kept = ChannelId;
+
+    fn kept(&self) -> Option<ChannelId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
+        dm(cx, direct::load(cx, id)?.id)
+    }
+}
+
 /// Opens the direct message of you and others, and returns it.
 ///
 /// A set of members has one: it is created when it is first opened. Talk in its thread with `post_message`;
@@ -86,7 +98,7 @@ struct Dm {
 /// they cannot be claimed.
 ///
 /// Fails with 409 `wrong-state` if one of the members is deactivated.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenDm {
     /// The workspace. It must be yours.
@@ -155,7 +167,7 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
 ///
 /// Fails with 409 `wrong-state` if the direct message was opened for two: open one with all three instead; if
 /// 11 members are in it; or if the member is deactivated.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddDmParticipant {
     /// The direct message, by the id of its channel.
@@ -193,7 +205,7 @@ fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
 }
 
 /// A direct message that you have left.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 struct LeftDm {
     /// The id of its channel.
     channel_id: ChannelId,
@@ -203,12 +215,25 @@ struct LeftDm {
     archived: bool,
 }
 
+/// Whoever has left no longer sees it, unless let in again.
+impl<I> Answer<I> for LeftDm {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(*self)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, left: Self) -> Result<Self> {
+        direct::load(cx, left.channel_id).map(|_| left)
+    }
+}
+
 /// Leaves a direct message that was opened for more than two, and returns which.
 ///
 /// You lose sight of it at once. The last one who leaves archives it.
 ///
 /// Fails with 409 `wrong-state` if the direct message was opened for two.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LeaveDm {
     /// The direct message, by the id of its channel.

@@ -20,7 +20,7 @@ use crate::id::ThreadId;
 use crate::identity::workspaces::Here;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::text::Items;
 
 pub(crate) fn feature() -> Feature {
@@ -104,7 +104,7 @@ impl Event for ThreadFootprintChanged<'_> {
 /// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
 /// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
 /// one of its slots is full. Nothing is stored then.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadFootprint {
     /// The thread.
@@ -142,6 +142,18 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
 }
 
 const SET_FOOTPRINT: &str = "update threads set footprint = $2 where id = $1";
+
+impl Answer<SetThreadFootprint> for Footprint {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetThreadFootprint, (): ()) -> Result<Self> {
+        get_thread_footprint(cx, &GetThreadFootprint { thread_id: input.thread_id })
+    }
+}
 
 /// Returns what a thread will touch; without a footprint, no items.
 #[derive(Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd};
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::id::MemberId;
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
@@ -20,9 +20,12 @@ use crate::identity::tokens::check_reaches_no_further;
 use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read};
+use crate::op::{
+    Answer, Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read,
+};
 use crate::page::{Cursor, Limit, Page};
 use crate::text::Prose;
+use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -131,6 +134,21 @@ pub struct FrozenMember {
     pub claims_released: i64,
 }
 
+/// A freeze that was lifted is gone, also if the member is frozen again.
+impl<I> Answer<I> for FrozenMember {
+    type Kept = (MemberId, Time, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.freeze.member_id, self.freeze.frozen_at, self.claims_released))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (member, frozen_at, claims_released): Self::Kept) -> Result<Self> {
+        let present = members::freeze_of(cx, &load_member(cx, member)?)?;
+        let freeze = present.filter(|freeze| freeze.frozen_at == frozen_at);
+        Ok(Self { freeze: freeze.ok_or_else(|| Error::not_found("freeze"))?, claims_released })
+    }
+}
+
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
@@ -139,25 +157,29 @@ pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOpera
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
-    claims_released: &mut i64,
+    begun: &mut Option<i64>,
 ) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
     check_reaches_no_further(cx, member.id)?;
-    let freeze = match members::freeze_of(cx, &member)? {
-        Some(freeze) => freeze,
-        None => {
-            *claims_released = claims::live_of(cx, member.id)?;
+    let freeze = match (members::freeze_of(cx, &member)?, &begun) {
+        (Some(freeze), _) => freeze,
+        // Somebody has lifted it since the first step.
+        (None, Some(_)) => return Err(Error::not_found("freeze")),
+        (None, None) => {
+            let claims_released = claims::live_of(cx, member.id)?;
             let reason = input.reason.as_deref();
-            let frozen = MemberFrozen { member_id: member.id, reason, claims_released: *claims_released };
+            let frozen = MemberFrozen { member_id: member.id, reason, claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
+            *begun = Some(claims_released);
             members::freeze(cx, &member, reason)?
         }
     };
+    let claims_released = *begun.get_or_insert(0);
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
         return Ok(None);
     }
-    Ok(Some(FrozenMember { freeze, claims_released: *claims_released }))
+    Ok(Some(FrozenMember { freeze, claims_released }))
 }
 
 /// Loads a member of the caller's workspace, which the request may name as well.

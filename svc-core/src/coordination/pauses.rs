@@ -17,7 +17,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue as _, Value as Stored, columns, new_row};
 use crate::text::Prose;
@@ -139,12 +139,27 @@ columns! {
     }
 }
 
+/// A pause that has ended is gone, also if the repository is paused again.
+impl<I> Answer<I> for RepoPause {
+    /// The position of the pause.
+    type Kept = i64;
+
+    fn kept(&self) -> Option<i64> {
+        Some(self.lsn)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, lsn: i64) -> Result<Self> {
+        let pause = all(cx)?.into_iter().find(|pause| pause.lsn == lsn);
+        pause.ok_or_else(|| Error::not_found("repository pause"))
+    }
+}
+
 /// Pauses a repository, so that no thread whose footprint names it can be claimed, and returns the pause.
 ///
 /// Claims that are held go on. Pausing it again changes the reason.
 ///
 /// Fails with 409 `wrong-state` if 1000 other repositories are paused.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PauseRepo {
     /// The workspace. It must be yours.
@@ -209,7 +224,7 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 /// Threads that waited for that can be claimed unless something else is in their way.
 ///
 /// Fails with 404 `not-found` if the repository is not paused.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResumeRepo {
     /// The workspace. It must be yours.

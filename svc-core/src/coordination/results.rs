@@ -30,8 +30,8 @@ use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write, prepared,
-    read, wait,
+    Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write,
+    prepared, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{BulkWrite, Param, RowWrite, RowWriteKind, ToParam, columns};
@@ -114,7 +114,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct ResultKind(String);
 
 impl ResultKind {
@@ -232,7 +232,7 @@ impl Event for ThreadResultSet<'_> {
 /// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused` with
 /// `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
 /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadResult {
     /// The thread.
@@ -252,7 +252,7 @@ struct SetThreadResult {
 }
 
 /// How a thread moves on once its result is set.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Then {
     StartReview,
@@ -276,6 +276,20 @@ struct NewResult {
     /// Where the thread is now. Only with an `action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ThreadState>,
+}
+
+impl Answer<SetThreadResult> for NewResult {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetThreadResult, (): ()) -> Result<Self> {
+        let thread = visible_thread(cx, input.thread_id)?;
+        let set = get_thread_result(cx, &GetThreadResult { thread_id: thread.id })?;
+        Ok(Self { set, state: input.action.map(|_| thread.state) })
+    }
 }
 
 /// A result in its stored form.

@@ -22,7 +22,7 @@ use crate::limits::{
     SLOT_CAPACITY_MAX, SLOT_CLAIMS_COUNTED_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::new_row;
 use crate::text::Count;
@@ -134,7 +134,7 @@ struct SlotCapacity {
 /// that use it go on, also beyond the capacity.
 ///
 /// Fails with 409 `wrong-state` if the slot is new and 1000 others have a capacity.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSlotCapacity {
     /// The workspace. It must be yours.
@@ -197,10 +197,29 @@ const COUNT: &str = "select count(*) from slots where workspace_id = $1";
 
 const SET: &str = "update slots set capacity = $3 where workspace_id = $1 and slot_key = $2";
 
+impl Answer<SetSlotCapacity> for SlotCapacity {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetSlotCapacity, (): ()) -> Result<Self> {
+        let present = present(cx, input.workspace_id, &input.slot)?;
+        present.ok_or_else(|| Error::not_found("slot capacity"))
+    }
+}
+
+/// Returns the capacity of a slot, if it has one now.
+fn present(cx: &Read<'_>, workspace: Here, slot: &SlotName) -> Result<Option<SlotCapacity>> {
+    let (workspace_id, known) = (workspace.of(cx)?, known(cx, &slot_key(slot))?);
+    Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
+}
+
 /// Removes the capacity of a slot, so that any number of claims may use it.
 ///
 /// Fails with 404 `not-found` if the slot has no capacity.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearSlotCapacity {
     /// The workspace. It must be yours.
@@ -219,6 +238,20 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     free_former(cx, workspace, (&stored_key, &slot_key), left_out::FREES_NO_CAPACITY)?;
     queue::free(cx, Obstacle::slot(workspace, &slot_key), left_out::FREES_NO_CAPACITY)?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
+}
+
+impl Answer<ClearSlotCapacity> for SlotCapacity {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &ClearSlotCapacity, (): ()) -> Result<Self> {
+        let workspace_id = input.workspace_id.of(cx)?;
+        let none = || Self { workspace_id, slot: input.slot.to_string(), capacity: None };
+        Ok(present(cx, input.workspace_id, &input.slot)?.unwrap_or_else(none))
+    }
 }
 
 /// Frees the threads that were parked behind a slot under the key that it has been stored with, if that is

@@ -17,9 +17,9 @@ use crate::coordination::queue::{self, Scope, Wanted};
 use crate::coordination::rules::check_claimable;
 use crate::coordination::thread::{Thread, visible_thread};
 use crate::error::Code;
-use crate::id::{ChannelId, ThreadId};
+use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::workspaces::Here;
-use crate::op::{Feature, Read, Write, write, write_in_steps};
+use crate::op::{Answer, Feature, Read, Write, write, write_in_steps};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -89,12 +89,42 @@ struct Taken {
     context: Option<Box<ThreadContext>>,
 }
 
+impl<I> Answer<I> for Taken {
+    /// The claim, and whether the context was asked for.
+    type Kept = ((ThreadId, LeaseId), bool);
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((Answer::<I>::kept(&self.claimed)?, self.context.is_some()))
+    }
+
+    fn again(cx: &Read<'_>, input: &I, (claimed, include_context): Self::Kept) -> Result<Self> {
+        with_context(cx, ClaimedThread::again(cx, input, claimed)?, include_context)
+    }
+}
+
 /// The claimed thread; `{}` if there is nothing to claim.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Next {
     Thread(Box<Taken>),
     Nothing {},
+}
+
+impl<I> Answer<I> for Next {
+    type Kept = <Taken as Answer<I>>::Kept;
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        match self {
+            Self::Thread(taken) => Answer::<I>::kept(&**taken),
+            Self::Nothing {} => None,
+        }
+    }
+
+    fn again(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self> {
+        Taken::again(cx, input, kept).map(|taken| Self::Thread(Box::new(taken)))
+    }
 }
 
 /// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
@@ -107,7 +137,7 @@ enum Next {
 ///
 /// If you were cut off before the answer, call again with `resume`: you get the claim that you hold, and no
 /// second thread.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
     /// The channel.
@@ -144,7 +174,7 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 /// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
 /// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. It is
 /// returned as by `claim_next_thread`, and so is one that you hold already, with `resume`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
     /// The workspace. It must be yours.
@@ -224,7 +254,7 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 /// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
 /// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
 /// if nothing is left of a limit of its budget.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {
     /// The thread.
@@ -261,7 +291,7 @@ fn take(cx: &mut Write<'_>, thread: Thread, terms: Terms) -> Result<Taken> {
     if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
         claims::acknowledge(cx, &mut claimed.thread, held)?;
     }
-    with_context(cx, claimed, terms)
+    with_context(cx, claimed, terms.include_context)
 }
 
 /// Returns a thread that the caller holds as if it had claimed it now. Its lease stays as it is.
@@ -270,12 +300,12 @@ fn go_on(cx: &mut Write<'_>, mut thread: Thread, terms: Terms) -> Result<Taken> 
         claims::acknowledge(cx, &mut thread, held)?;
     }
     let claimed = claims::resumed(cx, thread)?;
-    with_context(cx, claimed, terms)
+    with_context(cx, claimed, terms.include_context)
 }
 
 /// Returns a claimed thread with its context, if that is asked for.
-fn with_context(cx: &Write<'_>, claimed: ClaimedThread, terms: Terms) -> Result<Taken> {
-    let context = match terms.include_context {
+fn with_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<Taken> {
+    let context = match include_context {
         true => Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?)),
         false => None,
     };

@@ -19,7 +19,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::log::batch::BatchMemo;
 use crate::log::event::Subject;
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::page::Rows;
 use crate::store::{Engine, RowWrite, ToParam, columns, named_enum};
 use crate::time::Time;
@@ -418,6 +418,18 @@ pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
 const BY_ID: &str = thread_select!("where t.id = $1 and t.workspace_id = $2");
 
 const BY_IDS: &str = thread_select!("where t.id = any($1::uuid[]) and t.workspace_id = $2");
+
+impl<I> Answer<I> for Thread {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: ThreadId) -> Result<Self> {
+        visible_thread(cx, id)
+    }
+}
 
 /// A thread in a channel that the caller may not see is not found.
 fn as_hidden_thread(error: Error) -> Error {

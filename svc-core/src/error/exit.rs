@@ -18,7 +18,7 @@ impl Code {
     /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(self) -> u8 {
         match (self, self.status()) {
-            (Self::Configuration, _) | (_, 400) => 2,
+            (Self::Configuration, _) | (_, 400 | 422) => 2,
             (Self::EventLogBroken, _) => 3,
             (Self::BelowFloor, _) => 7,
             (_, 401 | 403) => 6,

@@ -20,7 +20,7 @@ use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Condition, Feature, Read, Records, Sample, Unmet, Write, destructive, idempotent, read, write,
+    Answer, Condition, Feature, Read, Records, Sample, Unmet, Write, destructive, idempotent, read, write,
 };
 use crate::store::{columns, named_enum};
 use crate::text::Text;
@@ -256,6 +256,18 @@ impl LandGate {
     }
 }
 
+impl<I> Answer<I> for LandGate {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+        get_land_gate(cx, &GetLandGate { thread_id })
+    }
+}
+
 /// Points a thread's land gate at what is to land, with a verdict if you have one, and returns the gate.
 ///
 /// It replaces the pointer and the verdict of before, so that a pass is always about what is pointed at. A
@@ -266,7 +278,7 @@ impl LandGate {
 /// may be frozen or deactivated then.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetLandGate {
     /// The thread.
@@ -355,7 +367,7 @@ fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
 /// Requires a pass of the land gate before a thread may close, and returns the gate.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequireLandGate {
     /// The thread.
@@ -384,7 +396,7 @@ const REQUIRE: &str = "
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 404 `not-found` if
 /// no pass is required; 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearLandGate {
     /// The thread.
@@ -434,11 +446,24 @@ struct LandAdvice {
     reasons: Vec<Reason>,
 }
 
+/// Advice is given anew: it may have become another, or may be asked for no more.
+impl Answer<RequestLandAdvice> for LandAdvice {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
+        advice(cx, id)
+    }
+}
+
 /// Returns what the close of a thread would meet now. It decides nothing.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
 /// `SVC_LAND_ADVICE=1`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequestLandAdvice {
     /// The thread.
@@ -446,10 +471,14 @@ struct RequestLandAdvice {
 }
 
 fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {
+    advice(cx, input.thread_id)
+}
+
+fn advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
     if !cx.settings().land_advice {
         return Err(Error::new(Code::NotEnabled, "land advice is not enabled: set SVC_LAND_ADVICE=1"));
     }
-    let thread = visible_thread(cx, input.thread_id)?;
+    let thread = visible_thread(cx, id)?;
     thread.check_unfinished()?;
     let reasons = transition::against_closing(cx, &thread)?;
     Ok(LandAdvice { thread_id: thread.id, could_close: reasons.is_empty(), reasons })

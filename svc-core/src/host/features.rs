@@ -78,6 +78,7 @@ pub(crate) fn features() -> Vec<Feature> {
         integrity::room::feature(),
         integrity::subscriptions::feature(),
         integrity::resource_subscriptions::feature(),
+        integrity::idempotency_keys::feature(),
         integrity::audit::feature(),
         integrity::holds::feature(),
         integrity::retention::feature(),

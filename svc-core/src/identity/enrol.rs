@@ -15,7 +15,7 @@ use crate::identity::tokens::{self, Mint, MintedToken, named_surface};
 use crate::identity::workspaces::Here;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Surface, Write, write};
+use crate::op::{Answer, Feature, Read, Surface, Write, secret_was_told, write};
 use crate::text::{Handle, Text};
 
 pub(crate) fn feature() -> Feature {
@@ -64,7 +64,7 @@ impl Event for MemberCreated {
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if it is one of `all`,
 /// `channel`, `everyone` and `here`; nothing is created then.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
     /// The workspace that the agent joins. It must be yours.
@@ -95,6 +95,19 @@ fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithTok
     };
     check_handle_free(cx, &new)?;
     enrol_with_token(cx, &new, CapabilitySet::AgentWorker)
+}
+
+impl Answer<CreateAgent> for MemberWithToken {
+    type Kept = MemberId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<MemberId> {
+        Some(self.member.id)
+    }
+
+    fn again(_: &Read<'_>, _: &CreateAgent, id: MemberId) -> Result<Self> {
+        Err(secret_was_told(id).with_next("Mint another token for the member `id`."))
+    }
 }
 
 /// A member to create.

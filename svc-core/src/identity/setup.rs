@@ -17,7 +17,7 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Effect, Feature, Read, Surface, Wants, Write, wanting};
+use crate::op::{Answer, Effect, Feature, Read, Surface, Wants, Write, secret_was_told, wanting};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -52,7 +52,7 @@ pub(crate) fn feature() -> Feature {
 ///
 /// Fails with 409 `handle-taken` if `admin_handle` is one of `all`, `channel`, `everyone` and `here`; nothing
 /// is created then.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
     /// The name of the workspace, for people.
@@ -86,6 +86,20 @@ fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWo
     };
     let MemberWithToken { member, token } = enrol_with_token(cx, &admin, CapabilitySet::HumanAdmin)?;
     Ok(NewWorkspace { workspace, member, token })
+}
+
+impl Answer<CreateWorkspace> for NewWorkspace {
+    type Kept = WorkspaceId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<WorkspaceId> {
+        Some(self.workspace.id)
+    }
+
+    fn again(_: &Read<'_>, _: &CreateWorkspace, id: WorkspaceId) -> Result<Self> {
+        let next = "Have the operator mint a token there: `svc token mint --as-instance --workspace`.";
+        Err(secret_was_told(id).with_next(next))
+    }
 }
 
 /// The names of the first workspace and its members.
@@ -210,7 +224,7 @@ pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result
 mod bootstrap {
     use super::*;
     use crate::capability::Capability::TokenAdmin;
-    use crate::id::TokenId;
+    use crate::id::{MemberId, TokenId};
     use crate::identity::enrol::check_handle_free;
     use crate::op::{Operation, write};
 
@@ -241,7 +255,7 @@ mod bootstrap {
     /// Creates the first workspace, without a credential, and returns it.
     ///
     /// Fails with 403 `forbidden` if a workspace exists.
-    #[derive(Deserialize, JsonSchema)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapWorkspace {
         /// The name of the workspace, for people.
@@ -262,7 +276,7 @@ mod bootstrap {
     ///
     /// Fails with 403 `forbidden` if a token was ever minted that administers the workspace; 409
     /// `handle-taken` if another member of the workspace has the handle.
-    #[derive(Deserialize, JsonSchema)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapMember {
         /// The workspace.
@@ -297,6 +311,19 @@ mod bootstrap {
         check_handle_free(cx, &new)?;
         let MemberWithToken { member, token } = enrol_with_token(cx, &new, input.kind.default_set())?;
         Ok(BootstrappedMember { member, token })
+    }
+
+    impl Answer<BootstrapMember> for BootstrappedMember {
+        type Kept = MemberId;
+        const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+        fn kept(&self) -> Option<MemberId> {
+            Some(self.member.id)
+        }
+
+        fn again(_: &Read<'_>, _: &BootstrapMember, id: MemberId) -> Result<Self> {
+            Err(secret_was_told(id))
+        }
     }
 
     const ADMINISTERING: &str = "

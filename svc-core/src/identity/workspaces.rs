@@ -15,7 +15,7 @@ use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
-use crate::op::{Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
+use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Handle, Text};
@@ -40,6 +40,19 @@ pub(crate) struct Workspace {
 columns! {
     workspace_columns: Workspace as w { id, name, handle, created_at, lsn }
     insert "insert into workspaces" {}
+}
+
+impl<I> Answer<I> for Workspace {
+    type Kept = WorkspaceId;
+
+    fn kept(&self) -> Option<WorkspaceId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: WorkspaceId) -> Result<Self> {
+        own_workspace(cx, id)?;
+        load_workspace(cx, id)
+    }
 }
 
 /// A workspace was renamed.
@@ -222,13 +235,13 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
 /// Changes a workspace's name and returns the workspace.
 ///
 /// Absent fields keep their value.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateWorkspace {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// The new name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
 }
 
@@ -250,7 +263,7 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 /// the id.
 ///
 /// Fails with 409 `handle-taken` if another workspace has the handle.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetWorkspaceHandle {
     /// The workspace. It must be yours.

@@ -20,8 +20,8 @@ use crate::identity::workspaces::{Here, is_live};
 use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
-    Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write, destructive,
-    purged, read, write,
+    Answer, Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write,
+    destructive, purged, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -57,6 +57,18 @@ struct LegalHold {
 
 columns! {
     hold_columns: LegalHold as h { id, reason, placed_by, placed_at, released_by, released_at, lsn }
+}
+
+impl<I> Answer<I> for LegalHold {
+    type Kept = HoldId;
+
+    fn kept(&self) -> Option<HoldId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: HoldId) -> Result<Self> {
+        load_hold(cx, id)
+    }
 }
 
 /// A legal hold was placed on the workspace. Its reason is not in the log.
@@ -147,7 +159,7 @@ pub(crate) fn feature() -> Feature {
 ///
 /// While it is in force, no message is withdrawn or purged, nothing is pruned, the workspace is neither
 /// purged nor erased, and a text that is replaced is kept. A workspace may have several holds.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
@@ -192,7 +204,7 @@ const LIST: &str = concat!(
 );
 
 /// Releases a legal hold and returns it. Releasing it again changes nothing.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseLegalHold {
     /// The workspace. It must be yours.
@@ -202,9 +214,8 @@ struct ReleaseLegalHold {
 }
 
 fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<LegalHold> {
-    let workspace_id = input.workspace_id.of(cx)?;
-    let found: Option<LegalHold> = cx.one(HOLD, &[&input.hold_id, &workspace_id])?;
-    let hold = found.ok_or_else(|| Error::not_found("legal hold"))?;
+    input.workspace_id.of(cx)?;
+    let hold = load_hold(cx, input.hold_id)?;
     if hold.released_at.is_some() {
         return Ok(hold);
     }
@@ -215,10 +226,16 @@ fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<Le
     Ok(LegalHold { released_by, released_at, ..hold })
 }
 
+const RELEASE: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
+
+/// Loads a legal hold of the caller's workspace.
+fn load_hold(cx: &Read<'_>, id: HoldId) -> Result<LegalHold> {
+    let found = cx.one(HOLD, &[&id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("legal hold"))
+}
+
 const HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
-
-const RELEASE: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
 
 /// Removes texts that a hold has kept, some of them.
 fn purge_some(

@@ -8,6 +8,7 @@
 //! - `room`: where the record is, and how far it goes
 //! - `subscriptions`: following the log as it grows
 //! - `resource_subscriptions`: what a token has subscribed to beyond a request
+//! - `idempotency_keys`: the requests that came with a key, for a day
 //! - `taps`: how far consumers inside the service have come in each log
 //! - `audit`: the rows that every change and every delegated request leaves
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
@@ -24,6 +25,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod snapshot;
 pub(crate) mod subscriptions;
 pub(crate) mod resource_subscriptions;
+pub(crate) mod idempotency_keys;
 pub(crate) mod taps;
 pub(crate) mod holds;
 pub(crate) mod census;

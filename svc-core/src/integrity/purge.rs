@@ -17,10 +17,10 @@ use crate::conversation::scrub;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{Here, is_live, load_workspace};
+use crate::identity::workspaces::{Here, is_live, load_workspace, own_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Chore, Feature, Records, Round, Step, Who, Write, destructive_in_steps};
+use crate::op::{Answer, Chore, Feature, Read, Records, Round, Step, Who, Write, destructive_in_steps};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -78,7 +78,7 @@ impl Event for WorkspacePurged {
 /// progress joins that one.
 ///
 /// Fails with 409 `legal-hold` if the workspace is under a legal hold; what is left goes when it has ended.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PurgeWorkspace {
     /// The workspace. It must be yours.
@@ -88,7 +88,7 @@ struct PurgeWorkspace {
 }
 
 /// What a purge has removed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct WordsPurged {
     /// The workspace.
     workspace_id: WorkspaceId,
@@ -128,10 +128,8 @@ struct Progress {
     reached: i64,
 }
 
-/// The position up to which the purge goes that a call has begun or joined; by it that is told from others.
-///
-/// A run of a step that was not committed may have set it, so it counts only where the row says the same: an
-/// earlier purge goes less far, and nobody has begun one up to the same position under another name.
+/// The position up to which the purge goes that a call has begun or joined. A purge that goes further has
+/// begun after that one has ended, and covers it.
 type Joined = Option<i64>;
 
 fn purge_workspace(
@@ -141,7 +139,7 @@ fn purge_workspace(
 ) -> Result<Option<WordsPurged>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let purge = load(cx, workspace_id)?;
-    if let Some(purge) = purge.as_ref().filter(|purge| *joined == Some(purge.up_to_lsn)) {
+    if let (Some(purge), Some(_)) = (&purge, &joined) {
         let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
         let (up_to_lsn, removed) = (purge.up_to_lsn, purge.progress.removed.clone());
         return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
@@ -157,6 +155,19 @@ fn purge_workspace(
         None => *joined = Some(begin(cx)?),
     }
     Ok(None)
+}
+
+impl Answer<PurgeWorkspace> for WordsPurged {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &PurgeWorkspace, kept: Self) -> Result<Self> {
+        own_workspace(cx, kept.workspace_id)?;
+        Ok(kept)
+    }
 }
 
 fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {

@@ -20,7 +20,7 @@ use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId};
 use crate::mailbox::{DeliveryAddress, MailAddress};
 use crate::op::{
-    Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
+    Answer, Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
 };
 use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
@@ -104,6 +104,19 @@ pub(super) struct Delivery {
     retry_at: Option<Time>,
     /// Why the last mail was not accepted; null if it was.
     last_error: Option<String>,
+}
+
+impl<I> Answer<I> for Delivery {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
+        let member = cx.caller().member_id()?;
+        delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
+    }
 }
 
 /// Makes the letters about a member's address that are due by now due at another time.
@@ -273,7 +286,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 /// members of the workspace and of its copies 20.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetDeliveryAddress {
     /// Whose address: yours.
@@ -336,7 +349,7 @@ const COUNT_CODES: &str = "
 const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
 
 /// A code of 8 digits.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ConfirmationCode(String);
 
 impl ConfirmationCode {
@@ -394,7 +407,7 @@ impl JsonSchema for ConfirmationCode {
 /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
 /// address waits for a code, or its code has ended, which it does after 24 hours and with the fifth wrong
 /// one; 409 `not-enabled` if the service sends no mail.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConfirmDeliveryAddress {
     /// Whose address: yours.

@@ -19,7 +19,7 @@ use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
 use crate::limits::MUTED_MAX;
-use crate::op::{Feature, Operation, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, read};
 use crate::outreach::delivery_address::{Delivery, delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
 use crate::outreach::web_push::{self, WebPush};
@@ -208,7 +208,7 @@ const KEPT: &str = "select body from preferences where member_id = $1";
 /// What is absent is as if it had never been set.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute what you do not see.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetNotificationPreferences {
     /// Whose preferences: yours.
@@ -267,6 +267,18 @@ const KEEP: &str = "
 const FORGET_RULES: &str = "delete from inbox_rules where member_id = $1";
 
 const ADD_RULE: &str = "insert into inbox_rules (member_id, reason, mail, push) values ($1, $2, $3, $4)";
+
+impl Answer<SetNotificationPreferences> for Preferences {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, _: &SetNotificationPreferences, (): ()) -> Result<Self> {
+        kept(cx, cx.caller().member_id()?)
+    }
+}
 
 /// Returns the rules of all reasons, where these are given.
 fn rules(given: &[Rule]) -> Result<Vec<Rule>> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD_INDIFFERENT;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::json;
 use url::Url;
 use web_push_native::p256::PublicKey;
@@ -21,7 +21,7 @@ use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, SubscriptionId};
 use crate::limits::{SUBSCRIPTIONS_MAX, URI_MAX};
-use crate::op::{Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
+use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
@@ -91,6 +91,18 @@ columns! {
     subscription_columns: Subscription as w { id, endpoint, created_at = at, last_ok_at }
 }
 
+impl<I> Answer<I> for Subscription {
+    type Kept = SubscriptionId;
+
+    fn kept(&self) -> Option<SubscriptionId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: SubscriptionId) -> Result<Self> {
+        load_own(cx, id)
+    }
+}
+
 /// Where a notification goes, and what it is encrypted for. It does not show itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Browser {
@@ -131,6 +143,12 @@ macro_rules! bytes_of_browser {
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(stringify!($name))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&URL_SAFE_NO_PAD_INDIFFERENT.encode(self.0))
             }
         }
 
@@ -181,7 +199,7 @@ bytes_of_browser! {
 }
 
 /// The keys of a subscription.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 struct Keys {
@@ -200,7 +218,7 @@ struct Keys {
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you have 10 subscriptions
 /// already; 409 `not-enabled` if the service has no key for web push.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RegisterWebPush {
     /// Whose browser it is: yours.
@@ -270,7 +288,7 @@ fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
 /// Removes a browser of yours: nothing is pushed to it any more. Returns its subscription.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveWebPush {
     /// The subscription.
@@ -281,11 +299,15 @@ struct RemoveWebPush {
 }
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
-    let member = cx.caller().member_id()?;
-    let found = cx.one(OF_MEMBER_BY_ID, &[&input.subscription_id, &member])?;
-    let subscription: Subscription = found.ok_or_else(|| Error::not_found("subscription"))?;
+    let subscription = load_own(cx, input.subscription_id)?;
     remove(cx, subscription.id)?;
     Ok(subscription)
+}
+
+/// Loads a subscription of the caller.
+fn load_own(cx: &Read<'_>, id: SubscriptionId) -> Result<Subscription> {
+    let member = cx.caller().member_id()?;
+    cx.one(OF_MEMBER_BY_ID, &[&id, &member])?.ok_or_else(|| Error::not_found("subscription"))
 }
 
 const OF_MEMBER_BY_ID: &str =

@@ -93,6 +93,7 @@ migrations! {
     66 "0066_ballot_counts",
     67 "0067_claim_positions",
     68 "0068_unread_mentions",
+    69 "0069_idempotency_keys",
 }
 
 /// Returns the version of the schema: that of the newest migration.

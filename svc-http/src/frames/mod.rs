@@ -192,7 +192,7 @@ impl Received {
     pub fn json(self) -> Result<op::Input> {
         let mut text = self.text;
         decode::query(self.head.uri.query(), &mut text)?;
-        Ok(op::Input { text, body: self.body, file: None })
+        Ok(op::Input { text, body: self.body, ..op::Input::default() })
     }
 }
 

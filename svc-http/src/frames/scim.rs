@@ -45,7 +45,7 @@ impl Framing for Scim {
         members.retain(|name, _| text.iter().all(|(named, _)| named != name));
         text.extend(query);
         let body = serde_json::to_vec(&members).map_err(Error::internal)?;
-        Ok(op::Input { text, body: body.into(), file: None })
+        Ok(op::Input { text, body: body.into(), ..op::Input::default() })
     }
 
     fn refusal(&self, error: &Error) -> Response {

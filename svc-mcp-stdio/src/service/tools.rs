@@ -6,7 +6,7 @@ use rmcp::model::ProgressToken;
 use serde::Deserialize;
 use serde_json::json;
 use svc_core::limits::WAIT_DEFAULT_SECS;
-use svc_core::op::Input;
+use svc_core::op::{IdempotencyKey, Input};
 use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
@@ -49,8 +49,9 @@ impl ServiceOffer {
                 Err(error) => return refused(tool, error),
             }
         }
+        let key = if entry.operation.heeds_keys() { asked.idempotency_key()? } else { None };
         let begun = Instant::now();
-        let run = self.run(asked, entry, &call);
+        let run = self.run(asked, entry, &call, key);
         let outcome = match asked.progress.as_ref().filter(|_| entry.waits()) {
             Some(token) => reporting(run, token, wait_secs(&call), outlet).await,
             None => run.await,
@@ -61,7 +62,9 @@ impl ServiceOffer {
             outlet.log(LogLevel::Debug, &json!({"operation": tool, "ms": took, "lsn": lsn}));
         }
         match outcome {
-            Ok(output) => Ok(told::output(tool, &output, asked, self.service.table())),
+            Ok((output, is_repeated)) => {
+                Ok(told::output(tool, &output, asked, self.service.table()).repeated(is_repeated))
+            }
             Err(error) if error.code() == Code::NeedsPerson => {
                 self.leave_to_a_person(asked, &call, error).await
             }
@@ -79,17 +82,26 @@ impl ServiceOffer {
         })
     }
 
-    /// Runs the operation and returns its output, as JSON.
-    async fn run(&self, asked: &Asked, entry: &Entry, call: &Call) -> Result<Vec<u8>> {
+    /// Runs the operation and returns its output, as JSON, and whether it is that of an earlier request.
+    async fn run(
+        &self,
+        asked: &Asked,
+        entry: &Entry,
+        call: &Call,
+        key: Option<IdempotencyKey>,
+    ) -> Result<(Vec<u8>, bool)> {
         let principal = &asked.principal;
-        let input = Input::json(call.arguments.clone());
+        let input = Input { key, ..Input::json(call.arguments.clone()) };
         let asking = principal.request(&self.service, &entry.operation, &input);
         let outcome = tokio::select! {
             outcome = asking => outcome,
-            () = principal.deadline_passed(), if entry.waits() => return Ok(told::TIMED_OUT.to_vec()),
+            () = principal.deadline_passed(), if entry.waits() => {
+                return Ok((told::TIMED_OUT.to_vec(), false));
+            }
         };
         principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
-        outcome?.body()
+        let reply = outcome?;
+        Ok((reply.body()?, reply.is_repeated))
     }
 }
 

@@ -31,12 +31,14 @@ type Job = (String, &'static str, Value);
 static HELD_UP: Mutex<()> = Mutex::new(());
 
 /// Waits until the test lets it go on, and with it all changes of the workspace.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HoldUp {}
 
 #[derive(Serialize, JsonSchema)]
 struct Over {}
+
+svc_tests::keeps_nothing!(HoldUp => Over);
 
 fn hold_up(_: &mut Write<'_>, _: &HoldUp) -> Result<Over> {
     drop(HELD_UP.lock().unwrap());

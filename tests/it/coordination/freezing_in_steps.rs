@@ -216,12 +216,66 @@ fn of_a_freeze_and_an_unfreeze_between_its_steps_no_claim_is_left() {
             }
             Ok(())
         }));
-        assert_eq!(world.admin("freeze_member", freeze.clone())["claims_released"], 300);
+        let before = world.lsn();
+        let answer = world.call(&world.people.admin, "freeze_member", freeze.clone());
+        // If the unfreeze has ended first, there is no freeze to tell of, and there is not a second one.
+        assert!(answer.body["claims_released"] == 300 || answer.code() == "not-found", "{answer:?}");
         world.admin("unfreeze_member", freeze);
+        let frozen = world.kinds_after(before).into_iter().filter(|kind| kind == "MemberFrozen").count();
+        assert_eq!(frozen, 1);
         let row = world.database.id(world.id("agent"));
         assert_eq!(
             world.database.number(&format!("select count(*) from threads where assignee_id = {row}")),
             0
         );
     });
+}
+
+/// What the steps share is kept with the key, so the repeat is that freeze and no other.
+#[test]
+fn the_repeat_of_a_freeze_that_was_cut_off_is_the_same_freeze() {
+    for is_lifted in [false, true] {
+        on_each_engine(|world| {
+            claimed_300_times(world, &world.people.agent);
+            let freeze = json!({"member_id": world.id("agent")});
+            let mut steps = 0;
+            *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+                steps += usize::from(operation == "freeze_member");
+                let is_second = operation == "freeze_member" && steps == 2;
+                if is_second { Err(Error::new(Code::Unavailable, "nothing was changed")) } else { Ok(()) }
+            }));
+            let before = world.lsn();
+            let row = world.operation("freeze_member");
+            let key = [("idempotency-key", "freeze")];
+            let ask = || {
+                world.rest().call_by(
+                    Some(&world.people.admin),
+                    &key,
+                    row,
+                    row.http().path,
+                    &with_workspace(world, &freeze),
+                )
+            };
+            ask().refused(503, "unavailable");
+            if is_lifted {
+                world.admin("unfreeze_member", freeze.clone());
+                ask().refused(404, "not-found");
+                ask().refused(404, "not-found");
+            } else {
+                let first = ask();
+                assert_eq!((first.status, &first.body["claims_released"]), (200, &json!(300)));
+                let again = ask();
+                assert_eq!((again.status, &again.body), (200, &first.body));
+                assert_eq!(again.headers["idempotency-replayed"], "true");
+            }
+            let frozen = world.kinds_after(before).into_iter().filter(|kind| kind == "MemberFrozen").count();
+            assert_eq!(frozen, 1);
+        });
+    }
+}
+
+fn with_workspace(world: &World, input: &Value) -> Value {
+    let mut input = input.clone();
+    input["workspace_id"] = json!(world.id("workspace"));
+    input
 }

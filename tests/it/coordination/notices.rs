@@ -1,7 +1,7 @@
 //! Notices: what is told in a thread is one message, one event and one entry of the thread's notices.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::id::{MemberId, ThreadId};
@@ -11,7 +11,7 @@ use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
 /// Tells the workers of a thread that tea is ready.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallToTea {
     /// The thread.
@@ -19,6 +19,8 @@ struct CallToTea {
     /// Who says so; the service itself if absent.
     author: Option<MemberId>,
 }
+
+svc_tests::keeps_nothing!(CallToTea => Value);
 
 fn call_to_tea(cx: &mut Write<'_>, input: &CallToTea) -> Result<Value> {
     let data = [("cups".to_owned(), json!(3))].into_iter().collect();

@@ -17,6 +17,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
         "op::run",
         "a step of a chore reads and writes as the service itself",
     ),
+    ("svc-core/src/op/declare/answer.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/chore.rs", "op::run::context", SIGNATURES),
     ("svc-core/src/op/declare/chore.rs", "op::run::settings", SIGNATURES),
     ("svc-core/src/op/declare/due.rs", "op::run::context", SIGNATURES),

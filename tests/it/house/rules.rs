@@ -64,6 +64,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
 const MAY_QUERY: &[(&str, &str)] = &[
     ("svc-core/src/op/call/lookup.rs", "finds the caller inside the transaction"),
     ("svc-core/src/op/run/call.rs", "reads how far the log reaches where it finds the caller"),
+    ("svc-core/src/op/run/retry.rs", "keeps the requests that came with a key"),
     ("svc-core/src/op/run/permit.rs", "looks for legal holds where something is destroyed"),
     ("svc-core/src/op/declare/chore.rs", "takes the lease rows of chores"),
     ("svc-core/src/op/declare/records.rs", "builds the statements of what features declare"),

@@ -114,6 +114,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("findings", "gates/reviews", &[]),
     ("glossary", "conversation/glossary", &[]),
+    ("idempotency_keys", "op/run", &["integrity/idempotency_keys"]),
     ("imports", "integrity/portability", &[]),
     // Who waits for an inbox is woken by what is new there.
     (

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::Result;
 use svc_core::capability::Capability::WorkspaceRead;
@@ -99,7 +99,7 @@ fn a_hold_of_another_workspace_holds_nothing_here_and_is_not_found() {
 }
 
 /// Rewrites the note at a message, of which there is no history.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RewriteNote {
     /// The message.
@@ -109,6 +109,8 @@ struct RewriteNote {
     /// What it was before.
     old: String,
 }
+
+svc_tests::keeps_nothing!(RewriteNote => Value);
 
 fn rewrite_note(cx: &mut Write<'_>, input: &RewriteNote) -> Result<Value> {
     cx.keep_replaced("notes", input.message_id.uuid(), input.version, &input.old)?;

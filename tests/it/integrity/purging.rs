@@ -253,3 +253,34 @@ fn a_purge_that_is_done_again_is_that_of_its_call() {
         verify(world);
     });
 }
+
+/// A purge that was cut off is ended by whoever comes first, and its repeat begins no other one.
+#[test]
+fn the_repeat_of_a_purge_that_was_cut_off_is_the_same_purge() {
+    on_both_engines(|world| {
+        let said = say(world, OTHER);
+        let row = world.operation("purge_workspace");
+        let input = json!({"workspace_id": world.id("workspace"), "confirm": "Night shift"});
+        let key = [("idempotency-key", "purge")];
+        let ask = || world.rest().call_by(Some(&world.people.admin), &key, row, row.http().path, &input);
+        let [fail, let_go] = failing(world.engine());
+        world.database.execute(fail);
+        let (before, up_to) = (world.lsn(), world.lsn());
+        assert_eq!(ask().status, 500);
+        let gone = world.call(&world.people.admin, "get_message", json!({"message_id": said.message["id"]}));
+        gone.refused(404, "not-found");
+        let later = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "later"}));
+        world.database.execute(let_go);
+        world.pass(Duration::from_secs(60));
+        let purged = ask().output();
+        assert_eq!(purged["up_to_lsn"], up_to);
+        let again = ask();
+        assert_eq!(
+            (&again.body, &again.headers["idempotency-replayed"]),
+            (&purged, &"true".parse().unwrap())
+        );
+        assert_eq!(world.admin("get_message", json!({"message_id": later["id"]}))["body"], "later");
+        let purges = world.kinds_after(before).into_iter().filter(|kind| kind == "WorkspacePurged").count();
+        assert_eq!(purges, 1);
+    });
+}

@@ -172,12 +172,14 @@ fn no_example_changes_cached_rows_without_an_event() {
 }
 
 /// Renames a channel and emits nothing.
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenameSilently {
     /// The channel.
     channel_id: ChannelId,
 }
+
+svc_tests::keeps_nothing!(RenameSilently => Value);
 
 fn rename_silently(cx: &mut Write<'_>, input: &RenameSilently) -> Result<Value> {
     cx.execute(1, "update channels set name = 'hush' where id = $1", &[&input.channel_id])?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::MessagePost;
 use svc_core::id::ChannelId;
-use svc_core::op::{Feature, Fixture, Maker, Operation, Sample, Write, contract, write};
+use svc_core::op::{Answer, Feature, Fixture, Maker, Operation, Read, Sample, Write, contract, write};
 use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
@@ -17,7 +17,7 @@ use crate::op::borders::hidden_objects_look_unknown;
 use crate::shells::transports::examples_succeed_alike;
 
 /// Waves at everybody in a channel.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaveAtChannel {
     /// The channel.
@@ -27,7 +27,7 @@ struct WaveAtChannel {
 }
 
 /// A wave.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct Wave {
     /// The channel.
     channel_id: ChannelId,
@@ -35,6 +35,20 @@ struct Wave {
     times: u8,
     /// Its position in the log.
     lsn: i64,
+}
+
+/// A wave has no words, so all of it is kept for repeats.
+impl Answer<WaveAtChannel> for Wave {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, input: &WaveAtChannel, kept: Self) -> Result<Self> {
+        check_visible(cx, input.channel_id)?;
+        Ok(kept)
+    }
 }
 
 /// Somebody waved.
@@ -55,14 +69,18 @@ const VISIBLE: &str = "
            or exists (select 1 from channel_members s where s.channel_id = c.id and s.member_id = $3))";
 
 fn wave_at_channel(cx: &mut Write<'_>, input: &WaveAtChannel) -> Result<Wave> {
-    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member);
-    match cx.one::<(i64,)>(VISIBLE, &[&input.channel_id, &workspace_id, &member_id])? {
-        Some((1,)) => {}
-        _ => return Err(Error::not_found("channel")),
-    }
+    check_visible(cx, input.channel_id)?;
     let times = input.times.unwrap_or(1);
     let lsn = cx.emit(Subject::channel(input.channel_id), &ChannelWaved { times })?.lsn;
     Ok(Wave { channel_id: input.channel_id, times, lsn })
+}
+
+fn check_visible(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member);
+    match cx.one::<(i64,)>(VISIBLE, &[&channel, &workspace_id, &member_id])? {
+        Some((1,)) => Ok(()),
+        _ => Err(Error::not_found("channel")),
+    }
 }
 
 fn features() -> Vec<Feature> {

@@ -10,7 +10,7 @@ use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
 /// Knocks at a channel, as a member of its workspace.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Knock {
     /// The channel.
@@ -25,6 +25,9 @@ struct Knocked {
     /// Its position in the log.
     lsn: i64,
 }
+
+// Nobody has a credential here, so nobody has keys.
+svc_tests::keeps_nothing!(Knock => Knocked);
 
 impl Event for Knocked {
     const KIND: &'static str = "Knocked";

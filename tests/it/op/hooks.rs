@@ -41,12 +41,14 @@ impl Event for BellHeard {
 }
 
 /// Rings twice.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RingBell {
     /// The channel to ring in.
     channel_id: ChannelId,
 }
+
+svc_tests::keeps_nothing!(RingBell => Value);
 
 fn ring_bell(cx: &mut Write<'_>, input: &RingBell) -> Result<Value> {
     cx.emit(Subject::channel(input.channel_id), &BellRung { echoes: 1 })?;

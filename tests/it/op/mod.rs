@@ -12,6 +12,7 @@ mod faults;
 mod homed;
 mod hooks;
 mod input;
+mod keys;
 mod long_reads;
 mod pages;
 mod rate_limits;

@@ -290,3 +290,66 @@ fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
         }
     }
 }
+
+/// Whoever sends a request again with its key, after the server was killed, changes nothing twice.
+///
+/// The key is nowhere in clear, not on the disk and not in an export, and holds after the key-encryption key
+/// was replaced.
+#[test]
+fn a_change_whose_server_was_killed_is_made_once() {
+    const KEY: &str = "xiuhtecuhtli-of-the-retries";
+    for engine in engines() {
+        let site = Site::found(engine);
+        let admin = site.founders.admin.clone();
+        let call = |operation: &str, input: Value| done(&site.open(), &admin, operation, input);
+        let channel = json!({"workspace_id": site.founders.workspace_id, "name": "retries"});
+        let channel = call("create_channel", channel);
+        let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
+        let path = format!("/threads/{}/messages", thread["id"].as_str().unwrap());
+        let send = |server: &Server, round: usize| {
+            let key = format!("{KEY}-{round}");
+            let body = json!({"body": format!("round {round}")});
+            server.rest.send(Some(&admin), "POST", &path, &[("idempotency-key", &key)], Some(&body))
+        };
+        let most = rounds().max(3);
+        let mut first = Value::Null;
+        for round in 0..most {
+            let mut server = site.serve(&[]);
+            let body = json!({"body": format!("round {round}")}).to_string();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {admin}\r\n\
+                 idempotency-key: {KEY}-{round}\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                server.address(),
+                body.len()
+            );
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            any_moment_of(Duration::from_millis(8));
+            server.running.kill();
+            let mut server = site.serve(&[]);
+            let again = send(&server, round).output();
+            let repeated = send(&server, round);
+            assert_eq!((repeated.status, &repeated.body), (201, &again));
+            assert_eq!(repeated.headers["idempotency-replayed"], "true");
+            assert_eq!(count(&site, "messages"), i64::try_from(round + 1).unwrap());
+            first = if round == 0 { again } else { first };
+            server.running.kill();
+        }
+        let needles = [Needle::new("the key", KEY)].into_iter();
+        let needles: Vec<Needle> = needles.chain(Needle::spellings("the key", KEY.as_bytes())).collect();
+        assert_eq!(found(&site.database, &needles), []);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("export.json");
+        let workspace = Filled { id: site.founders.workspace_id.clone(), admin: admin.clone() };
+        timed(&mut export(&site, &workspace, &file));
+        let exported = std::fs::read(&file).unwrap();
+        assert_eq!(svc_tests::search::found_in(&exported, &needles), [""; 0]);
+        let old = hex::encode(site.kek());
+        let both = [("SVC_CONTENT_KEK", "7".repeat(64)), ("SVC_CONTENT_KEK_PREVIOUS", old)];
+        let server = site.serve(&both.each_ref().map(|(name, value)| (*name, value.as_str())));
+        let again = send(&server, 0);
+        assert_eq!((again.status, &again.body), (201, &first), "after the key-encryption key was replaced");
+        assert_eq!(count(&site, "messages"), i64::try_from(most).unwrap());
+    }
+}

@@ -3,6 +3,7 @@
 //! On SQLite: over HTTP with 64 connections, beside one bare loop that commits 64 at a time. On Postgres: 64
 //! callers in process on one workspace, beside one transaction per post on 16 connections.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -53,10 +54,44 @@ fn over_http(pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
+/// Posts with an idempotency key each, beside the same posts without one.
+pub fn keyed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let server = Server::start(stage.service.clone(), HttpSettings::default());
+    let path = format!("/threads/{}/messages", stage.thread_id);
+    let (token, address) = (stage.token.clone(), server.address());
+    // Each post of the benchmark has a key of its own, in each of its spans.
+    let spans = AtomicUsize::new(0);
+    let posts = |with_keys: bool| {
+        let (path, token) = (path.clone(), token.clone());
+        let of_span = spans.fetch_add(1, Ordering::Relaxed);
+        let request = move |connection: usize, number: usize| {
+            let body = json!({"body": body(connection * 1_000_000 + number)}).to_string();
+            let key = with_keys.then(|| format!("Idempotency-Key: {of_span}-{connection}-{number}\r\n"));
+            post_with(&path, &token, &key.unwrap_or_default(), &body)
+        };
+        load::drive(runtime, address, CALLERS, SPAN, request)
+    };
+    let measured = alternate(pairs, || posts(true), || posts(false));
+    Finding {
+        name: "posts-keyed",
+        engine,
+        pairs: measured,
+        floor_is: "the same posts without keys",
+        extra: json!({}),
+    }
+}
+
 /// The bytes of a POST with a JSON body.
 pub fn post_bytes(path: &str, token: &str, body: &str) -> Vec<u8> {
+    post_with(path, token, "", body)
+}
+
+/// The same with more lines in its head.
+fn post_with(path: &str, token: &str, more: &str, body: &str) -> Vec<u8> {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n{more}\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -1,7 +1,8 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
 //! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|fanout|
-//! posts-followed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N] [--json]`;
+//! posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N]
+//! [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
 //! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
 //! connections, or pipes.
@@ -30,8 +31,8 @@ use svc_tests::database::{POSTGRES, engines};
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout|posts-followed|fanout-ws|posts-ws|prune|export|restore|fair \
-    [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench attacks \
+    delegated|limits|scim|fanout|posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore|\
+    fair [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench attacks \
     [--engine sqlite|postgres] [--seconds N] [--only ATTACK] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
     [--json]\n   or: bench board [--pairs N] [--json]\n   \
@@ -139,6 +140,7 @@ fn main() -> ExitCode {
     let finding = match arguments.name.as_str() {
         "pop" if engine == Engine::Postgres => pop::run(arguments.callers, pairs, runtime),
         "posts" => posts::run(engine, pairs, runtime),
+        "posts-keyed" => posts::keyed(engine, pairs, runtime),
         "reads" => reads::run(engine, pairs, runtime),
         "claims" => claims::run(engine, pairs, runtime),
         "herd" => herd::run(engine, pairs, runtime),

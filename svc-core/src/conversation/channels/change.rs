@@ -104,19 +104,19 @@ impl Event for ChannelUnarchived {
 /// 10 threads in `thread_ids`, if the channel would become private while threads of other, public channels
 /// wait for its threads or are kept open by refutations in it, or public while its threads wait for threads
 /// of other, private channels.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
     /// The channel.
     channel_id: ChannelId,
     /// The new name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
     /// The new topic; null removes it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     topic: Patch<Text<1, TOPIC_MAX>>,
     /// Whether only members may see the channel.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     private: Change<bool>,
 }
 
@@ -199,7 +199,7 @@ fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator
 /// unarchived. Archiving it again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArchiveChannel {
     /// The channel.
@@ -222,7 +222,7 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
 /// Unarchiving a live channel changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnarchiveChannel {
     /// The channel.

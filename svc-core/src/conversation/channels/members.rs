@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
 use crate::log::event::{Event, Invalidates, Subject};
-use crate::op::{Operation, Read, Write, destructive, idempotent, read};
+use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -76,6 +76,19 @@ columns! {
     }
 }
 
+impl<I> Answer<I> for ChannelMember {
+    type Kept = (ChannelId, MemberId, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.channel_id, self.member_id, self.lsn))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (channel, member, lsn): Self::Kept) -> Result<Self> {
+        let found = find_member(cx, visible_channel(cx, channel)?.id, member)?;
+        found.filter(|found| found.lsn == lsn).ok_or_else(|| Error::not_found("channel member"))
+    }
+}
+
 /// A member that was removed from a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct RemovedChannelMember {
@@ -83,6 +96,18 @@ pub(super) struct RemovedChannelMember {
     channel_id: ChannelId,
     /// The member that was removed.
     member_id: MemberId,
+}
+
+impl<I> Answer<I> for RemovedChannelMember {
+    type Kept = (ChannelId, MemberId);
+
+    fn kept(&self) -> Option<(ChannelId, MemberId)> {
+        Some((self.channel_id, self.member_id))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (channel, member_id): (ChannelId, MemberId)) -> Result<Self> {
+        Ok(Self { channel_id: visible_channel(cx, channel)?.id, member_id })
+    }
 }
 
 /// A member was added to a channel.
@@ -145,7 +170,7 @@ const LIST_MEMBERS: &str = concat!(
 /// Only a member of a private channel can add others to it. Adding a member again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived or a direct message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddChannelMember {
     /// The channel.
@@ -177,7 +202,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
 /// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
 /// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
 /// `not-found` if the member is not in the channel; 409 `wrong-state` if the channel is a direct message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveChannelMember {
     /// The channel.

@@ -24,7 +24,7 @@ use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Feature, Operation, Read, Records, Sample, Write, read, write};
+use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
@@ -82,6 +82,18 @@ columns! {
     }
     make { archived: archived_at.is_some() }
     insert "insert into channels" {}
+}
+
+impl<I> Answer<I> for Channel {
+    type Kept = ChannelId;
+
+    fn kept(&self) -> Option<ChannelId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
+        load_visible(cx, id)
+    }
 }
 
 /// What kind of channel it is: one for tasks, or a direct message.
@@ -209,7 +221,7 @@ fn operations() -> Vec<Operation> {
 ///
 /// The creator of a private channel becomes its first member; other members see it only after they were added
 /// with `add_channel_member`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChannel {
     /// The workspace. It must be yours.

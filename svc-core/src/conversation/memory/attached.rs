@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::id::{BlockId, ThreadId};
 use crate::limits::{MEMORY_BLOCK_THREADS_MAX, THREAD_MEMORY_BLOCKS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
 
@@ -37,7 +37,7 @@ impl Event for MemoryBlockDetached {
 }
 
 /// That a thread has a memory block.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Attachment {
     /// The thread.
     thread_id: ThreadId,
@@ -55,7 +55,7 @@ columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 ///
 /// Fails with 409 `wrong-state` if the channel is archived, if the thread has 20 other blocks, or if the
 /// block is attached to 10,000 other threads.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachMemoryBlock {
     /// The thread.
@@ -76,6 +76,21 @@ pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock)
     let lsn = cx.emit(subject(&place), &MemoryBlockAttached { block_id })?.lsn;
     cx.insert(&new_row!("insert into thread_memory_blocks" { thread_id, block_id, lsn }))?;
     Ok(Attachment { thread_id, block_id, lsn })
+}
+
+/// One that was detached is gone, also if the block is attached again.
+impl<I> Answer<I> for Attachment {
+    type Kept = (ThreadId, BlockId, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.thread_id, self.block_id, self.lsn))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (thread, block, lsn): Self::Kept) -> Result<Self> {
+        let found: Option<Self> = cx.one(ONE, &[&visible_place(cx, thread)?.thread_id, &block])?;
+        let found = found.filter(|attached| attached.lsn == lsn);
+        found.ok_or_else(|| Error::not_found("memory block of the thread"))
+    }
 }
 
 const ONE: &str = concat!(
@@ -110,7 +125,7 @@ fn subject(place: &ThreadPlace) -> Subject {
 ///
 /// Fails with 404 `not-found` if the thread does not have the block; 409 `wrong-state` if the channel is
 /// archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DetachMemoryBlock {
     /// The thread.

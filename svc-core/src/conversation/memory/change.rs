@@ -76,7 +76,7 @@ impl Event for MemoryBlockDeleted {
 /// Creates a memory block and returns it.
 ///
 /// Every member of the workspace may read it, also where it is attached to threads of private channels.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
     /// The workspace. It must be yours.
@@ -139,7 +139,7 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 /// Fails with 403 `forbidden` if the block is read-only, or you change whether it is, and you are neither its
 /// creator nor have `channel:admin`; 409 `version-conflict`, with the present `version` and its writer in
 /// `updated_by`, if that is not the one that you expect.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetMemoryBlock {
     /// The workspace. It must be yours.
@@ -147,19 +147,19 @@ pub(super) struct SetMemoryBlock {
     /// The block.
     block_id: BlockId,
     /// The new name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     label: Change<Label>,
     /// What the block is for; null removes it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     description: Patch<Description>,
     /// How many characters its value may have, up to 100,000: no fewer than the value has.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     limit: Change<CharLimit>,
     /// Whether only its creator and members with `channel:admin` may change it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     read_only: Change<bool>,
     /// What it says from now on.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     value: Change<Value>,
     /// The version that you have read. Default: whatever it is.
     expected_version: Option<Count<1, { i64::MAX }>>,
@@ -266,7 +266,7 @@ const REPLACE: &str = "
 ///
 /// Fails with 403 `forbidden` if the block is read-only and you are neither its creator nor have
 /// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMemoryBlock {
     /// The workspace. It must be yours.

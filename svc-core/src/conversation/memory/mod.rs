@@ -20,7 +20,7 @@ use crate::id::{BlockId, MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::log::event::EventKind;
 use crate::op::{
-    Feature, Operation, Read, Records, Sample, destructive, idempotent, read, wait as wait_for, write,
+    Answer, Feature, Operation, Read, Records, Sample, destructive, idempotent, read, wait as wait_for, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -197,6 +197,18 @@ columns! {
         lsn,
     }
     insert "insert into memory_blocks" {}
+}
+
+impl<I> Answer<I> for MemoryBlock {
+    type Kept = BlockId;
+
+    fn kept(&self) -> Option<BlockId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: BlockId) -> Result<Self> {
+        load(cx, id)
+    }
 }
 
 /// Returns the memory blocks of a workspace, in the order in which they were last changed.

@@ -20,7 +20,7 @@ use crate::id::{MemberId, MessageId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
-use crate::op::{Caller, DestroyPermit, Found, Read, Write};
+use crate::op::{Answer, Caller, DestroyPermit, Found, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -58,6 +58,20 @@ pub(super) struct EditedMessage {
     not_reached: Vec<NotReached>,
 }
 
+impl Answer<EditMessage> for EditedMessage {
+    type Kept = MessageId;
+
+    fn kept(&self) -> Option<MessageId> {
+        Some(self.message.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &EditMessage, id: MessageId) -> Result<Self> {
+        let stored = visible_message(cx, id)?;
+        let Reached { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        Ok(Self { message: stored.open(cx)?, mentioned, not_reached })
+    }
+}
+
 /// A message was edited by its author.
 ///
 /// The payload holds its new content, sealed under the message's key.
@@ -87,19 +101,19 @@ impl Event for MessageEdited {
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
 /// unreadable, if it has the words of a review, of an approval gate or of a vote, or if its channel is
 /// archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
     /// The message.
     message_id: MessageId,
     /// The new text.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     body: Change<Prose<1, MESSAGE_MAX>>,
     /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be set.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     metadata: Patch<GivenMetadata>,
     /// Replaces all blocks beside the body; null removes them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     content: Patch<GivenContent>,
 }
 

@@ -30,12 +30,15 @@ use uuid::Uuid;
 use super::places::visible_place;
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
+use crate::conversation::mentions::Reached;
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
-use crate::op::{Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read};
+use crate::op::{
+    Answer, Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read,
+};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
@@ -99,6 +102,18 @@ struct Message {
     content_hash: Option<String>,
     /// The position of its posting in the workspace's log.
     lsn: i64,
+}
+
+impl<I> Answer<I> for Message {
+    type Kept = MessageId;
+
+    fn kept(&self) -> Option<MessageId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
+        visible_message(cx, id)?.open(cx)
+    }
 }
 
 /// A message of a thread's context.
@@ -340,6 +355,15 @@ pub(crate) fn context_messages(
         })
     });
     newest_first.rev().collect()
+}
+
+/// Returns whom a message reaches now; `None` if it is gone.
+pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<Reached>> {
+    match visible_message(cx, id) {
+        Ok(stored) => stored.reaches(cx).map(Some),
+        Err(error) if error.code() == Code::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns body and metadata of a message whose words belong to a record, such as a review.

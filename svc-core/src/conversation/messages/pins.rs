@@ -20,7 +20,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{CONTEXT_PINS, PAGE_BYTES, PINS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
+    Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
 use crate::store::{FromRow, Row, new_row};
@@ -93,6 +93,27 @@ struct ChannelPin {
     lsn: i64,
 }
 
+impl ChannelPin {
+    fn of(stored: &Stored, (pinned_by, pinned_at, lsn): (Option<MemberId>, Time, i64)) -> Self {
+        let Stored { id: message_id, thread_id, channel_id, .. } = *stored;
+        Self { message_id, thread_id, channel_id, pinned_by, pinned_at, lsn }
+    }
+}
+
+impl<I> Answer<I> for ChannelPin {
+    type Kept = (MessageId, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.message_id, self.lsn))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (id, lsn): Self::Kept) -> Result<Self> {
+        let stored = visible_message(cx, id)?;
+        let found = cx.one(FIND, &[&stored.id])?.map(|found| Self::of(&stored, found));
+        found.filter(|pin| pin.lsn == lsn).ok_or_else(|| Error::not_found("pin"))
+    }
+}
+
 /// A message that was unpinned.
 #[derive(Serialize, JsonSchema)]
 struct Unpinned {
@@ -100,6 +121,19 @@ struct Unpinned {
     message_id: MessageId,
     /// The channel of its thread.
     channel_id: ChannelId,
+}
+
+impl<I> Answer<I> for Unpinned {
+    type Kept = MessageId;
+
+    fn kept(&self) -> Option<MessageId> {
+        Some(self.message_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
+        let stored = visible_message(cx, id)?;
+        Ok(Self { message_id: stored.id, channel_id: stored.channel_id })
+    }
 }
 
 /// A message was pinned in its channel.
@@ -134,7 +168,7 @@ impl Event for MessageUnpinned {
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
 /// are pinned there.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PinMessage {
     /// The message.
@@ -143,16 +177,8 @@ struct PinMessage {
 
 fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
     let stored = visible_message(cx, input.message_id)?;
-    let pin = |(pinned_by, pinned_at, lsn)| ChannelPin {
-        message_id: stored.id,
-        thread_id: stored.thread_id,
-        channel_id: stored.channel_id,
-        pinned_by,
-        pinned_at,
-        lsn,
-    };
     if let Some(found) = cx.one(FIND, &[&stored.id])? {
-        return Ok(pin(found));
+        return Ok(ChannelPin::of(&stored, found));
     }
     stored.check_takes_marks(cx)?;
     let pinned: Option<(i64,)> = cx.one(COUNT, &[&stored.channel_id])?;
@@ -167,7 +193,7 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
         message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
     }))?;
     stored.mark(cx)?;
-    Ok(pin((pinned_by, at, lsn)))
+    Ok(ChannelPin::of(&stored, (pinned_by, at, lsn)))
 }
 
 const FIND: &str = "select pinned_by, at, lsn from pins where message_id = $1";
@@ -180,7 +206,7 @@ const COUNT: &str = concat!(
 /// Unpins a message, whoever pinned it, and returns which.
 ///
 /// Fails with 404 `not-found` if the message is not pinned.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnpinMessage {
     /// The message.

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -37,7 +37,7 @@ pub(super) fn is_notice(metadata: &Metadata) -> bool {
 }
 
 /// Metadata from a caller, without what is reserved for the service.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize)]
 pub(super) struct GivenMetadata(Metadata);
 
 impl GivenMetadata {

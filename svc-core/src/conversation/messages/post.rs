@@ -13,7 +13,7 @@ use super::citations;
 use super::content::{self, Block, GivenContent, Metadata, OwnBlock};
 use super::keys;
 use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
-use super::stored::{MessagePlace, uri};
+use super::stored::{MessagePlace, uri, visible_message};
 use crate::Result;
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{ThreadPlace, visible_place};
@@ -25,7 +25,7 @@ use crate::limits::MESSAGE_MAX;
 use crate::log::event::{Event, Recorded, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::seal::{MessageKey, Sealer};
-use crate::op::{Shared, Write};
+use crate::op::{Answer, Read, Shared, Write};
 use crate::store::new_row;
 use crate::text::Prose;
 use crate::time::Time;
@@ -49,6 +49,30 @@ pub(crate) struct Posted {
     pub not_reached: Vec<NotReached>,
     /// The position of its posting in the workspace's log.
     pub lsn: i64,
+}
+
+impl Answer<PostMessage> for Posted {
+    type Kept = MessageId;
+
+    fn kept(&self) -> Option<MessageId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &PostMessage, id: MessageId) -> Result<Self> {
+        let stored = visible_message(cx, id)?;
+        let Reached { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        let hash = stored.content_hash.as_ref().map(hash_text);
+        Ok(Self {
+            id,
+            author_id: stored.author_id,
+            posted_at: stored.posted_at,
+            uri: uri(stored.workspace_id, stored.channel_id, stored.thread_id, id),
+            content_hash: hash.ok_or_else(|| Error::internal("a new message has no content hash"))?,
+            mentioned,
+            not_reached,
+            lsn: stored.lsn,
+        })
+    }
 }
 
 /// A message was posted.
@@ -79,7 +103,7 @@ impl Event for MessagePosted {
 /// a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PostMessage {
     /// The thread.
@@ -92,7 +116,6 @@ pub(super) struct PostMessage {
     /// content_hash}. A citation whose uri has another hash is rejected; one of a message that you see is a
     /// relation `cites` to it. `notice` is reserved for the service and rejected. Numbers from 2^53 on are
     /// rejected too: send them as strings.
-    #[serde(default)]
     metadata: Option<GivenMetadata>,
     /// At most 64 blocks beside the body, each with what its `type` takes.
     ///

@@ -17,7 +17,7 @@ use crate::id::{MemberId, MessageId};
 use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
+    Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
 use crate::page::Page;
 use crate::store::{Param, ToParam, columns, new_row};
@@ -75,7 +75,7 @@ fn operations() -> Vec<Operation> {
 }
 
 /// An emoji, its shortcode such as `tada`, or a name of your own: 1 to 32 of a-z, 0-9, `_`, `+` and `-`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Emoji(Cow<'static, str>);
 
 /// Characters of a name that is no shortcode.
@@ -181,7 +181,7 @@ impl Event for ReactionRemoved<'_> {
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if it has
 /// reactions with 50 other emoji.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddReaction {
     /// The message.
@@ -214,12 +214,27 @@ fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
     Ok(added(lsn))
 }
 
+impl Answer<AddReaction> for Reaction {
+    type Kept = (MessageId, MemberId, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.message_id, self.member_id, self.lsn))
+    }
+
+    fn again(cx: &Read<'_>, input: &AddReaction, (message, member_id, lsn): Self::Kept) -> Result<Self> {
+        let (message_id, emoji) = (visible_message(cx, message)?.id, &input.emoji);
+        let found: Option<(i64,)> = cx.one(FIND, &[&message_id, emoji, &member_id])?;
+        found.filter(|found| *found == (lsn,)).ok_or_else(|| Error::not_found("reaction"))?;
+        Ok(Self { message_id, emoji: emoji.0.to_string(), member_id, lsn })
+    }
+}
+
 const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
 /// Takes back a reaction of your own to a message and returns which.
 ///
 /// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveReaction {
     /// The message.
@@ -237,6 +252,23 @@ fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<Removed
     cx.emit(stored.place(), &ReactionRemoved { message_id, emoji: &emoji.0, member_id })?;
     cx.execute(1, DELETE, &[&message_id, emoji, &member_id])?;
     Ok(RemovedReaction { message_id, emoji: emoji.0.to_string(), member_id })
+}
+
+impl Answer<RemoveReaction> for RemovedReaction {
+    type Kept = (MessageId, MemberId);
+
+    fn kept(&self) -> Option<(MessageId, MemberId)> {
+        Some((self.message_id, self.member_id))
+    }
+
+    fn again(
+        cx: &Read<'_>,
+        input: &RemoveReaction,
+        (message, member_id): (MessageId, MemberId),
+    ) -> Result<Self> {
+        let message_id = visible_message(cx, message)?.id;
+        Ok(Self { message_id, emoji: input.emoji.0.to_string(), member_id })
+    }
 }
 
 const DELETE: &str = "delete from reactions where message_id = $1 and emoji = $2 and member_id = $3";

@@ -9,6 +9,7 @@ use super::keys::Wrapped;
 use super::marks::{self, Marks};
 use super::plaintext::{self, Plaintext};
 use crate::Result;
+use crate::conversation::mentions::{self, Mentioning, Reached};
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::hash::hash_text;
@@ -192,6 +193,12 @@ impl Stored {
         let opened =
             key.and_then(|key| plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(Unopened)?));
         Ok(Saying::of(self.id, opened))
+    }
+
+    /// Returns whom it reaches now.
+    pub fn reaches(&self, cx: &Read<'_>) -> Result<Reached> {
+        let says = self.saying(cx)?.plaintext();
+        mentions::reached(cx, self.channel_id, self.author_id, &Mentioning::of(&says.texts()))
     }
 
     /// Returns what members have put on it.

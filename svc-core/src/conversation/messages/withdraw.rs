@@ -12,16 +12,32 @@ use super::stored::{Saying, Stored, visible_message};
 use super::{Message, keys};
 use crate::Result;
 use crate::capability::Capability;
+use crate::conversation::places::visible_channel;
 use crate::error::Error;
-use crate::id::{MemberId, MessageId};
+use crate::id::{ChannelId, MemberId, MessageId};
 use crate::log::event::Event;
-use crate::op::{Caller, DestroyPermit, Write};
+use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 
 /// A message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Purged {
     /// The message, which is no longer found.
     message_id: MessageId,
+    /// The channel in which it was.
+    #[serde(skip)]
+    channel_id: ChannelId,
+}
+
+impl Answer<PurgeMessage> for Purged {
+    type Kept = (MessageId, ChannelId);
+
+    fn kept(&self) -> Option<(MessageId, ChannelId)> {
+        Some((self.message_id, self.channel_id))
+    }
+
+    fn again(cx: &Read<'_>, _: &PurgeMessage, (message_id, channel): (MessageId, ChannelId)) -> Result<Self> {
+        Ok(Self { message_id, channel_id: visible_channel(cx, channel)?.id })
+    }
 }
 
 /// A message was withdrawn: its key is destroyed, and the content of its events is unreadable.
@@ -65,7 +81,7 @@ impl Event for MessagePurged {
 ///
 /// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`. Fails with 409
 /// `legal-hold` while the workspace is under a legal hold.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
     /// The message.
@@ -121,7 +137,7 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 ///
 /// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
 /// workspace is under a legal hold.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeMessage {
     /// The message.
@@ -138,7 +154,7 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
     cx.emit(stored.place(), &event)?;
     remove(cx, &permit, &[stored.id])?;
-    Ok(Purged { message_id: stored.id })
+    Ok(Purged { message_id: stored.id, channel_id: stored.channel_id })
 }
 
 /// Removes the rows of messages, and what hangs on them.

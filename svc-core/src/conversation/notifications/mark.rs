@@ -10,7 +10,7 @@ use crate::conversation::follows;
 use crate::error::Error;
 use crate::id::MemberId;
 use crate::limits::MARKED_MAX;
-use crate::op::Write;
+use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
 use crate::text::{Count, Items};
 
@@ -18,10 +18,22 @@ use crate::text::{Count, Items};
 const STEP_ITEMS: i64 = 1000;
 
 /// What is left to read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct LeftUnread {
     /// How many of the newest 1000 unread items of the list you can still see.
     unread: i64,
+}
+
+impl<I> Answer<I> for LeftUnread {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(_: &Read<'_>, _: &I, left: Self) -> Result<Self> {
+        Ok(left)
+    }
 }
 
 /// A position in the log.
@@ -33,7 +45,7 @@ type Lsn = Count<0, { i64::MAX }>;
 /// `target_id`, what was posted there until now counts as seen, too.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkInboxRead {
     /// Whose inbox: yours.
@@ -57,7 +69,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
 /// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Other items of your inbox stay as they are.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkMentionsRead {
     /// Whose mentions: yours.

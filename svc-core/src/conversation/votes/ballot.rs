@@ -39,7 +39,7 @@ impl Event for BallotCast {
 /// A delegate casts that of the member for whom it acts.
 ///
 /// Fails with 409 `wrong-state` if the vote is closed, or if its channel is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CastVote {
     /// The vote.

@@ -50,7 +50,7 @@ impl Event for VoteClosed {
 /// Closes a vote and returns it. A closed one stays as it is.
 ///
 /// Fails with 403 `forbidden` if you have not opened it and lack `channel:admin`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CloseVote {
     /// The vote.

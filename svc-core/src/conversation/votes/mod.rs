@@ -23,7 +23,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
 use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::op::{
-    Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
+    Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -171,6 +171,18 @@ pub(super) struct Vote {
     lsn: i64,
 }
 
+impl<I> Answer<I> for Vote {
+    type Kept = VoteId;
+
+    fn kept(&self) -> Option<VoteId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: VoteId) -> Result<Self> {
+        visible_vote(cx, id)?.open(cx)
+    }
+}
+
 /// A vote's row.
 struct Stored {
     id: VoteId,
@@ -246,7 +258,7 @@ impl Stored {
 }
 
 /// Two to twenty texts, no two of which are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
 
 /// A choice needs two.
@@ -288,7 +300,7 @@ impl JsonSchema for Options {
 /// closes the vote.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived, or if the thread has 1000 votes.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateVote {
     /// The thread.

@@ -15,7 +15,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Feature, Read, Records, Refused, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Refused, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
 
@@ -63,6 +63,18 @@ struct SpawnBudget {
     max_tools: Option<i64>,
 }
 
+impl<I> Answer<I> for SpawnBudget {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
+        stored(cx, cx.caller().workspace_id)
+    }
+}
+
 columns! { spawn_budget_columns: SpawnBudget as b { max_children, max_depth, max_tools } }
 
 /// The spawn budget of the workspace was set.
@@ -94,7 +106,7 @@ impl Event for ThreadSpawnDenied {
 /// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.
 ///
 /// Threads that exist already stay, and count.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {
     /// The workspace. It must be yours.

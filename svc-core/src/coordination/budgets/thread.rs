@@ -15,7 +15,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::text::{Count, Patch};
 
 pub(crate) fn feature() -> Feature {
@@ -100,6 +100,18 @@ impl ThreadBudget {
     }
 }
 
+impl<I> Answer<I> for ThreadBudget {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+        get_thread_budget(cx, &GetThreadBudget { thread_id })
+    }
+}
+
 /// Sets what the claims of a thread may use, and returns the budget.
 ///
 /// What is used already counts. Once nothing is left of a limit, the thread can neither be claimed nor its
@@ -114,7 +126,7 @@ impl ThreadBudget {
 /// about what is used, nor about its attempts.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadBudget {
     /// The thread.
@@ -148,25 +160,25 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 /// Absent limits are left as they are, and null removes a limit. Otherwise it is like `set_thread_budget`.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateThreadBudget {
     /// The thread.
     thread_id: ThreadId,
     /// Tokens that may be used, as reported; null for any number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_tokens: Patch<Amount>,
     /// Millionths of a US dollar that may be spent, as reported; null for any number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_usd_micros: Patch<Amount>,
     /// Turns that may be taken, as reported; null for any number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_turns: Patch<Amount>,
     /// Seconds that claims may last together; null for any number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_wall_secs: Patch<WallSecs>,
     /// Claims that may end without a result until the thread is requeued; null for any number.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_attempts: Patch<Amount>,
 }
 

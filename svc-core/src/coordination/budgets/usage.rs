@@ -22,7 +22,7 @@ use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
@@ -127,7 +127,7 @@ impl Event for UsageReported<'_> {
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
 /// thread has this id.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReportUsage {
     /// The thread.
@@ -196,20 +196,26 @@ struct ReportedUsage {
     exceeded: Vec<Limit>,
 }
 
+impl Answer<ReportUsage> for ReportedUsage {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &ReportUsage, (): ()) -> Result<Self> {
+        let thread = visible_thread(cx, input.thread_id)?;
+        let known = known(cx, thread.id, input)?;
+        known.ok_or_else(|| Error::not_found("usage report"))
+    }
+}
+
 fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage> {
     let thread = visible_thread(cx, input.thread_id)?;
     let member_id = cx.caller().member_id()?;
-    let digest = input.digest(member_id);
     // Before the fence: a repeated report is answered whatever became of the claim.
-    let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread.id, &input.report_id])?;
-    if let Some((known, answer)) = known {
-        if known != digest {
-            return Err(Error::new(
-                Code::ReportTaken,
-                "a different report of the thread has this `report_id`",
-            ));
-        }
-        return serde_json::from_value(answer).map_err(Error::internal);
+    if let Some(known) = known(cx, thread.id, input)? {
+        return Ok(known);
     }
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
     let (Numbers { tokens, usd_micros, turns }, model) = (input.numbers(), input.model.as_deref());
@@ -243,7 +249,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
         thread_id: thread.id,
         report_id: input.report_id,
         workspace_id: thread.workspace_id,
-        digest: digest.as_slice(),
+        digest: input.digest(member_id).as_slice(),
         answer: json!(answer).to_string(),
         member_id,
         actor_id,
@@ -259,14 +265,27 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     Ok(answer)
 }
 
+/// Returns what a report was answered with, if it is stored already.
+///
+/// Fails with 409 `report-taken` if a different one has its id.
+fn known(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
+    let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
+    let Some((digest, answer)) = known else { return Ok(None) };
+    if digest != input.digest(cx.caller().member_id()?) {
+        let taken = "a different report of the thread has this `report_id`";
+        return Err(Error::new(Code::ReportTaken, taken));
+    }
+    serde_json::from_value(answer).map(Some).map_err(Error::internal)
+}
+
+const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
+
 /// One day. Days are counted from the beginning of 1970, in UTC.
 const DAY_MICROS: i64 = 86_400_000_000;
 
 fn day_of(time: Time) -> i64 {
     time.micros().div_euclid(DAY_MICROS)
 }
-
-const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
 
 const SPEND: &str = "
     update threads set spent_tokens = spent_tokens + $2, spent_usd_micros = spent_usd_micros + $3,

@@ -18,7 +18,7 @@ use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
-use crate::op::{Operation, Read, Write, destructive, idempotent, read, write};
+use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
 
@@ -125,6 +125,21 @@ impl Claim {
     }
 }
 
+impl<I> Answer<I> for Claim {
+    type Kept = (ThreadId, LeaseId);
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.thread_id, self.claim_lease_id))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
+        let thread = visible_thread(cx, thread)?;
+        let held = own_claim(cx, &thread, Some(lease))?;
+        Ok(Self::of(thread, held))
+    }
+}
+
 columns! {
     pub(super) claim_columns: Claim as t {
         thread_id = id,
@@ -189,7 +204,7 @@ impl Event for ClaimAcknowledged {
 ///
 /// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
 /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AcknowledgeClaim {
     /// The thread.
@@ -264,7 +279,7 @@ impl Event for ClaimRenewed {
 /// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
 /// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim; 409
 /// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
     /// The thread.
@@ -340,7 +355,7 @@ static RENEW: RowWrite = RowWrite {
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim, for example after a release; 409 `claim-not-held` if you do not hold the claim.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseClaim {
     /// The thread.
@@ -371,7 +386,7 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
 /// member is not in the workspace (`member`), is frozen or deactivated (`frozen`), lacks required skills
 /// (`missing-skills`), may not see the channel (`channel`) or holds the claim already (`claimed`); 409
 /// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {
     /// The thread.

@@ -1,15 +1,17 @@
 //! Going on with a claim: answering again with one that the caller holds.
 
+use super::fence::check_live;
 use super::{ClaimedThread, Pin};
 use crate::Result;
 use crate::conversation::places::visible;
 use crate::coordination::checkpoint;
 use crate::coordination::footprint::RepoKey;
-use crate::coordination::thread::Thread;
-use crate::id::{ChannelId, ThreadId};
+use crate::coordination::thread::{Thread, visible_thread};
+use crate::error::Code;
+use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::floor::LogRange;
 use crate::limits::PAGE_SCAN_MAX;
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read};
 use crate::store::ToParam;
 
 /// Returns the thread of the caller's newest live claim: in this channel, and of this repository, if these
@@ -41,14 +43,30 @@ const NEWEST: &str = concat!(
     " order by t.newest desc limit 1"
 );
 
-/// Returns a thread that the caller holds as a claim of it returns it.
-pub(in crate::coordination) fn resumed(cx: &Write<'_>, thread: Thread) -> Result<ClaimedThread> {
+/// A claim that was handed off is answered again too, while the member who has received it holds it.
+impl<I> Answer<I> for ClaimedThread {
+    type Kept = (ThreadId, LeaseId);
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        self.thread.held.map(|held| (self.thread_id, held.lease_id))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
+        let thread = visible_thread(cx, thread)?;
+        check_live(&thread, lease)?;
+        resumed(cx, thread)
+    }
+}
+
+/// Returns a thread with a live claim as the operation that made the claim returns it.
+pub(in crate::coordination) fn resumed(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
     let (checkpoint, pin) = (checkpoint::last(cx, &thread)?, pin_of(cx, thread.id)?);
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
 /// Returns the reference to the event that made the claim in a thread's row, if the log still has it.
-fn pin_of(cx: &Write<'_>, thread: ThreadId) -> Result<Option<Pin>> {
+fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };
     let hash = match cx.hash_of_new(lsn) {

@@ -80,7 +80,7 @@ impl TryFrom<StoredItem> for Item {
 }
 
 /// The name of a slot, as an item has it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Text<1, FOOTPRINT_ITEM_MAX>")]
 pub(crate) struct SlotName(String);
 

@@ -73,7 +73,7 @@ impl Event for ThreadCancelled<'_> {
 ///
 /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
 /// `wrong-state` if the thread is closed or archived without having been cancelled.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CancelThread {
     /// The thread.

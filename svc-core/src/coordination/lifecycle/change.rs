@@ -35,13 +35,13 @@ impl Event for ThreadUpdated<'_> {
 /// Absent fields keep their value.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateThread {
     /// The thread.
     thread_id: ThreadId,
     /// The new title.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
     title: Change<Title>,
 }
 
@@ -76,7 +76,7 @@ impl Event for ThreadPriorityChanged {
 /// Of the threads that a member can claim, the one with the highest priority is given out first.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetThreadPriority {
     /// The thread.
@@ -119,7 +119,7 @@ impl Event for ThreadOwnerChanged {
 ///
 /// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread is
 /// archived, or if the member is deactivated or may not see the thread's channel.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetThreadOwner {
     /// The thread.
@@ -176,7 +176,7 @@ impl Event for ThreadSkillsChanged<'_> {
 ///
 /// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace has 10000
 /// different ones.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetRequiredSkills {
     /// The thread.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Priority, Title};
 use crate::Result;
 use crate::capability::Capability::MessagePost;
-use crate::conversation::mentions::{Mentioned, NotReached};
+use crate::conversation::mentions::{Mentioned, NotReached, Reached};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::budgets::spawn;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
-use crate::op::{Refused, Shared, Write};
+use crate::op::{Answer, Read, Refused, Shared, Write};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
 
@@ -57,7 +57,7 @@ impl Event for ThreadCreated<'_> {
 macro_rules! creates_thread {
     ($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $id:ty }) => {
         $(#[$doc])*
-        #[derive(Deserialize, JsonSchema)]
+        #[derive(Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             $(#[$place_doc])*
@@ -94,6 +94,18 @@ macro_rules! creates_thread {
                 }
             }
         }
+
+        impl Answer<$name> for CreatedThread {
+            type Kept = (ThreadId, Option<MessageId>);
+
+            fn kept(&self) -> Option<Self::Kept> {
+                Some((self.thread.id, self.first.as_ref().map(|first| first.first_message_id)))
+            }
+
+            fn again(cx: &Read<'_>, _: &$name, (thread, first): Self::Kept) -> Result<Self> {
+                created_before(cx, thread, first)
+            }
+        }
     };
 }
 
@@ -125,6 +137,16 @@ struct FirstMessage {
     mentioned: Vec<Mentioned>,
     /// The mentions that reach nobody. Only with a `body`.
     not_reached: Vec<NotReached>,
+}
+
+/// Returns a thread that was created before, with whom its first message would reach now.
+fn created_before(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
+    let thread = visible_thread(cx, thread)?;
+    let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
+    let first = messages::reaches(cx, first_message_id)?.map(|Reached { mentioned, not_reached, .. }| {
+        FirstMessage { first_message_id, mentioned, not_reached }
+    });
+    Ok(CreatedThread { thread, first })
 }
 
 /// The name of a tool.

@@ -16,7 +16,7 @@ use crate::coordination::{dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Condition, Effect, Feature, Read, Unmet, Write, in_steps};
+use crate::op::{Answer, Condition, Effect, Feature, Read, Unmet, Write, in_steps};
 use crate::time::Time;
 
 /// A transition of a thread.
@@ -129,7 +129,7 @@ impl Event for ThreadStateChanged {
 /// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
 /// yet; 409 `stale-claim` if the claim that `claim_lease_id` names has ended or lapsed; 409 `claim-not-held`
 /// if another member holds that claim.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransitionThread {
     /// The thread.
@@ -151,6 +151,19 @@ pub(in crate::coordination) struct Moved {
     pub state: ThreadState,
     /// The holder of the live claim.
     assignee_id: Option<MemberId>,
+}
+
+impl Answer<TransitionThread> for Moved {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &TransitionThread, (): ()) -> Result<Self> {
+        let thread = visible_thread(cx, input.thread_id)?;
+        Ok(Self { state: thread.state, assignee_id: thread.assignee_id })
+    }
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {

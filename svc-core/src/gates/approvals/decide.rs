@@ -12,7 +12,7 @@ use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
-use crate::op::{Caller, Read, Write};
+use crate::op::{Answer, Caller, Read, Write};
 use crate::store::named_enum;
 
 named_enum! {
@@ -50,6 +50,18 @@ impl Event for ApprovalDecided {
     const KIND: &'static str = "ApprovalDecided";
 }
 
+impl<I> Answer<I> for ApprovalGate {
+    type Kept = GateId;
+
+    fn kept(&self) -> Option<GateId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: GateId) -> Result<Self> {
+        visible_gate(cx, id)?.open(cx)
+    }
+}
+
 /// What became of a decision.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Decided {
@@ -67,6 +79,18 @@ impl From<ApprovalGate> for Decided {
     }
 }
 
+impl Answer<ApprovalDecide> for Decided {
+    type Kept = GateId;
+
+    fn kept(&self) -> Option<GateId> {
+        Some(self.gate.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &ApprovalDecide, id: GateId) -> Result<Self> {
+        Ok(visible_gate(cx, id)?.open(cx)?.into())
+    }
+}
+
 /// Decides an approval gate and returns it.
 ///
 /// Accepting needs `approval:grant`, and a person if the request says so: whoever may not accept gets a link
@@ -77,7 +101,7 @@ impl From<ApprovalGate> for Decided {
 /// delegate, if you accept as a delegate, or if you decline or cancel what others asked for without
 /// `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate was
 /// decided otherwise or has expired, or if its thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalDecide {
     /// The gate.

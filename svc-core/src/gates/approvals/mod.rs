@@ -239,7 +239,7 @@ impl Stored {
 /// The question is posted as one message of yours, which cannot be edited.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or has 1000 gates, or if its channel is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequestApproval {
     /// The thread.

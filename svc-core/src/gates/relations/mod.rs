@@ -270,7 +270,7 @@ use is_kept;
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
 /// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;
 /// 409 `not-visible-to-all` if it refutes one that others see who do not see your message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RelateMessage {
     /// Your message.
@@ -446,7 +446,7 @@ const BY_ID: &str = concat!(
 ///
 /// Fails with 403 `forbidden` if you have not made it and lack `channel:admin`; 409 `wrong-state` if it
 /// follows from what the message cites.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveRelation {
     /// The relation.

@@ -14,7 +14,7 @@ use crate::id::{MemberId, MessageId, RelationId, ThreadId};
 use crate::identity::members;
 use crate::limits::REASON_IDS_MAX;
 use crate::log::event::Event;
-use crate::op::{Read, Unmet, Write};
+use crate::op::{Answer, Read, Unmet, Write};
 
 /// A refutation was resolved: it no longer keeps the thread of its target from closing.
 #[derive(Serialize, JsonSchema)]
@@ -42,7 +42,7 @@ impl Event for RelationResolved {
 ///
 /// Fails with 403 `forbidden` if you are neither; 409 `wrong-state` if the relation is no refutation, or if
 /// the thread of its target is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRelation {
     /// The relation.
@@ -82,6 +82,18 @@ pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> R
 
 const RESOLVE: &str =
     "update relations set resolved_by = $2, resolved_actor_id = $3, resolved_at = $4 where id = $1";
+
+impl<I> Answer<I> for Relation {
+    type Kept = RelationId;
+
+    fn kept(&self) -> Option<RelationId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: RelationId) -> Result<Self> {
+        visible_relation(cx, id).map(|(relation, _)| relation)
+    }
+}
 
 /// Fails unless the caller made the relation, or is a reviewer by skill who has not worked on the thread.
 fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verdicts;
 use crate::Result;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread::{Thread, visible_thread};
 use crate::coordination::workers::{self, worked_on};
 use crate::error::Error;
 use crate::gates::judges::Judge;
@@ -15,7 +15,7 @@ use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::identity::members;
 use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
-use crate::op::{Read, Unmet, Write};
+use crate::op::{Answer, Read, Unmet, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
 
@@ -134,7 +134,7 @@ const OF_REVIEWS: &str = concat!(
 /// Fails with 403 `forbidden` if you are neither its author nor have the skill `review`, or if you have
 /// worked on the thread, yourself or by a delegate; 404 `not-found` if the thread has no such finding; 409
 /// `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveFinding {
     /// The thread.
@@ -166,9 +166,7 @@ pub(super) struct ResolvedFinding {
 }
 
 pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {
-    let thread = visible_thread(cx, input.thread_id)?;
-    let found: Option<Finding> = cx.one(ONE, &[&input.finding_id, &thread.id])?;
-    let finding = found.ok_or_else(|| Error::not_found("finding"))?;
+    let (thread, finding) = visible_finding(cx, input.thread_id, input.finding_id)?;
     let author = verdicts::author(cx, finding.review_id)?;
     let (resolver, workers) = (Judge::of(cx.caller())?, workers::of(cx, thread.id)?);
     check_may_resolve(cx, &workers, author, resolver)?;
@@ -198,6 +196,16 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     Ok(ResolvedFinding::of(finding, input.resolution))
 }
 
+/// Loads the finding of a thread that the caller sees.
+fn visible_finding(cx: &Read<'_>, thread: ThreadId, id: FindingId) -> Result<(Thread, Finding)> {
+    let thread = visible_thread(cx, thread)?;
+    let found: Option<Finding> = cx.one(ONE, &[&id, &thread.id])?;
+    Ok((thread, found.ok_or_else(|| Error::not_found("finding"))?))
+}
+
+const ONE: &str =
+    concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
+
 impl Finding {
     /// Whether one of these members has resolved it, itself or for another.
     fn is_resolved_by_one_of(&self, members: &BTreeSet<MemberId>) -> bool {
@@ -219,8 +227,19 @@ impl ResolvedFinding {
     }
 }
 
-const ONE: &str =
-    concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
+impl Answer<ResolveFinding> for ResolvedFinding {
+    type Kept = FindingId;
+
+    fn kept(&self) -> Option<FindingId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, input: &ResolveFinding, id: FindingId) -> Result<Self> {
+        let (_, finding) = visible_finding(cx, input.thread_id, id)?;
+        let resolution = finding.resolution.unwrap_or(input.resolution);
+        Ok(Self::of(finding, resolution))
+    }
+}
 
 const RESOLVE: &str = "
     update findings set resolution = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5

@@ -17,7 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
 use crate::log::event::Event;
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::page::Page;
 use crate::store::{columns, new_row};
 use crate::text::Count;
@@ -65,13 +65,25 @@ pub(super) struct ReviewRequirement {
     approvals: i64,
 }
 
+impl<I> Answer<I> for ReviewRequirement {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+        get_review_requirement(cx, &GetReviewRequirement { thread_id })
+    }
+}
+
 /// Sets how many approvals must count before a thread may close, and returns that number.
 ///
 /// `get_review_status` says which approvals count. 0 requires none.
 ///
 /// Fails with 403 `forbidden` if the number becomes lower and you have worked on the thread, yourself or by a
 /// delegate; 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetReviewRequirement {
     /// The thread.
@@ -126,7 +138,7 @@ pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64>
 const REQUIRED: &str = "select approvals from review_requirements where thread_id = $1";
 
 /// A listed reviewer of a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Reviewer {
     /// The thread.
     thread_id: ThreadId,
@@ -149,7 +161,7 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 409 `wrong-state`
 /// if the thread is archived, if the member may not see its channel, or if 100 others are listed.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddReviewer {
     /// The thread.
@@ -184,6 +196,20 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }
 
+/// One that was removed is gone, also if the member is listed again.
+impl<I> Answer<I> for Reviewer {
+    type Kept = (ThreadId, MemberId, i64);
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.thread_id, self.member_id, self.lsn))
+    }
+
+    fn again(cx: &Read<'_>, _: &I, (thread, member, lsn): Self::Kept) -> Result<Self> {
+        let found: Option<Self> = cx.one(ONE, &[&visible_thread(cx, thread)?.id, &member])?;
+        found.filter(|listed| listed.lsn == lsn).ok_or_else(|| Error::not_found("reviewer"))
+    }
+}
+
 const ONE: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 and r.member_id = $2");
 
@@ -194,7 +220,7 @@ const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 /// Its approvals count no longer, unless it has the skill `review`; its findings stay.
 ///
 /// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveReviewer {
     /// The thread.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::{self, Finding};
 use super::requirement::required_approvals;
-use super::submit::Review;
+use super::submit::{Review, SubmitReview};
 use super::verdicts::{self, Given, Verdict, given_columns};
 use super::words;
 use crate::Result;
@@ -14,7 +14,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::Error;
 use crate::gates::judges::Objection;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
-use crate::op::{Read, Unmet};
+use crate::op::{Answer, Read, Unmet};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::time::Time;
 
@@ -63,6 +63,26 @@ fn open(cx: &Read<'_>, given: Given, mut findings: Vec<Finding>) -> Result<Revie
     let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
     Ok(Review::of(given, body.unwrap_or_default(), findings))
 }
+
+impl Answer<SubmitReview> for Review {
+    type Kept = (ThreadId, ReviewId);
+
+    fn kept(&self) -> Option<(ThreadId, ReviewId)> {
+        Some((self.thread_id, self.id))
+    }
+
+    fn again(cx: &Read<'_>, _: &SubmitReview, (thread, id): (ThreadId, ReviewId)) -> Result<Self> {
+        let thread = visible_thread(cx, thread)?;
+        let found: Option<Given> = cx.one(ONE, &[&id, &thread.id])?;
+        let given = found.ok_or_else(|| Error::not_found("review"))?;
+        let mut findings = findings::of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
+        let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
+        open(cx, given, of_review)
+    }
+}
+
+const ONE: &str =
+    concat!("select ", given_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
 /// A review, as far as its verdict goes.
 #[derive(Serialize, JsonSchema)]

@@ -99,7 +99,7 @@ impl Review {
 }
 
 /// A finding of a new review.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFinding {
     /// How severe it is. A critical one prevents the close until it is resolved.
@@ -123,7 +123,7 @@ struct NewFinding {
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews of yours, or if its channel is
 /// archived.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubmitReview {
     /// The thread.

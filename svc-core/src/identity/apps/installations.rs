@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{App, AppInstalled, AppUninstalled, load_app};
 use crate::capability::Capabilities;
 use crate::capability::Capability::ApprovalGrant;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::enrol::{NewMember, enrol};
@@ -16,7 +16,7 @@ use crate::identity::members::{Member, MemberKind, member_called};
 use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
 use crate::identity::workspaces::Here;
 use crate::log::event::Subject;
-use crate::op::{Read, Write, secret_hash};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::APP_HANDLES;
@@ -76,7 +76,7 @@ columns! {
 ///
 /// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
 /// installed, or if its member is deactivated.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallApp {
     /// The workspace. It must be yours.
@@ -158,6 +158,19 @@ pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewI
     })
 }
 
+impl Answer<InstallApp> for NewInstallation {
+    type Kept = InstallationId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<InstallationId> {
+        Some(self.id)
+    }
+
+    fn again(_: &Read<'_>, _: &InstallApp, id: InstallationId) -> Result<Self> {
+        Err(secret_was_told(id))
+    }
+}
+
 /// Returns what an administrator that holds `held` grants an app. Fails if it cannot.
 fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     let wanted = not_empty("granted_capabilities", wanted)?;
@@ -231,7 +244,7 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
 /// They stop working at once, those derived from them too, and so do the client credentials. The app's
 /// member stays, and another installation gives it tokens again. Revoking an installation again changes
 /// nothing.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
     /// The workspace. It must be yours.
@@ -241,7 +254,7 @@ pub(super) struct RevokeAppInstallation {
 }
 
 /// What the end of an installation ended.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct InstallationRevocation {
     /// The installation.
     id: InstallationId,
@@ -273,6 +286,19 @@ pub(super) fn revoke_app_installation(
     let revoked_at = cx.now();
     cx.execute(1, REVOKE, &[&id, &revoked_at])?;
     Ok(InstallationRevocation { id, revoked_at, token_ids: event.token_ids })
+}
+
+impl Answer<RevokeAppInstallation> for InstallationRevocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeAppInstallation, kept: Self) -> Result<Self> {
+        load_installation(cx, kept.id)?;
+        Ok(kept)
+    }
 }
 
 #[cfg(test)]

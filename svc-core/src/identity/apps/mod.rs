@@ -19,7 +19,9 @@ use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
-use crate::op::{Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write};
+use crate::op::{
+    Answer, Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write,
+};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Handle, Text};
@@ -233,7 +235,7 @@ fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) 
 /// Creates an app and returns it. It can do nothing until it is installed.
 ///
 /// Fails with 409 `name-taken` if another app of the workspace has the slug.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateApp {
     /// The workspace. It must be yours.
@@ -266,6 +268,18 @@ fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
     };
     app.with_new_row(|row| cx.insert(row))?;
     Ok(app)
+}
+
+impl Answer<CreateApp> for App {
+    type Kept = AppId;
+
+    fn kept(&self) -> Option<AppId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &CreateApp, id: AppId) -> Result<Self> {
+        load_app(cx, id)
+    }
 }
 
 /// Returns the apps of a workspace, in the order in which they were created.

@@ -20,7 +20,7 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{Mint, Quotas, check_active, check_room_of_installation, issue, not_empty};
 use crate::identity::workspaces::Here;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
-use crate::op::{Read, Write, secret_hash};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_told, without_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -32,7 +32,7 @@ use crate::time::Time;
 /// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
 /// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation
 /// was revoked, if its member is deactivated, or if it has 1000 live tokens.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MintAppToken {
     /// The workspace. It must be yours.
@@ -103,6 +103,19 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     })
 }
 
+impl Answer<MintAppToken> for AppToken {
+    type Kept = TokenId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<TokenId> {
+        Some(self.id)
+    }
+
+    fn again(_: &Read<'_>, _: &MintAppToken, id: TokenId) -> Result<Self> {
+        Err(secret_was_told(id))
+    }
+}
+
 /// Gets an access token for an installed app, by the client credentials of its installation (RFC 6749, 4.4).
 ///
 /// The token lasts an hour and ends with the installation. The client authenticates with HTTP Basic or in
@@ -138,6 +151,8 @@ pub(super) struct AccessToken {
     /// What it can do: names of capabilities, separated by single spaces.
     scope: String,
 }
+
+without_keys! { AppTokenRequest => AccessToken }
 
 /// Finds the workspace of the installation whose client credentials these are.
 pub(super) fn home(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {

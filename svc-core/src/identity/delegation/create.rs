@@ -1,9 +1,9 @@
 //! Granting: an administrator lends a member to another.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::{DelegationGrant, DelegationGranted, policy};
+use super::{DelegationGrant, DelegationGranted, load_grant, policy};
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId};
@@ -13,7 +13,7 @@ use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, expiry, not_e
 use crate::identity::workspaces::Here;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
@@ -28,7 +28,7 @@ use crate::time::Time;
 ///
 /// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
 /// of the members is deactivated, if they are the same, or if the subject is an app.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
     {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
@@ -90,6 +90,18 @@ pub(super) fn create_delegation_grant(
     };
     grant.with_new_row(|row| cx.insert(row))?;
     Ok(grant)
+}
+
+impl Answer<CreateDelegationGrant> for DelegationGrant {
+    type Kept = GrantId;
+
+    fn kept(&self) -> Option<GrantId> {
+        Some(self.grant_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &CreateDelegationGrant, id: GrantId) -> Result<Self> {
+        load_grant(cx, id)
+    }
 }
 
 /// Returns when the grant ends, which the policy must allow.

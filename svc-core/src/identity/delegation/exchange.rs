@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{DelegationGrant, load_grant, no_such_grant};
 use crate::capability::Capabilities;
@@ -37,7 +37,7 @@ use crate::time::Time;
 /// have not; 409 `wrong-state` if the grant has expired or was revoked, if its subject is deactivated, if 16
 /// derivations lie between your token and the minted one that it comes from, or if 1000 live tokens are
 /// derived from that one or from the grant, or belong to the app installation of your token.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct DelegateToken {

@@ -10,7 +10,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::Here;
 use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::store::columns;
 use crate::text::Count;
 
@@ -46,7 +46,7 @@ impl Event for DelegationPolicySet {
 /// Sets how long a delegation grant may last, and returns the policy.
 ///
 /// It counts when a grant is made: earlier grants keep their end, and may be revoked.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
     /// The workspace. It must be yours.
@@ -71,6 +71,19 @@ pub(super) fn set_delegation_policy(
 const SET: &str = "
     insert into delegation_policies (workspace_id, ceiling_days) values ($1, $2)
     on conflict (workspace_id) do update set ceiling_days = excluded.ceiling_days";
+
+impl Answer<SetDelegationPolicy> for DelegationPolicy {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetDelegationPolicy, (): ()) -> Result<Self> {
+        let workspace_id = input.workspace_id.of(cx)?;
+        of(cx, workspace_id)
+    }
+}
 
 /// Returns how long a delegation grant of a workspace may last: 90 days unless that was set.
 #[derive(Deserialize, JsonSchema)]

@@ -9,13 +9,13 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::tokens::end_of_grant;
 use crate::identity::workspaces::Here;
 use crate::log::event::Subject;
-use crate::op::Write;
+use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
 /// Revokes a delegation grant with all of its tokens, and returns which ones ended.
 ///
 /// They stop working at once, and so do tokens derived from them. Revoking a grant again changes nothing.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {
     /// The workspace. It must be yours.
@@ -25,7 +25,7 @@ pub(super) struct RevokeDelegationGrant {
 }
 
 /// What the end of a grant ended.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct GrantRevocation {
     /// The grant.
     grant_id: GrantId,
@@ -49,6 +49,19 @@ pub(super) fn revoke_delegation_grant(
     }
     let token_ids = end(cx, grant_id, grant.subject)?;
     Ok(GrantRevocation { grant_id, revoked_at: cx.now(), token_ids })
+}
+
+impl Answer<RevokeDelegationGrant> for GrantRevocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeDelegationGrant, kept: Self) -> Result<Self> {
+        load_grant(cx, kept.grant_id)?;
+        Ok(kept)
+    }
 }
 
 /// Ends a grant that is not revoked, with its tokens, and returns which of them ended.

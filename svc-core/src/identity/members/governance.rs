@@ -80,7 +80,7 @@ impl Event for GovernanceSkillRevoked {
 /// nothing.
 ///
 /// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConferSkill {
     /// The member.
@@ -109,7 +109,7 @@ const CONFER: &str = "insert into member_skills (member_id, skill, governance) v
 ///
 /// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate; 404
 /// `not-found` if the member does not have the skill.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeSkill {
     /// The member.

@@ -23,7 +23,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::log::event::{EventKind, Invalidates};
-use crate::op::{Feature, Read, Records, TypedOperation, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, TypedOperation, Write, idempotent, read};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::APP_HANDLES;
@@ -116,6 +116,18 @@ impl Member {
     /// Inserts the row of a new member.
     pub(super) fn insert(&self, cx: &mut Write<'_>) -> Result<()> {
         self.with_new_row(|row| cx.insert(row))
+    }
+}
+
+impl<I> Answer<I> for Member {
+    type Kept = MemberId;
+
+    fn kept(&self) -> Option<MemberId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: MemberId) -> Result<Self> {
+        load_member(cx, id)
     }
 }
 

@@ -50,11 +50,11 @@ impl Event for MemberUpdated {
 /// An absent field keeps its value.
 ///
 /// Fails with 403 `forbidden` if you act as a delegate.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateMe {
     /// Your name for people to read; null removes it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
     display_name: Patch<Text<1, NAME_MAX>>,
 }
 

@@ -134,7 +134,7 @@ pub(crate) use has_skill;
 /// have stay.
 ///
 /// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetSkills {
     /// All your routing skills from now on, such as `python`.

@@ -24,7 +24,7 @@ use crate::error::Code;
 use crate::identity::ends::MemberRemoved;
 use crate::identity::sessions::{KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, Frame, Records, homed};
+use crate::op::{Effect, Feature, Frame, Records, homed, without_keys};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
 pub use members::ProviderClaims;
@@ -68,6 +68,11 @@ pub(crate) fn feature() -> Feature {
                 .times("linked_at"),
             Records::table("oidc_logins", "state_hash").first_to_go().stays(),
         ])
+}
+
+without_keys! {
+    OidcLogin => BegunLogin,
+    OidcCallback => TakenLogin,
 }
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";

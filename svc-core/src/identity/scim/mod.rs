@@ -35,8 +35,11 @@ use crate::identity::ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
     Effect, Feature, Fixture, Frame, Operation, Records, Sample, destructive, destructive_in_steps,
-    idempotent, in_steps, read, write,
+    idempotent, in_steps, read, without_keys, write,
 };
+use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
+use resource::{Group, Nothing, Shown, User};
+use users::{CreateUser, DeleteUser, PatchUser, ReplaceUser};
 
 /// What is wrong with a request, in the words of RFC 7644 (3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +169,17 @@ fn users_and_groups() -> Vec<Operation> {
             .no_content()
             .example(group),
     ]
+}
+
+without_keys! {
+    CreateUser => Shown<User>,
+    ReplaceUser => Shown<User>,
+    PatchUser => Shown<User>,
+    DeleteUser => Nothing,
+    CreateGroup => Shown<Group>,
+    ReplaceGroup => Shown<Group>,
+    PatchGroup => Shown<Group>,
+    DeleteGroup => Nothing,
 }
 
 fn searches_and_discovery() -> Vec<Operation> {

@@ -21,10 +21,11 @@ use crate::capability::{Capabilities, CapabilitySet, Right};
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
+use crate::identity::tokens::MintedToken;
 use crate::identity::whoami::sets_held;
-use crate::op::{Feature, Frame, Read, Records, destructive, read, write};
+use crate::op::{Feature, Frame, Read, Records, destructive, read, without_keys, write};
 use crate::time::Time;
-use first_admin::mint_first_admin;
+use first_admin::{MintFirstAdmin, mint_first_admin};
 pub(crate) use holders::holders;
 use sign_in::create_session;
 pub use sign_in::{NewSession, SignIn};
@@ -72,6 +73,12 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .records(vec![Records::table("sessions", "id").first_to_go().after("tokens").stays()])
+}
+
+without_keys! {
+    SignIn => NewSession,
+    SignOut => SignedOut,
+    MintFirstAdmin => MintedToken,
 }
 
 /// Returns the session that your browser is signed in with, and whom it acts as.

@@ -4,7 +4,7 @@
 //! bounded, because revoking that token ends them all in one transaction.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
 use super::{MintedToken, Quotas};
@@ -30,7 +30,7 @@ use crate::time::Time;
 /// expiry later or quotas higher than yours; 409 `wrong-state` if 16 derivations lie between yours and the
 /// minted token that it comes from, or if 1000 live tokens are derived from that minted token, or from your
 /// delegation grant, or belong to your app installation: revoke some, or let them expire sooner.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct AttenuateToken {

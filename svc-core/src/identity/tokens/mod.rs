@@ -23,7 +23,7 @@ use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
-use crate::op::{Feature, Read, Records, destructive, read, write};
+use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_told, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -107,6 +107,19 @@ pub struct MintedToken {
     pub parent_id: Option<TokenId>,
     /// How much it may be used; null if only the limits of the service hold for it.
     pub quotas: Option<Quotas>,
+}
+
+impl<I> Answer<I> for MintedToken {
+    type Kept = TokenId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<TokenId> {
+        Some(self.id)
+    }
+
+    fn again(_: &Read<'_>, _: &I, id: TokenId) -> Result<Self> {
+        Err(secret_was_told(id))
+    }
 }
 
 /// A token was minted or derived.

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::log::event::Subject;
-use crate::op::{Read, Write};
+use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
 /// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
@@ -26,7 +26,7 @@ use crate::time::Time;
 ///
 /// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
 /// and it is not the one you call with.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeToken {
     /// The token.
@@ -34,7 +34,7 @@ pub(super) struct RevokeToken {
 }
 
 /// The tokens that a revocation ended.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Revocation {
     /// The token that the request named.
     id: TokenId,
@@ -78,6 +78,19 @@ pub(super) fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Re
         cx.audit("token.revoke", metadata)?;
     }
     Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
+}
+
+impl Answer<RevokeToken> for Revocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeToken, kept: Self) -> Result<Self> {
+        load_token(cx, kept.id)?;
+        Ok(kept)
+    }
 }
 
 const LIVE_OF_GRANT: &str =

@@ -4,7 +4,7 @@
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::mint::new_secret;
@@ -25,7 +25,7 @@ use crate::time::Time;
 /// Fails with 403 `forbidden` if another token carries capabilities or quotas that you cannot grant; 404
 /// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is
 /// delegated, has expired or was revoked.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RotateToken {
     /// The token to rotate. Default: the token that you call with.

@@ -14,7 +14,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::{self, Here};
 use crate::limits::NAME_MAX;
 use crate::log::event::{Invalidates, Subject, WorkspaceErased};
-use crate::op::{DestroyPermit, Wants, Write};
+use crate::op::{DestroyPermit, Wants, Write, without_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -88,6 +88,9 @@ const FORGET: &str = "delete from erased where workspace_id = $1";
 const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
 
 const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
+
+// Nobody can repeat the request: its credential ends with the workspace.
+without_keys! { EraseWorkspace => Erased }
 
 /// Removes what lets somebody in.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
-use crate::op::{Feature, Read, Records, Write, idempotent, read};
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
 
@@ -99,7 +99,7 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 /// workspace is under a legal hold. Setting the same again changes nothing.
 ///
 /// A value that is longer or larger than the instance's is invalid.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
     /// The workspace. It must be yours.
@@ -152,6 +152,19 @@ const SET: &str = "
         events_days = excluded.events_days, deliveries_days = excluded.deliveries_days,
         media_days = excluded.media_days, media_quota_bytes = excluded.media_quota_bytes,
         at = excluded.at, lsn = excluded.lsn";
+
+impl Answer<SetRetentionPolicy> for RetentionPolicy {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
+        let workspace_id = input.workspace_id.of(cx)?;
+        policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
+    }
+}
 
 /// Fails with 400 if a workspace wants to keep more than the instance does.
 fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {

@@ -11,14 +11,14 @@ use serde_json::json;
 use super::artifacts;
 use super::{ShareTicket, ShareTicketIssued};
 use crate::conversation::places::{check_no_dm, visible_channel};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
 use crate::identity::tokens::{EXPIRY, expiry, new_secret_of};
 use crate::identity::workspaces::Here;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
-use crate::op::{Write, secret_hash};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
 use crate::store::new_row;
 use crate::text::{Count, Items};
 use crate::time::Time;
@@ -36,7 +36,7 @@ const SECRET_PREFIX: &str = "svc_share_";
 /// and it shows nothing while you do not see the channel. It lasts 48 hours at most.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
     {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
@@ -106,6 +106,19 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
         lsn,
     }))?;
     Ok(NewShareTicket { ticket, secret: secret.expose_secret().to_owned() })
+}
+
+impl Answer<CreateShareTicket> for NewShareTicket {
+    type Kept = ShareTicketId;
+    const REFUSES: &'static [Code] = &[Code::IdempotencyReplayed];
+
+    fn kept(&self) -> Option<ShareTicketId> {
+        Some(self.ticket.id)
+    }
+
+    fn again(_: &Read<'_>, _: &CreateShareTicket, id: ShareTicketId) -> Result<Self> {
+        Err(secret_was_told(id))
+    }
 }
 
 /// Returns when the ticket expires: at most 48 hours from now.

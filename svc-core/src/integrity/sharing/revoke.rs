@@ -8,13 +8,13 @@ use crate::error::Result;
 use crate::id::{ChannelId, MemberId, ShareTicketId};
 use crate::identity::workspaces::Here;
 use crate::log::event::{Recorded, Subject};
-use crate::op::Write;
+use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
 /// Revokes a share ticket. It stops working at once; revoking it again changes nothing.
 ///
 /// A ticket for a channel that you may not see is not found.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {
     /// The workspace. It must be yours.
@@ -24,7 +24,7 @@ pub(super) struct RevokeShareTicket {
 }
 
 /// The end of a share ticket.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct TicketRevocation {
     /// The ticket.
     id: ShareTicketId,
@@ -42,6 +42,19 @@ pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket)
     }
     end(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
     Ok(TicketRevocation { id: ticket.id, revoked_at: cx.now() })
+}
+
+impl Answer<RevokeShareTicket> for TicketRevocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeShareTicket, kept: Self) -> Result<Self> {
+        load_ticket(cx, kept.id)?;
+        Ok(kept)
+    }
 }
 
 fn end(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {

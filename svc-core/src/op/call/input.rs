@@ -438,13 +438,13 @@ mod tests {
         #[serde(default)]
         tag: Vec<String>,
         flag: Option<bool>,
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Patch::is_keep")]
         note: Patch<String>,
     }
 
     fn probe(text: &[(&str, &str)], body: &str) -> Result<Probe> {
         let text = text.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        decode(&Input { text, body: body.to_owned().into(), file: None })
+        decode(&Input { text, body: body.to_owned().into(), ..Input::default() })
     }
 
     #[test]

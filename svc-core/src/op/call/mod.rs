@@ -7,6 +7,7 @@ pub(super) mod credential;
 pub(super) mod caller;
 mod lookup;
 mod payer;
+pub(super) mod key;
 pub(super) mod request;
 pub(super) mod faults;
 mod texts;

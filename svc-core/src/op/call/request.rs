@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::id::ThreadId;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::Credential;
+use crate::op::call::key::IdempotencyKey;
 use crate::spool::Upload;
 
 /// What is known of a request before its body is read.
@@ -41,6 +42,8 @@ pub struct Input {
     pub body: Bytes,
     /// The body of a request for an operation that takes a file.
     pub file: Option<Upload>,
+    /// What the client calls the request, if it may send it again.
+    pub key: Option<IdempotencyKey>,
 }
 
 impl Input {

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::op::declare::answer::Returned;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
     BoxedOutput, Found, Job, LongJob, LongPoll, Looked, Poll, Progress, Refused, WaitJob, WaitOutput, Wants,
@@ -171,19 +172,25 @@ where
 /// Declares an operation that destroys things in bounded steps.
 ///
 /// A step that returns none is committed, and others have their turn before the next; one that failed may be
-/// taken again. `S` is what the steps of one call share, and nothing that counts after a crash.
+/// taken again. `S` is what the committed steps of one request share, ids and numbers. It outlives a crash if
+/// the request has a key: its repeat goes on from there.
 pub fn destructive_in_steps<I, S, O>(
     operation: impl Into<TypedOperation<I, O>>,
     step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>,
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Default + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    S: Default + Serialize + DeserializeOwned + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), Effect::Destructive, move |input: I, _, _| {
-        let mut shared = S::default();
-        let job: WriteJob = Box::new(move |cx| step(cx, &input, &mut shared).map(progress));
+    Operation::changing::<I, O>(key_of(operation), Effect::Destructive, move |input: I, _, _| {
+        let job: WriteJob = Box::new(move |cx| {
+            let mut shared: S = cx.begun()?.unwrap_or_default();
+            match step(cx, &input, &mut shared)? {
+                Some(output) => Ok(Progress::Done(Box::new(output))),
+                None => Ok(Progress::Again(Some(serde_json::to_string(&shared).map_err(Error::internal)?))),
+            }
+        });
         Ok(Job::Write { job, wants: Wants::default() })
     })
 }
@@ -195,7 +202,7 @@ pub fn write<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     changing(operation, Effect::Write, run)
 }
@@ -207,7 +214,7 @@ pub fn idempotent<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     changing(operation, Effect::Idempotent, run)
 }
@@ -219,7 +226,7 @@ pub fn destructive<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     changing(operation, Effect::Destructive, run)
 }
@@ -231,7 +238,7 @@ fn changing<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     wanting(operation, effect, |_| Wants::default(), run)
 }
@@ -245,9 +252,9 @@ pub fn wanting<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let wants = wants(&input);
         let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input)?))));
         Ok(Job::Write { job, wants })
@@ -264,7 +271,7 @@ pub fn write_in_steps<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     stepping(operation, Effect::Write, Wants { takes_next: true, ..Wants::default() }, run)
 }
@@ -279,7 +286,7 @@ pub fn in_steps<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     stepping(operation, effect, Wants::default(), step)
 }
@@ -292,9 +299,9 @@ fn stepping<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let job: WriteJob = Box::new(move |cx| step(cx, &input).map(progress));
         Ok(Job::Write { job, wants: wants.clone() })
     })
@@ -302,7 +309,7 @@ where
 
 /// A step without an output is followed by another one.
 fn progress<O: Serialize + Send + 'static>(output: Option<O>) -> Progress {
-    output.map_or(Progress::Again, |output| Progress::Done(Box::new(output)))
+    output.map_or(Progress::Again(None), |output| Progress::Done(Box::new(output)))
 }
 
 /// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
@@ -316,7 +323,7 @@ pub fn write_recording_refusals<I, P, O>(
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     P: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     recording_refusals(operation, Effect::Write, prepare, run)
 }
@@ -328,7 +335,7 @@ pub fn idempotent_recording_refusals<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
     recording_refusals(operation, Effect::Idempotent, |_, _, _| Ok(()), move |cx, input, ()| run(cx, input))
 }
@@ -342,9 +349,9 @@ fn recording_refusals<I, P, O>(
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     P: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
         let made = prepare(&input, shared, now)?;
         let job: WriteJob = Box::new(move |cx| match run(cx, &input, &made) {
             Ok(output) => Ok(Progress::Done(Box::new(output))),
@@ -367,9 +374,9 @@ pub fn homed<I, O>(
 ) -> Operation
 where
     I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let input = Arc::new(input);
         Ok(Job::Looked(Box::new(move |cx| {
             let (workspace, input) = (home(cx, &input)?, Arc::clone(&input));
@@ -392,9 +399,9 @@ pub fn prepared<I, P, O>(
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
     P: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
         let made = prepare(&input, shared, now)?;
         let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, &made)?))));
         Ok(Job::Write { job, wants: Wants::default() })
@@ -415,9 +422,9 @@ pub fn looked<I, P, O>(
 where
     I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
     P: Found + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
+    O: Returned<I> + JsonSchema,
 {
-    Operation::new::<I, O>(key_of(operation), effect, move |input: I, _, _| {
+    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
         let input = Arc::new(input);
         Ok(Job::Looked(Box::new(move |cx| {
             let (found, input) = (or_refused(look(cx, &input))?, Arc::clone(&input));

@@ -57,7 +57,7 @@ pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 /// Returns a change with the steps that come before it, if there are any.
 pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
     match first {
-        Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again) } else { job(cx) }),
+        Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again(None)) } else { job(cx) }),
         None => job,
     }
 }
@@ -81,8 +81,11 @@ pub trait Found {
 pub(crate) enum Progress {
     /// It is done.
     Done(BoxedOutput),
-    /// A part is done, and there is more to do: it runs again, in a later batch.
-    Again,
+    /// It was done before: what was kept of its answer.
+    Repeated(String),
+    /// A part is done, and there is more to do: it runs again, in a later batch, with what its steps share,
+    /// as JSON.
+    Again(Option<String>),
     /// It is refused, and what it has emitted tells of that.
     Refused(Error),
 }

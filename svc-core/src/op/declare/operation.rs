@@ -17,6 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Sight;
 use crate::op::call::input::{self, Listing};
 use crate::op::call::request::Input;
+use crate::op::declare::answer::{Repeats, Returned};
+use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
@@ -24,7 +26,7 @@ use crate::op::declare::job::{BeforeFile, FirstSteps, Job, TimedOut};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
-use crate::schema::{self, SchemaOf};
+use crate::schema;
 use crate::spool::{FILE_FIELD, Spooled, TakesFile};
 use crate::time::Time;
 
@@ -77,35 +79,13 @@ pub(crate) struct Run {
     pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may ask for that.
     pub lean: Option<OnceLock<Lean>>,
+    /// How its requests are repeated, if they may have a key.
+    pub repeats: Option<Repeats>,
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] of its input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
     /// The type that it is called by, if it is.
     pub called_by: Option<TypeId>,
-}
-
-/// What the documentation shows of it.
-pub struct Docs {
-    /// A short name for people.
-    pub title: &'static str,
-    /// When a model uses it, and which other tool it uses instead elsewhere.
-    ///
-    /// Its tool says this in place of the first sentence of the documentation.
-    pub when: &'static str,
-    /// The part of the service that it belongs to.
-    pub area: &'static str,
-    /// The codes with which it can fail, besides those of every operation.
-    pub refuses: &'static [Code],
-    example: Option<fn(&Fixture) -> Value>,
-    pub(crate) input: SchemaOf,
-    pub(crate) output: SchemaOf,
-}
-
-impl Docs {
-    /// Returns the example's input in the world `fixture`, if there is one.
-    pub fn example(&self, fixture: &Fixture) -> Option<Value> {
-        self.example.map(|example| example(fixture))
-    }
 }
 
 /// The name of an operation, and the type that it is called by, if it is.
@@ -153,6 +133,7 @@ impl Operation {
                 first: None,
                 before_file: None,
                 lean: None,
+                repeats: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     prepare(input::decode_listing(raw, listing)?, shared, now)
                 }),
@@ -169,6 +150,21 @@ impl Operation {
                 output: schema::of::<O>,
             },
         }
+    }
+
+    /// The same for an operation that changes something, and whose requests may have a key.
+    pub(super) fn changing<I, O>(
+        key: Key,
+        effect: Effect,
+        prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        O: Returned<I> + JsonSchema,
+    {
+        let mut operation = Self::new::<I, O>(key, effect, prepare);
+        operation.run.repeats = O::repeats();
+        operation
     }
 
     /// The same for an operation that takes a file, which it gets in its input.
@@ -448,7 +444,11 @@ impl Operation {
 
     /// Returns every code with which it can fail.
     pub fn refusals(&self) -> impl Iterator<Item = Code> {
-        Code::OF_EVERY_OPERATION.iter().chain(self.docs.refuses).copied()
+        let of_repeats = self.run.repeats.iter().flat_map(|repeats| {
+            [Code::IdempotencyMismatch].into_iter().chain(repeats.refuses.iter().copied())
+        });
+        let of_repeats = of_repeats.filter(|code| !self.docs.refuses.contains(code));
+        Code::OF_EVERY_OPERATION.iter().chain(self.docs.refuses).copied().chain(of_repeats)
     }
 
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
@@ -458,6 +458,11 @@ impl Operation {
             Listing::describe(&mut schema);
         }
         schema
+    }
+
+    /// Returns whether its requests may have an idempotency key.
+    pub fn heeds_keys(&self) -> bool {
+        self.run.repeats.is_some()
     }
 
     /// Returns whether its callers may ask for an answer with less or more detail.

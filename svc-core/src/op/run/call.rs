@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::credentials::{KnownCredential, anonymous};
+use super::decision::Decision;
+use super::retry::Keyed;
 use super::{Dispatch, Done, Reply};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
@@ -18,7 +20,7 @@ use crate::op::declare::operation::Operation;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Write;
 use crate::rate::Client;
-use crate::store::executor::{Reader, Source, Task, WriteTask};
+use crate::store::executor::{Reader, Source};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
@@ -105,6 +107,10 @@ pub(in crate::op) struct Call {
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
     pub entered: Option<Entered>,
+    /// What is known of a request that has a key.
+    pub keyed: Option<Keyed>,
+    /// What its committed steps share, as JSON.
+    pub begun: Option<String>,
 }
 
 /// What a request runs.
@@ -143,6 +149,23 @@ impl Call {
             is_follow_up: false,
             home: None,
             entered: None,
+            keyed: None,
+            begun: None,
+        }
+    }
+
+    /// Forgets what an earlier run has found.
+    pub fn begin(&mut self) {
+        self.entered = None;
+        if let Some(keyed) = &mut self.keyed {
+            keyed.has_run = false;
+        }
+    }
+
+    /// Records that the function runs, and so may refuse the request.
+    pub fn has_run(&mut self) {
+        if let Some(keyed) = &mut self.keyed {
+            keyed.has_run = true;
         }
     }
 
@@ -433,58 +456,3 @@ const HEAD_POSTGRES: &str = "
     select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
            coalesce(h.lsn, 0), coalesce(h.epoch, -1), coalesce(h.rules_epoch, -1)
     from (select 1) one left join heads h on h.workspace_id = $1";
-
-/// Writes the audit rows of a request that changed nothing.
-///
-/// The reply is sent once the row is durable.
-struct Decision {
-    dispatch: Arc<Dispatch>,
-    source: Source,
-    caller: Caller,
-    origin: Origin,
-    bytes: usize,
-    audited: Option<&'static str>,
-    refused: Option<&'static str>,
-    done: Box<dyn FnOnce(Result<()>) + Send>,
-}
-
-impl WriteTask<Batch> for Decision {
-    fn home(&self) -> WorkspaceId {
-        self.caller.workspace_id
-    }
-
-    fn workspaces(&self) -> Vec<WorkspaceId> {
-        vec![self.caller.workspace_id]
-    }
-
-    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        let now = batch.borrow().now();
-        let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.shared, batch);
-        if let Some(action) = self.audited {
-            cx.audit(action, self.origin.named())?;
-        }
-        if self.caller.grant.is_none() {
-            return Ok(());
-        }
-        cx.audit("authorization.decision", self.origin.decision(self.refused))
-    }
-}
-
-impl Task for Decision {
-    fn source(&self) -> Source {
-        self.source
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The row is written whether or not the caller still waits.
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-
-    fn finish(self: Box<Self>, outcome: Result<()>) {
-        (self.done)(outcome);
-    }
-}

@@ -8,6 +8,7 @@ mod elsewhere;
 use std::cell::RefCell;
 use std::ops::Deref;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::entropy::Entropy;
@@ -201,6 +202,14 @@ impl<'a> Read<'a> {
         }
     }
 
+    /// Returns the hash of an event of the caller's workspace that was emitted in this transaction.
+    pub(crate) fn hash_of_new(&self, lsn: i64) -> Option<[u8; 32]> {
+        match &self.cache {
+            CacheRef::Reader(_) => None,
+            CacheRef::Writer(batch) => batch.borrow().hash_of(self.caller.workspace_id, lsn),
+        }
+    }
+
     /// Returns the epoch of what decides who sees what in the caller's workspace.
     ///
     /// What was decided in another transaction still holds if that had the same epoch.
@@ -322,6 +331,7 @@ impl<'a> Read<'a> {
 pub struct Write<'a> {
     read: Read<'a>,
     batch: &'a RefCell<Batch>,
+    begun: Option<&'a str>,
 }
 
 impl<'a> Deref for Write<'a> {
@@ -341,7 +351,17 @@ impl<'a> Write<'a> {
     ) -> Self {
         let cache = CacheRef::Writer(batch);
         let charged_to = caller.workspace_id;
-        Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch }
+        Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch, begun: None }
+    }
+
+    /// Goes on from what the committed steps of the request share, as JSON.
+    pub(crate) fn after(self, begun: Option<&'a str>) -> Self {
+        Self { begun, ..self }
+    }
+
+    /// Returns what the committed steps of the request share, if there are any.
+    pub(crate) fn begun<S: DeserializeOwned>(&self) -> Result<Option<S>> {
+        self.begun.map(serde_json::from_str).transpose().map_err(Error::internal)
     }
 
     /// Runs a change that must touch exactly `rows` rows.
@@ -462,11 +482,6 @@ impl<'a> Write<'a> {
         let (at, attribution) = (self.now, self.caller.attribution());
         let entry = AuditEntry { at, action, attribution, metadata };
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
-    }
-
-    /// Returns the hash of an event of the caller's workspace that was emitted in this transaction.
-    pub(crate) fn hash_of_new(&self, lsn: i64) -> Option<[u8; 32]> {
-        self.batch.borrow().hash_of(self.caller.workspace_id, lsn)
     }
 
     /// Returns the events that this job has emitted so far, from index `from` of the job on.

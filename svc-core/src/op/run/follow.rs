@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::own::result_of;
 use super::pipeline::Prepared;
-use super::tasks::ReadCall;
+use super::reading::ReadCall;
 use super::{Admission, Dispatch, Done, RunOn, Ticket};
 use crate::error::{Error, Result};
 use crate::op::call::request::Input;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::call::{Call, Entered};
 use super::pipeline::{self, Prepared, Stage};
-use super::tasks::Reading;
+use super::reading::Reading;
 use super::{Dispatch, Done, Reply};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::pipeline::{self, Prepared};
-use super::tasks::{Reading, WriteCall};
+use super::reading::Reading;
+use super::tasks::WriteCall;
 use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;

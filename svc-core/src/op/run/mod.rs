@@ -8,12 +8,17 @@ pub(super) mod audit;
 pub(super) mod settings;
 pub(super) mod context;
 pub(super) mod permit;
+mod reply;
+mod retry;
 pub(super) mod health;
 mod credentials;
 mod lookups;
+mod decision;
 mod call;
 mod pipeline;
 mod admit;
+mod reading;
+mod refusal;
 mod tasks;
 mod look;
 mod long;
@@ -27,7 +32,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
@@ -40,8 +44,7 @@ use crate::op::call::credential::CredentialKey;
 use crate::op::call::input::Listing;
 use crate::op::call::request::{Input, RequestHead, Shown, Typed};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, Job, after_first};
-use crate::op::declare::lean::Asked;
+use crate::op::declare::job::{Job, after_first};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
@@ -50,7 +53,6 @@ use crate::op::run::settings::Shared;
 use crate::op::run::wait::{Parked, PendingPoll, Rounds};
 use crate::page::Detail;
 use crate::rate::{Charged, Client, RateLimits, Standing};
-use crate::spool::Content;
 use crate::store::executor::{Executor, ReadTask, Turn};
 use crate::time::Clock;
 use crate::timers::Timers;
@@ -66,80 +68,12 @@ use look::LookCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
-pub(super) use tasks::Reading;
-use tasks::{ReadCall, WriteCall};
-
-/// What a shell sends back.
-pub struct Reply {
-    /// The status of the success.
-    pub status: u16,
-    /// The position that the log of the caller's workspace had reached, for callers that have one.
-    pub lsn: Option<i64>,
-    output: BoxedOutput,
-    lean: Option<LeanBy>,
-}
-
-/// What makes the body of a reply lean.
-struct LeanBy {
-    operation: Arc<Operation>,
-    table: Arc<Table>,
-    /// The ids that the request has named.
-    named: Map<String, Value>,
-}
-
-impl LeanBy {
-    fn answer(&self, full: Vec<u8>) -> Result<Vec<u8>> {
-        let payload_of = |kind: &str| self.table.lean_payload(kind);
-        match self.operation.lean() {
-            Some(lean) => lean.answer(&full, &Asked { named: &self.named, payload_of: &payload_of }),
-            None => Ok(full),
-        }
-    }
-}
-
-impl Reply {
-    pub(super) fn of(status: u16, lsn: Option<i64>, output: BoxedOutput) -> Self {
-        Self { status, lsn, output, lean: None }
-    }
-
-    /// Encodes the body: now, on the caller's side, not on the core thread.
-    ///
-    /// A file is read into memory, if it is not too large for that.
-    pub fn body(&self) -> Result<Vec<u8>> {
-        match self.content() {
-            Some(content) => content.read(),
-            None => {
-                let full = self.output.encode()?;
-                match &self.lean {
-                    Some(by) => by.answer(full),
-                    None => Ok(full),
-                }
-            }
-        }
-    }
-
-    /// Returns the file that the body is, if it is one.
-    pub fn content(&self) -> Option<&Content> {
-        self.output_as()
-    }
-
-    /// Returns the output, if it is of this type.
-    pub fn output_as<O: 'static>(&self) -> Option<&O> {
-        self.output.as_ref().as_any().downcast_ref()
-    }
-
-    /// Returns the output, for a caller that knows its type.
-    pub(crate) fn output<O: 'static>(self) -> Result<O> {
-        let output = self.output.into_any().downcast();
-        output.map(|output| *output).map_err(|_| Error::internal("the operation returned another type"))
-    }
-}
-
-impl std::fmt::Debug for Reply {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Reply({}, lsn {:?})", self.status, self.lsn)
-    }
-}
+use reading::ReadCall;
+pub(super) use reading::Reading;
+use reply::LeanBy;
+pub use reply::Reply;
+use retry::Keyed;
+use tasks::WriteCall;
 
 /// Receives a reply. Called on a core thread: it must only hand the reply on.
 pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
@@ -332,8 +266,12 @@ impl Dispatch {
         done: Done,
     ) -> Ticket {
         let mut listing = operation.is_detailed().then(|| Listing::of(admission.surface));
-        let call = self.call(Some(operation), admission, input);
+        let mut call = self.call(Some(operation), admission, input);
         let job = (operation.run.prepare_call)(input, listing.as_mut(), &self.shared, self.clock.now());
+        let job = job.and_then(|job| {
+            call.keyed = Keyed::of(operation, input, &self.shared)?;
+            Ok(job)
+        });
         let is_lean = listing.is_some_and(|listing| listing.detail == Detail::Lean);
         let lean = is_lean.then(|| LeanBy {
             operation: Arc::clone(operation),
@@ -342,7 +280,7 @@ impl Dispatch {
         });
         let done: Done = match lean {
             None => done,
-            lean => Box::new(move |outcome| done(outcome.map(|reply| Reply { lean, ..reply }))),
+            lean => Box::new(move |outcome| done(outcome.map(|reply| reply.made_lean(lean)))),
         };
         let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
         self.start_job(operation, call, job, thread, on, done)
@@ -453,6 +391,8 @@ impl Dispatch {
             is_follow_up,
             home: None,
             entered: None,
+            keyed: None,
+            begun: None,
         }
     }
 

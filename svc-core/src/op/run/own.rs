@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 
 use super::call::{Call, OwnWork};
 use super::pipeline::Prepared;
-use super::tasks::{ReadCall, WriteCall};
+use super::reading::ReadCall;
+use super::tasks::WriteCall;
 use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;

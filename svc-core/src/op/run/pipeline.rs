@@ -25,7 +25,7 @@ pub(in crate::op) fn run<S: Stage>(
     call: &mut Call,
     job: &mut Prepared<S::Job>,
 ) -> Result<S::Output> {
-    call.entered = None;
+    call.begin();
     call.entered = Some(stage.find(call)?);
     call.check_live()?;
     call.check_right()?;
@@ -33,6 +33,10 @@ pub(in crate::op) fn run<S: Stage>(
     let job = job.decoded()?;
     stage.check_not_frozen(call)?;
     stage.guard(call)?;
+    if let Some(output) = stage.repeat(call)? {
+        return Ok(output);
+    }
+    call.has_run();
     let output = stage.perform(call, job)?;
     stage.project(call)?;
     stage.audit(call, &output)?;
@@ -59,6 +63,11 @@ pub(in crate::op) trait Stage {
     /// Calls the guards of all features.
     fn guard(&self, _call: &Call) -> Result<()> {
         Ok(())
+    }
+
+    /// Returns the answer to a request that was answered before.
+    fn repeat(&self, _call: &mut Call) -> Result<Option<Self::Output>> {
+        Ok(None)
     }
 
     fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;

@@ -1,51 +1,25 @@
-//! Reads and changes as tasks of the executor.
+//! Changes as tasks of the executor.
 //!
 //! Each goes through the pipeline inside its transaction, and its reply is sent after that.
 
 use std::cell::RefCell;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::call::{Call, Entered, Work, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
+use super::reading::answer_again;
+use super::refusal::Refusal;
+use super::retry::{Found, Outcome};
 use super::{Done, Reply};
 use crate::error::{Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
-use crate::log::cache::ReaderCache;
 use crate::log::event::Invalidates;
 use crate::op::declare::hooks;
-use crate::op::declare::job::{BoxedOutput, Progress, ReadJob, ReadingJob, Wants, WriteJob};
-use crate::op::run::context::{Read, Write};
-use crate::store::executor::{ReadTask, Reader, Source, Task, WriteTask};
+use crate::op::declare::job::{Progress, Wants, WriteJob};
+use crate::op::run::context::Write;
+use crate::store::executor::{Source, Task, WriteTask};
 use crate::store::{Conn, is_duplicate};
-
-/// A reader's transaction, for functions that return a `T`.
-pub(in crate::op) struct Reading<'r, T> {
-    reader: &'r Reader<ReaderCache>,
-    returns: PhantomData<fn() -> T>,
-}
-
-impl<'r, T> Reading<'r, T> {
-    pub fn on(reader: &'r Reader<ReaderCache>) -> Self {
-        Self { reader, returns: PhantomData }
-    }
-}
-
-impl<T> Stage for Reading<'_, T> {
-    type Job = ReadingJob<T>;
-    type Output = T;
-
-    fn find(&self, call: &Call) -> Result<Entered> {
-        call.find_reading(self.reader)
-    }
-
-    fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
-        let Entered { caller, now, .. } = call.entered()?;
-        let cx = Read::new(self.reader, caller, *now, &call.dispatch.shared);
-        job(&cx.charging(call.access.charged_to()))
-    }
-}
 
 /// A writer's transaction, and the state of its batch.
 struct Changing<'c> {
@@ -56,7 +30,8 @@ struct Changing<'c> {
 impl Changing<'_> {
     fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
         let Entered { caller, now, .. } = call.entered()?;
-        Ok(Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch))
+        let cx = Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch);
+        Ok(cx.after(call.begun.as_deref()))
     }
 }
 
@@ -89,63 +64,42 @@ impl Stage for Changing<'_> {
         job(&mut cx)
     }
 
+    fn repeat(&self, call: &mut Call) -> Result<Option<Progress>> {
+        let Some(keyed) = &call.keyed else { return Ok(None) };
+        match keyed.found(&self.context(call)?)? {
+            None => Ok(None),
+            Some(Found::Begun(state)) => {
+                call.begun = Some(state);
+                Ok(None)
+            }
+            Some(Found::Answered(kept)) => Ok(Some(Progress::Repeated(kept))),
+        }
+    }
+
     fn project(&self, call: &Call) -> Result<()> {
         hooks::project(&mut self.context(call)?)
     }
 
     /// A step is no request of its own: the last one is audited.
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
-        let refused = match progress {
-            Progress::Done(_) => None,
-            // It has moved things that no event tells of.
-            Progress::Again => return self.context(call)?.invalidate(Invalidates::Rules),
-            Progress::Refused(error) => Some(error.code().name()),
+        let mut cx = self.context(call)?;
+        let (outcome, refused) = match progress {
+            Progress::Done(output) => (Outcome::Done(output.as_ref()), None),
+            Progress::Again(state) => {
+                if let (Some(keyed), Some(state)) = (&call.keyed, state) {
+                    keyed.begin(&mut cx, state)?;
+                }
+                // It has moved things that no event tells of.
+                return cx.invalidate(Invalidates::Rules);
+            }
+            Progress::Refused(error) => (Outcome::Refused(error.code()), Some(error.code().name())),
+            Progress::Repeated(_) => return Ok(()),
         };
-        call.audit(&mut self.context(call)?, self.batch, refused)
-    }
-}
-
-/// A read, as a task of a reader.
-pub(super) struct ReadCall {
-    call: Call,
-    job: Prepared<ReadJob>,
-    done: Done,
-    output: Option<BoxedOutput>,
-}
-
-impl ReadCall {
-    pub fn new(call: Call, job: Prepared<ReadJob>, done: Done) -> Self {
-        Self { call, job, done, output: None }
-    }
-}
-
-impl ReadTask<ReaderCache> for ReadCall {
-    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.output = None;
-        self.output = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
-        Ok(())
-    }
-}
-
-impl Task for ReadCall {
-    fn source(&self) -> Source {
-        self.call.source()
-    }
-
-    fn bytes(&self) -> usize {
-        self.call.bytes
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.call.is_abandoned()
-    }
-
-    fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { call, done, output, .. } = *self;
-        let output =
-            outcome.and_then(|()| output.ok_or_else(|| Error::internal("a read ended without an output")));
-        let reply = output.map(|output| Reply::of(200, call.lsn(), output));
-        call.finish(reply, done);
+        call.audit(&mut cx, self.batch, refused)?;
+        match &call.keyed {
+            Some(keyed) if !self.batch.borrow().unchanged => keyed.keep(&mut cx, &outcome),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -173,7 +127,7 @@ impl WriteCall {
         thread: Option<ThreadId>,
         done: Done,
     ) -> Self {
-        let (job, progress) = (Prepared::Ready(job), Progress::Again);
+        let (job, progress) = (Prepared::Ready(job), Progress::Again(None));
         Self { call, status, job, wants, thread, progress, has_begun: false, done }
     }
 }
@@ -193,7 +147,7 @@ impl WriteTask<Batch> for WriteCall {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        self.progress = Progress::Again;
+        self.progress = Progress::Again(None);
         self.progress = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
             entered.lsn = log_lsn(conn, batch, &entered.caller)?;
@@ -217,7 +171,8 @@ impl Task for WriteCall {
 
     /// Replies, or queues the change again if only a step of it was committed.
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
-        if outcome.is_ok() && matches!(self.progress, Progress::Again) {
+        if let (Ok(()), Progress::Again(state)) = (&outcome, &mut self.progress) {
+            self.call.begun = state.take();
             self.has_begun = true;
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
@@ -232,10 +187,11 @@ impl Task for WriteCall {
         });
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
+            Ok(Progress::Repeated(kept)) => answer_again(call, status, kept, done),
             // Its decision was committed together with what it has emitted.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
-            Ok(Progress::Again) => done(Err(Error::internal("a change was committed without an output"))),
-            Err(error) => call.finish(Err(error), done),
+            Ok(Progress::Again(_)) => done(Err(Error::internal("a change was committed without an output"))),
+            Err(error) => Refusal::tell(call, status, error, done),
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::capability::Capabilities;
 use crate::error::{Code, Error};
 use crate::op::call::faults::ERRORS;
+use crate::op::call::key::IdempotencyKey;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
@@ -31,7 +32,7 @@ pub fn tool(operation: &Operation) -> Value {
     }
     terse::output(&mut output);
     let run = &operation.run;
-    json!({
+    let mut tool = json!({
         "name": operation.name(),
         "title": operation.docs().title,
         "description": description,
@@ -43,8 +44,20 @@ pub fn tool(operation: &Operation) -> Value {
             "idempotentHint": !matches!(operation.effect(), Effect::Write | Effect::Destructive),
             "openWorldHint": run.reaches_out,
         },
-    })
+    });
+    if let (true, Some(members)) = (operation.heeds_keys(), tool.as_object_mut()) {
+        let key = json!({"type": "string", "pattern": IdempotencyKey::PATTERN});
+        members.insert("_meta".to_owned(), json!({IDEMPOTENCY_KEY: key}));
+    }
+    tool
 }
+
+/// The member of a call's metadata that names the request for its repeats: the metadata of a tool has its
+/// schema, if the tool heeds it.
+pub const IDEMPOTENCY_KEY: &str = "svc/idempotency_key";
+
+/// The member of a result's metadata which says that the request was answered before.
+pub const IDEMPOTENCY_REPLAYED: &str = "svc/idempotency_replayed";
 
 /// How a failure is reported.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::call::credential::SESSION_COOKIE;
+use crate::op::call::key::IdempotencyKey;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::{Frame, HTML, JSON, Takes};
 use crate::op::declare::http::{Method, Success};
@@ -79,9 +80,9 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
-/// Returns the headers of every success; each is absent where it does not apply.
-fn success_headers() -> Value {
-    json!({
+/// Returns the headers of a success of an operation; each is absent where it does not apply.
+fn success_headers(operation: &Operation) -> Value {
+    let mut headers = json!({
         "Svc-Room-LSN": {
             "description": "How far the event log of the caller's workspace reaches.",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
@@ -94,13 +95,45 @@ fn success_headers() -> Value {
             "description": "What is left of them: `r` requests, and all of them again in `t` seconds.",
             "schema": {"type": "string"},
         },
+    });
+    if let (true, Some(headers)) = (operation.heeds_keys(), headers.as_object_mut()) {
+        headers.insert(REPLAYED.to_owned(), replayed_header());
+    }
+    headers
+}
+
+/// The header of an answer to a repeat.
+const REPLAYED: &str = "Idempotency-Replayed";
+
+fn replayed_header() -> Value {
+    json!({
+        "description": "`true` if this answers a repeat of a request with the same `Idempotency-Key`.",
+        "schema": {"const": "true"},
+    })
+}
+
+/// Returns the header by which a client names a request that it may send again.
+fn key_parameter() -> Value {
+    json!({
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": false,
+        "description": "A unique name that you choose for this request \
+            (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible ASCII characters, bare or in \
+            double quotes. For 24 hours, a repeat with the same key changes nothing and gets the first \
+            request's answer, showing the object's current state. Another request with the same key fails \
+            with 422.",
+        "schema": {"type": "string", "pattern": IdempotencyKey::PATTERN},
     })
 }
 
 fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixture) -> Value {
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
-    let (parameters, body) = split_input(operation, path, &schema, documented);
+    let (mut parameters, body) = split_input(operation, path, &schema, documented);
+    if operation.heeds_keys() {
+        parameters.push(key_parameter());
+    }
     let status = operation.http().success.status().to_string();
     let mut responses = json!({status: success(operation, output)});
     if let Some(responses) = responses.as_object_mut() {
@@ -140,7 +173,7 @@ fn success(operation: &Operation, output: &Value) -> Value {
         });
     }
     if operation.http().success == Success::NoContent {
-        return json!({"description": "Success.", "headers": success_headers()});
+        return json!({"description": "Success.", "headers": success_headers(operation)});
     }
     if operation.http().frame == Some(Frame::Board) {
         let file = json!({"schema": {"type": "string"}});
@@ -151,7 +184,7 @@ fn success(operation: &Operation, output: &Value) -> Value {
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
         media.insert(HTML.to_owned(), json!({"schema": {"type": "string"}}));
     }
-    json!({"description": "Success.", "headers": success_headers(), "content": content})
+    json!({"description": "Success.", "headers": success_headers(operation), "content": content})
 }
 
 /// Returns the schema of an output of which a request may ask for less.
@@ -277,7 +310,8 @@ fn scim_error(status: u16) -> Value {
             "additionalProperties": false,
         }}},
     });
-    if let (Some(headers), Some(members)) = (headers(status), response.as_object_mut()) {
+    let headers = headers(status).filter(|_| matches!(status, 401 | 429 | 503));
+    if let (Some(headers), Some(members)) = (headers, response.as_object_mut()) {
         members.insert("headers".to_owned(), headers);
     }
     response
@@ -289,6 +323,7 @@ fn headers(status: u16) -> Option<Value> {
         401 => Some(json!({"WWW-Authenticate": {
             "description": "The scheme to send the token by.", "schema": {"type": "string"},
         }})),
+        403 | 404 | 409 => Some(json!({REPLAYED: replayed_header()})),
         429 | 503 => Some(json!({"Retry-After": {
             "description": "In how many seconds to try again, where that is known.",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
@@ -458,6 +493,6 @@ mod tests {
         let examples = &response["content"]["application/problem+json"]["examples"];
         assert_eq!(examples["forbidden"]["value"]["status"], 403);
         let has_headers = |status| problem(status, &of_every_operation(status)).get("headers").is_some();
-        assert!(has_headers(429) && !has_headers(404));
+        assert!(has_headers(429) && !has_headers(413));
     }
 }

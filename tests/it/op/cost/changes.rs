@@ -59,7 +59,7 @@ fn call(
 }
 
 /// The rows that change something, those last that end what others need.
-fn in_order(world: &World) -> Vec<&Operation> {
+pub fn in_order(world: &World) -> Vec<&Operation> {
     let rows = world.service.table().rows().filter(|row| !row.effect().changes_nothing());
     let mut rows: Vec<&Operation> = rows.collect();
     let place = |row: &Operation, of: &[&str]| of.iter().position(|name| *name == row.name());
@@ -72,7 +72,7 @@ fn in_order(world: &World) -> Vec<&Operation> {
 }
 
 /// Returns a fixture whose samples are new where they can be made again.
-fn renewed(world: &World, fixture: &Fixture) -> Fixture {
+pub fn renewed(world: &World, fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     for sample in world.service.table().samples() {
         for (number, call) in sample.calls().iter().enumerate() {

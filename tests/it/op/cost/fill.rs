@@ -389,6 +389,10 @@ fn seed(world: &World) {
             "inbox (workspace_id, member_id, lsn, reasons, channel_id, thread_id, message_id, at)",
             format!("{workspace}, {admin}, 1, 1, {channel}, {thread}, {message}, {now}"),
         ),
+        (
+            "idempotency_keys (key_hash, member_id, request_hash, status, answer, lsn, until)",
+            format!("{hash}, {admin}, {hash}, 201, '1', 1, {later}"),
+        ),
         ("inbox_rules (member_id, reason, mail, push)", format!("{admin}, 1, true, true")),
         (
             "kind_counts (workspace_id, channel_id, kind, n)",

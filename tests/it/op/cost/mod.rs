@@ -6,7 +6,7 @@ mod fill;
 mod measure;
 mod reads;
 mod framed;
-mod changes;
+pub mod changes;
 
 use svc_core::{Engine, Ran};
 use svc_tests::database::engines;

@@ -1,0 +1,34 @@
+//! What the server's log and the operator read of a failure.
+
+use super::{Code, Error};
+
+impl Error {
+    /// Returns the chain of causes, nearest first, each once and on one line.
+    ///
+    /// For the server's log and the operator, never for a caller.
+    pub fn causes(&self) -> Vec<String> {
+        let mut causes: Vec<String> = Vec::new();
+        let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
+        while let Some(cause) = next {
+            let text = match cause.downcast_ref::<Self>() {
+                // It only says that there is a cause.
+                Some(own) if own.code == Code::Internal => String::new(),
+                Some(own) => own.detail().to_owned(),
+                None => cause.to_string(),
+            };
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            // Some errors repeat their cause.
+            if causes.iter().all(|known| !known.contains(&text)) && !self.detail.contains(&text) {
+                causes.push(text);
+            }
+            next = cause.source();
+        }
+        causes
+    }
+
+    /// Returns the detail and all causes on one line, for the operator.
+    pub fn line(&self) -> String {
+        let causes = self.causes().join(": ");
+        if causes.is_empty() { self.detail().to_owned() } else { format!("{} ({causes})", self.detail) }
+    }
+}

@@ -1,0 +1,115 @@
+//! Answers of changes, and how a repeat of a request is answered.
+//!
+//! A client that was cut off does not know whether its change was made. It sends the request again with the
+//! same key, and gets the answer again: what the change was about, as it is now.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use schemars::JsonSchema;
+
+use crate::error::{Code, Error, Result};
+use crate::op::call::caller::Surface;
+use crate::op::call::input::{Listing, decode_listing};
+use crate::op::call::request::Input;
+use crate::op::declare::job::{BoxedOutput, Output};
+use crate::op::run::context::Read;
+
+/// What a change answers to a request with the input `I`.
+pub trait Answer<I>: Serialize + Sized {
+    /// What is stored of it for repeats: ids, numbers and times, never words or secrets.
+    type Kept: Serialize + DeserializeOwned;
+
+    /// The codes with which a repeat can fail, besides those of every operation.
+    const REFUSES: &'static [Code] = &[];
+
+    /// Returns what is stored of it; `None` if nothing was changed, so that a repeat runs the change.
+    fn kept(&self) -> Option<Self::Kept>;
+
+    /// Returns the answer to a repeat: what the change was about, as it is now.
+    ///
+    /// Fails with 404 `not-found` if that is gone or hidden from the caller, with 409 `stale-claim` if it is
+    /// a claim that has ended, and with 409 `idempotency-replayed` if the answer had a secret.
+    fn again(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self>;
+}
+
+/// Returns the error for a repeat of a request whose answer had a secret: `id` is that of what was made.
+pub fn secret_was_told(id: impl Serialize) -> Error {
+    let told = "the answer to the first request with this key had a secret, which is shown once";
+    Error::new(Code::IdempotencyReplayed, told).with("id", id)
+}
+
+/// What an operation that changes something returns for the input `I`.
+///
+/// It is an [`Answer`], or on a route with rules of its own something whose requests have no keys.
+pub trait Returned<I>: Serialize + Send + 'static {
+    /// Returns how its requests are repeated, if they may have a key.
+    fn repeats() -> Option<Repeats>;
+}
+
+impl<I, O> Returned<I> for O
+where
+    I: Serialize + DeserializeOwned + JsonSchema + 'static,
+    O: Answer<I> + Send + 'static,
+{
+    fn repeats() -> Option<Repeats> {
+        Some(Repeats::of::<I, O>())
+    }
+}
+
+/// Says of inputs and outputs that the requests have no keys.
+macro_rules! without_keys {
+    ($($input:ty => $output:ty),+ $(,)?) => {
+        $(impl $crate::op::Returned<$input> for $output {
+            fn repeats() -> Option<$crate::op::Repeats> {
+                None
+            }
+        })+
+    };
+}
+pub(crate) use without_keys;
+
+/// How the requests of an operation are compared and repeated.
+#[derive(Clone, Copy)]
+pub struct Repeats {
+    /// The codes with which a repeat can fail, besides those of every operation.
+    pub(in crate::op) refuses: &'static [Code],
+    /// Returns the decoded input of a request as bytes, which are the same for the same input.
+    pub(in crate::op) request: fn(&Input, bool) -> Result<Vec<u8>>,
+    /// Returns what is stored of an output, as JSON.
+    pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
+    /// Returns the answer to a repeat by what was stored.
+    pub(in crate::op) again: fn(&Read<'_>, &Input, bool, &str) -> Result<BoxedOutput>,
+}
+
+impl Repeats {
+    fn of<I, O>() -> Self
+    where
+        I: Serialize + DeserializeOwned + JsonSchema + 'static,
+        O: Answer<I> + Send + 'static,
+    {
+        Self {
+            refuses: <O as Answer<I>>::REFUSES,
+            request: |input, is_detailed| {
+                serde_json::to_vec(&decoded::<I>(input, is_detailed)?).map_err(Error::internal)
+            },
+            kept: |output| {
+                let output = output.as_any().downcast_ref::<O>();
+                let output = output.ok_or_else(|| Error::internal("the operation returned another type"))?;
+                let kept = Answer::<I>::kept(output);
+                kept.map(|kept| serde_json::to_string(&kept).map_err(Error::internal)).transpose()
+            },
+            again: |cx, input, is_detailed, kept| {
+                let input = decoded::<I>(input, is_detailed)?;
+                let kept = serde_json::from_str(kept).map_err(Error::internal)?;
+                Ok(Box::new(<O as Answer<I>>::again(cx, &input, kept)?))
+            },
+        }
+    }
+}
+
+/// Decodes an input of which `detail` may be asked besides.
+fn decoded<I: DeserializeOwned + JsonSchema>(input: &Input, is_detailed: bool) -> Result<I> {
+    let mut listing = is_detailed.then(|| Listing::of(Surface::Rest));
+    decode_listing(input, listing.as_mut())
+}

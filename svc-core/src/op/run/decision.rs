@@ -1,0 +1,69 @@
+//! What is written of a request that changed nothing.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::Dispatch;
+use super::audit::Origin;
+use crate::error::Result;
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::op::call::caller::Caller;
+use crate::op::run::context::Write;
+use crate::store::Conn;
+use crate::store::executor::{Source, Task, WriteTask};
+
+/// Writes the audit rows of a request that changed nothing.
+///
+/// The reply is sent once the row is durable.
+pub(super) struct Decision {
+    pub dispatch: Arc<Dispatch>,
+    pub source: Source,
+    pub caller: Caller,
+    pub origin: Origin,
+    pub bytes: usize,
+    pub audited: Option<&'static str>,
+    pub refused: Option<&'static str>,
+    pub done: Box<dyn FnOnce(Result<()>) + Send>,
+}
+
+impl WriteTask<Batch> for Decision {
+    fn home(&self) -> WorkspaceId {
+        self.caller.workspace_id
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        vec![self.caller.workspace_id]
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        let now = batch.borrow().now();
+        let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.shared, batch);
+        if let Some(action) = self.audited {
+            cx.audit(action, self.origin.named())?;
+        }
+        if self.caller.grant.is_none() {
+            return Ok(());
+        }
+        cx.audit("authorization.decision", self.origin.decision(self.refused))
+    }
+}
+
+impl Task for Decision {
+    fn source(&self) -> Source {
+        self.source
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The row is written whether or not the caller still waits.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        (self.done)(outcome);
+    }
+}

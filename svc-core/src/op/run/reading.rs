@@ -1,0 +1,94 @@
+//! Reads as tasks of the executor.
+//!
+//! Each goes through the pipeline inside its transaction, and its reply is sent after that.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::call::{Call, Entered};
+use super::pipeline::{self, Prepared, Stage};
+use super::{Done, Reply};
+use crate::error::{Error, Result};
+use crate::log::cache::ReaderCache;
+use crate::op::declare::job::{BoxedOutput, ReadJob, ReadingJob};
+use crate::op::run::context::Read;
+use crate::store::executor::{ReadTask, Reader, Source, Task};
+
+/// A reader's transaction, for functions that return a `T`.
+pub(in crate::op) struct Reading<'r, T> {
+    reader: &'r Reader<ReaderCache>,
+    returns: PhantomData<fn() -> T>,
+}
+
+impl<'r, T> Reading<'r, T> {
+    pub fn on(reader: &'r Reader<ReaderCache>) -> Self {
+        Self { reader, returns: PhantomData }
+    }
+}
+
+impl<T> Stage for Reading<'_, T> {
+    type Job = ReadingJob<T>;
+    type Output = T;
+
+    fn find(&self, call: &Call) -> Result<Entered> {
+        call.find_reading(self.reader)
+    }
+
+    fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
+        let Entered { caller, now, .. } = call.entered()?;
+        let cx = Read::new(self.reader, caller, *now, &call.dispatch.shared);
+        job(&cx.charging(call.access.charged_to()))
+    }
+}
+
+/// A read, as a task of a reader.
+pub(super) struct ReadCall {
+    call: Call,
+    job: Prepared<ReadJob>,
+    done: Done,
+    output: Option<BoxedOutput>,
+}
+
+impl ReadCall {
+    pub fn new(call: Call, job: Prepared<ReadJob>, done: Done) -> Self {
+        Self { call, job, done, output: None }
+    }
+}
+
+impl ReadTask<ReaderCache> for ReadCall {
+    fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
+        self.output = None;
+        self.output = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
+        Ok(())
+    }
+}
+
+impl Task for ReadCall {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.call.is_abandoned()
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, done, output, .. } = *self;
+        let output =
+            outcome.and_then(|()| output.ok_or_else(|| Error::internal("a read ended without an output")));
+        let reply = output.map(|output| Reply::of(200, call.lsn(), output));
+        call.finish(reply, done);
+    }
+}
+
+/// Answers the repeat of a change by a read.
+pub(super) fn answer_again(mut call: Call, status: u16, kept: String, done: Done) {
+    let Some(keyed) = call.keyed.take() else { return done(Err(Error::internal("a repeat has no key"))) };
+    let done: Done = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));
+    let dispatch = Arc::clone(&call.dispatch);
+    dispatch.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(keyed.again(kept)), done)), false);
+}

@@ -1,0 +1,89 @@
+//! The refusal of a request with a key, which its repeats get again.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::Done;
+use super::call::Call;
+use super::reading::answer_again;
+use super::retry::{Found, Outcome};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::batch::Batch;
+use crate::op::run::context::Write;
+use crate::store::Conn;
+use crate::store::executor::{Source, Task, WriteTask};
+
+/// Keeps a refusal, after whatever the function had written was taken back.
+///
+/// If a request with the same key was answered meanwhile, its answer counts.
+pub(super) struct Refusal {
+    call: Call,
+    status: u16,
+    error: Error,
+    /// What the other request was answered with.
+    found: Option<Result<String>>,
+    done: Done,
+}
+
+impl Refusal {
+    /// Replies to a change that failed, once its refusal is kept if that is to be.
+    ///
+    /// `status` is that of its success.
+    pub fn tell(call: Call, status: u16, error: Error, done: Done) {
+        if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
+            return call.finish(Err(error), done);
+        }
+        let dispatch = Arc::clone(&call.dispatch);
+        dispatch.executor.write(Box::new(Self { call, status, error, found: None, done }));
+    }
+}
+
+impl WriteTask<Batch> for Refusal {
+    fn home(&self) -> WorkspaceId {
+        self.call.access.workspace()
+    }
+
+    fn workspaces(&self) -> Vec<WorkspaceId> {
+        vec![self.home()]
+    }
+
+    fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
+        self.found = None;
+        let (entered, Some(keyed)) = (self.call.entered()?, &self.call.keyed) else { return Ok(()) };
+        let (now, shared) = (batch.borrow().now(), &self.call.dispatch.shared);
+        let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
+        match keyed.found(&cx) {
+            Ok(None | Some(Found::Begun(_))) => keyed.keep(&mut cx, &Outcome::Refused(self.error.code()))?,
+            Ok(Some(Found::Answered(kept))) => self.found = Some(Ok(kept)),
+            Err(other) if other.code().status() < 500 => self.found = Some(Err(other)),
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+}
+
+impl Task for Refusal {
+    fn source(&self) -> Source {
+        self.call.source()
+    }
+
+    fn bytes(&self) -> usize {
+        self.call.bytes
+    }
+
+    /// The refusal is kept whether or not the caller still waits.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<()>) {
+        let Self { call, status, error, found, done } = *self;
+        match (outcome, found) {
+            (Ok(()), Some(Ok(kept))) => answer_again(call, status, kept, done),
+            (Ok(()), Some(Err(other))) => call.finish(Err(other), done),
+            (Ok(()), None) => call.finish(Err(error), done),
+            (Err(failure), _) => call.finish(Err(failure), done),
+        }
+    }
+}

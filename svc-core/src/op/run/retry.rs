@@ -1,0 +1,229 @@
+//! Requests with a key: each is answered once, and its repeats get that answer again.
+//!
+//! The row of a key is written in the transaction of its change, or after the refusal. Every request with
+//! that key looks for it in its transaction, before its function runs and before each of its steps, so
+//! whoever comes second finds it, and a read answers again. If some steps were committed and others were not,
+//! the row has what the steps share, and the repeat goes on from there. Beside ids and numbers the row has
+//! only digests, under keys that are derived from the key-encryption key.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::context::Write;
+use super::settings::Shared;
+use crate::error::{Code, Error, Result};
+use crate::id::MemberId;
+use crate::op::call::caller::Caller;
+use crate::op::call::key::IdempotencyKey;
+use crate::op::call::request::Input;
+use crate::op::declare::answer::Repeats;
+use crate::op::declare::job::{Output, ReadJob};
+use crate::op::declare::operation::Operation;
+
+/// How long a key is kept.
+const LASTS: Duration = Duration::from_secs(86_400);
+
+/// The status in the row of a request some of whose steps were committed.
+const BEGUN: i64 = 0;
+
+/// What the keys of the digests are derived for.
+const LABEL: &str = "svc idempotency keys 1";
+
+/// A request with a key.
+#[derive(Clone)]
+pub(in crate::op) struct Keyed {
+    input: Input,
+    is_detailed: bool,
+    status: u16,
+    repeats: Repeats,
+    key: IdempotencyKey,
+    /// The digest of the request, and what the digest of its key is made with: under the present
+    /// key-encryption key, and then under retired ones.
+    marks: Vec<Mark>,
+    /// Whether the function has run, so that what is refused is refused by it.
+    pub has_run: bool,
+}
+
+#[derive(Clone)]
+struct Mark {
+    derived: Zeroizing<[u8; 32]>,
+    request: Digest,
+}
+
+/// An HMAC-SHA256, of which half is enough to tell requests apart.
+type Digest = [u8; 16];
+
+impl Mark {
+    /// Returns what a caller's row is found by; none for a caller that is no member.
+    fn of(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
+        let Some(member) = caller.member else { return Ok(None) };
+        let actor = caller.actor.unwrap_or(member);
+        let [member_id, actor_id] = [member, actor].map(|id| id.uuid().into_bytes());
+        let parts = [&member_id[..], &actor_id, key.as_str().as_bytes()];
+        Ok(Some((member, digest(self.derived.as_slice(), "key", &parts)?)))
+    }
+}
+
+/// What was found of a request with the same key.
+pub(in crate::op) enum Found {
+    /// Some of its steps were committed: what they share, as JSON.
+    Begun(String),
+    /// What was kept of its answer.
+    Answered(String),
+}
+
+/// How a request was answered.
+pub(in crate::op) enum Outcome<'o> {
+    Done(&'o dyn Output),
+    Refused(Code),
+}
+
+impl Keyed {
+    /// Returns the request, if it has a key and its operation heeds keys.
+    pub fn of(operation: &Operation, input: &Input, shared: &Shared) -> Result<Option<Self>> {
+        let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
+        let is_detailed = operation.is_detailed();
+        let request = (repeats.request)(input, is_detailed)?;
+        let marks = shared.sealer.derived(LABEL)?.into_iter().map(|derived| {
+            let parts = [operation.name().as_bytes(), &request];
+            Ok(Mark { request: digest(derived.as_slice(), "request", &parts)?, derived })
+        });
+        Ok(Some(Self {
+            input: input.clone(),
+            is_detailed,
+            status: operation.http().success.status(),
+            repeats,
+            key: key.clone(),
+            marks: marks.collect::<Result<_>>()?,
+            has_run: false,
+        }))
+    }
+
+    /// Returns what was kept, if the caller's request is a repeat.
+    ///
+    /// Fails with the refusal of the first request if that was refused, and with 422 `idempotency-mismatch`
+    /// if the key came with another request.
+    pub fn found(&self, cx: &Write<'_>) -> Result<Option<Found>> {
+        for mark in &self.marks {
+            let Some((_, key)) = mark.of(&self.key, cx.caller())? else { return Ok(None) };
+            let found: Option<Row> = cx.one(FIND, &[&key.as_slice(), &cx.now()])?;
+            let Some((request, status, code, answer)) = found else { continue };
+            if request != mark.request {
+                let other = "this key was used for another request in the last 24 hours";
+                return Err(Error::new(Code::IdempotencyMismatch, other));
+            }
+            return match (code, answer) {
+                (Some(code), _) => Err(refused_again(&code, status)),
+                (None, Some(state)) if status == BEGUN => Ok(Some(Found::Begun(state))),
+                (None, Some(kept)) => Ok(Some(Found::Answered(kept))),
+                (None, None) => Err(Error::internal("the row of a key has no answer")),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Returns the read that answers a repeat by what was kept.
+    pub fn again(self, kept: String) -> ReadJob {
+        Box::new(move |cx| {
+            let again = (self.repeats.again)(cx, &self.input, self.is_detailed, &kept);
+            again.map_err(|error| if error.code().status() < 500 { error.repeated() } else { error })
+        })
+    }
+
+    /// Keeps what the committed steps of a request share, for its repeats.
+    pub fn begin(&self, cx: &mut Write<'_>, state: &str) -> Result<()> {
+        self.save(cx, BEGUN, None, Some(state))
+    }
+
+    /// Keeps the answer of a request for its repeats, if one is to be kept.
+    pub fn keep(&self, cx: &mut Write<'_>, outcome: &Outcome<'_>) -> Result<()> {
+        match outcome {
+            Outcome::Done(output) => match (self.repeats.kept)(*output)? {
+                Some(kept) => self.save(cx, self.status.into(), None, Some(&kept)),
+                None => Ok(()),
+            },
+            Outcome::Refused(code) if is_kept(*code) => {
+                self.save(cx, code.status().into(), Some(code.name()), None)
+            }
+            Outcome::Refused(_) => Ok(()),
+        }
+    }
+
+    fn save(
+        &self,
+        cx: &mut Write<'_>,
+        status: i64,
+        code: Option<&'static str>,
+        answer: Option<&str>,
+    ) -> Result<()> {
+        let Some(mark) = self.marks.first() else { return Ok(()) };
+        let Some((member, key)) = mark.of(&self.key, cx.caller())? else { return Ok(()) };
+        let (lsn, until) = (cx.lsn()?, cx.now().plus(LASTS));
+        cx.execute_any(
+            KEEP,
+            &[
+                &key.as_slice(),
+                &member,
+                &mark.request.as_slice(),
+                &status,
+                &code,
+                &answer,
+                &lsn,
+                &until,
+                &cx.now(),
+                &BEGUN,
+            ],
+        )
+    }
+
+    /// Returns whether a refusal with this code, by the function, is kept.
+    pub fn keeps(&self, code: Code) -> bool {
+        self.has_run && is_kept(code)
+    }
+}
+
+/// Returns whether a refusal with this code is kept. One that asks for a person is not final.
+fn is_kept(code: Code) -> bool {
+    code != Code::NeedsPerson && matches!(code.status(), 403 | 404 | 409)
+}
+
+/// Returns the refusal that the first request got, without its details.
+fn refused_again(code: &str, status: i64) -> Error {
+    match Code::named(code) {
+        Some(code) => Error::new(
+            code,
+            "the first request with this key was refused with this code; use a new key to try again",
+        )
+        .repeated(),
+        None => Error::internal(format!("a request was refused with {status} {code}, which is unknown")),
+    }
+}
+
+fn digest(key: &[u8], of: &str, parts: &[&[u8]]) -> Result<Digest> {
+    let mut mac: Hmac<Sha256> = Hmac::new_from_slice(key).map_err(Error::internal)?;
+    for part in std::iter::once(&of.as_bytes()).chain(parts) {
+        mac.update(&u64::try_from(part.len()).map_err(Error::internal)?.to_be_bytes());
+        mac.update(part);
+    }
+    let whole: [u8; 32] = mac.finalize().into_bytes().into();
+    let (half, _) = whole.split_first_chunk().ok_or_else(|| Error::internal("a digest is too short"))?;
+    Ok(*half)
+}
+
+/// What a row has: the digest of the request, the status, the problem, and what was kept.
+type Row = (Vec<u8>, i64, Option<String>, Option<String>);
+
+const FIND: &str = "
+    select request_hash, status, code, answer from idempotency_keys where key_hash = $1 and until > $2";
+
+/// A row that is over may still be there. Another stays if its request was answered: that was first.
+const KEEP: &str = "
+    insert into idempotency_keys (key_hash, member_id, request_hash, status, code, answer, lsn, until)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (key_hash) do update
+    set request_hash = excluded.request_hash, status = excluded.status, code = excluded.code,
+        answer = excluded.answer, lsn = excluded.lsn, until = excluded.until
+    where idempotency_keys.until <= $9 or idempotency_keys.status = $10";
