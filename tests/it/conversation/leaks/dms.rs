@@ -1,6 +1,8 @@
 //! What is said in a direct message, and whose it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::spawn;
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -245,7 +247,7 @@ fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     let mut between = Between::open(engine);
     let administrator = between.viewers[0].1.clone();
     let everything = first_frame(&administrator, between.world.id("workspace"), Some(0));
-    let mut ws = Ws::subscribe(between.world.address(), &everything);
+    let frames = received(Ws::subscribe(between.world.address(), &everything));
     let done = between.do_everything(false);
     assert!(done.len() > 20, "{done:?}");
     between.check();
@@ -272,13 +274,20 @@ fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     let world = &between.world;
     let last = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "for all"}));
     loop {
-        let frame = ws.frame();
+        let frame = frames.recv().unwrap();
         let found = between.found_in(&frame, &Value::Null);
         assert!(found.is_empty(), "a frame shows {found:?}: {frame:#}");
         if frame["lsn"] == last["lsn"] {
             break;
         }
     }
+}
+
+/// Receives frames as they come, however long the test takes: a silent client is disconnected.
+fn received(mut ws: Ws) -> Receiver<Value> {
+    let (sender, frames) = channel();
+    spawn(move || while sender.send(ws.frame()).is_ok() {});
+    frames
 }
 
 on_each_engine!(direct_messages, a_direct_message_is_found_by_nobody_else);
