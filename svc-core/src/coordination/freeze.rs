@@ -152,30 +152,41 @@ impl<I> Answer<I> for FrozenMember {
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
+/// The freeze that the steps of a call are of.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Begun {
+    frozen_at: Time,
+    claims_released: i64,
+}
+
 /// Freezes the member in the first step, and ends its claims in this one and those that follow. If it was
 /// frozen already, what an earlier call has left of its claims ends.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
-    begun: &mut Option<i64>,
+    begun: &mut Option<Begun>,
 ) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
     check_reaches_no_further(cx, member.id)?;
-    let freeze = match (members::freeze_of(cx, &member)?, &begun) {
-        (Some(freeze), _) => freeze,
+    let present = members::freeze_of(cx, &member)?;
+    let freeze = match (present, begun.as_ref()) {
+        (Some(freeze), None) => freeze,
+        (Some(freeze), Some(begun)) if freeze.frozen_at == begun.frozen_at => freeze,
         // Somebody has lifted it since the first step.
-        (None, Some(_)) => return Err(Error::not_found("freeze")),
+        (_, Some(_)) => return Err(Error::not_found("freeze")),
         (None, None) => {
             let claims_released = claims::live_of(cx, member.id)?;
             let reason = input.reason.as_deref();
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
-            *begun = Some(claims_released);
-            members::freeze(cx, &member, reason)?
+            let freeze = members::freeze(cx, &member, reason)?;
+            *begun = Some(Begun { frozen_at: freeze.frozen_at, claims_released });
+            freeze
         }
     };
-    let claims_released = *begun.get_or_insert(0);
+    let frozen_at = freeze.frozen_at;
+    let claims_released = begun.get_or_insert(Begun { frozen_at, claims_released: 0 }).claims_released;
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
         return Ok(None);
     }

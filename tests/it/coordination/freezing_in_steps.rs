@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::op::{Feature, GuardedCall, Operation, Read, Request, Surface, Ticket};
+use svc_core::op::{Feature, GuardedCall, IdempotencyKey, Operation, Read, Reply, Request, Surface, Ticket};
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
-use svc_tests::{Setup, World, text};
+use svc_tests::{Setup, World, answer_of, text};
 
 use crate::coordination::budgets::with;
 use crate::op::chores::copy_claim;
@@ -278,4 +278,41 @@ fn with_workspace(world: &World, input: &Value) -> Value {
     let mut input = input.clone();
     input["workspace_id"] = json!(world.id("workspace"));
     input
+}
+
+/// Who may not freeze the member ends nothing of what another call with the same key has begun.
+#[test]
+fn a_refusal_with_the_key_of_a_freeze_in_progress_ends_no_freeze() {
+    on_each_engine(|world| {
+        claimed_300_times(world, &world.people.agent);
+        world.admin(
+            "mint_token",
+            json!({"workspace_id": world.id("workspace"), "member_id": world.id("agent"),
+                   "label": "reaches far", "capabilities": ["workspace:read", "operator:global"]}),
+        );
+        let lesser = world.new_token(vec!["workspace:read", "token:admin"]);
+        let input = with_workspace(world, &json!({"member_id": world.id("agent")}));
+        let request = |token: &str| {
+            let mut request =
+                Request::json(Surface::Rest, Some(SecretString::from(token)), input.to_string());
+            request.input.key = Some(IdempotencyKey::parse("freeze").unwrap());
+            request
+        };
+        let (service, mut other, mut tickets) = (world.service.clone(), Some(request(&lesser)), Vec::new());
+        let (sender, told) = std::sync::mpsc::channel();
+        *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
+            if let Some(request) = other.take_if(|_| operation == "freeze_member") {
+                let sender = sender.clone();
+                let tell =
+                    move |reply: Result<Reply>| sender.send(reply.map(drop).map_err(|e| e.code())).unwrap();
+                tickets.push(service.submit(service.operation("freeze_member")?, request, tell));
+            }
+            Ok(())
+        }));
+        let operation = world.service.operation("freeze_member").unwrap();
+        let frozen = answer_of(world.service.call(operation, request(&world.people.admin))).output();
+        assert_eq!(frozen["claims_released"], 300);
+        assert_eq!(told.recv().unwrap(), Err(Code::Forbidden));
+        assert!(world.service.call(operation, request(&world.people.admin)).unwrap().is_repeated);
+    });
 }

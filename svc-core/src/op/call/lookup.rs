@@ -131,11 +131,12 @@ columns! {
     read {
         id,
         held: Capabilities = capabilities,
-        // The event that it was minted by, and whether the log may lack it because it was pruned.
+        // The event that it was minted by, and whether the log may lack it because it was pruned. Events are
+        // numbered from 1.
         minted: Option<String> =
             "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
         pruned: bool = "exists (
-            select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn)",
+            select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn and t.lsn > 0)",
         member_id: MemberId,
         actor_id,
         // Revoking a token also revokes all that were derived from it; revoking a grant or an installation,
@@ -174,10 +175,15 @@ fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capa
     #[derive(Deserialize)]
     struct Minted {
         token_id: TokenId,
-        capabilities: Capabilities,
+        /// By name: a newer version may know more.
+        capabilities: Vec<String>,
     }
     let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
-    if minted.is_some_and(|minted| minted.token_id == id && minted.capabilities.covers(held)) {
+    let grants = |minted: Minted| {
+        let has = |name: &str| minted.capabilities.iter().any(|granted| granted == name);
+        minted.token_id == id && held.iter().all(|capability| has(capability.name()))
+    };
+    if minted.is_some_and(grants) {
         return Ok(held);
     }
     tracing::warn!(token = %id, "a token has capabilities that its event in the log has not granted");

@@ -21,6 +21,8 @@ pub(super) struct Refusal {
     call: Call,
     status: u16,
     error: Error,
+    /// Whether steps of this change were committed: then the row that says so is its own.
+    has_begun: bool,
     /// What the other request was answered with.
     found: Option<Result<String>>,
     done: Done,
@@ -29,13 +31,13 @@ pub(super) struct Refusal {
 impl Refusal {
     /// Replies to a change that failed, once its refusal is kept if that is to be.
     ///
-    /// `status` is that of its success.
-    pub fn tell(call: Call, status: u16, error: Error, done: Done) {
+    /// `status` is that of its success; beside the error stands whether steps of it were committed.
+    pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: Done) {
         if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
             return call.finish(Err(error), done);
         }
         let dispatch = Arc::clone(&call.dispatch);
-        dispatch.executor.write(Box::new(Self { call, status, error, found: None, done }));
+        dispatch.executor.write(Box::new(Self { call, status, error, has_begun, found: None, done }));
     }
 }
 
@@ -54,6 +56,8 @@ impl WriteTask<Batch> for Refusal {
         let (now, shared) = (batch.borrow().now(), &self.call.dispatch.shared);
         let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
         match keyed.found(&cx) {
+            // The steps of another call are its own to end.
+            Ok(Some(Found::Begun(_))) if !self.has_begun => {}
             Ok(None | Some(Found::Begun(_))) => keyed.keep(&mut cx, &Outcome::Refused(self.error.code()))?,
             Ok(Some(Found::Answered(kept))) => self.found = Some(Ok(kept)),
             Err(other) if other.code().status() < 500 => self.found = Some(Err(other)),
@@ -78,7 +82,7 @@ impl Task for Refusal {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { call, status, error, found, done } = *self;
+        let Self { call, status, error, found, done, .. } = *self;
         match (outcome, found) {
             (Ok(()), Some(Ok(kept))) => answer_again(call, status, kept, done),
             (Ok(()), Some(Err(other))) => call.finish(Err(other), done),

@@ -107,6 +107,7 @@ impl Keyed {
     /// Fails with the refusal of the first request if that was refused, and with 422 `idempotency-mismatch`
     /// if the key came with another request.
     pub fn found(&self, cx: &Write<'_>) -> Result<Option<Found>> {
+        let mut begun = None;
         for mark in &self.marks {
             let Some((_, key)) = mark.of(&self.key, cx.caller())? else { return Ok(None) };
             let found: Option<Row> = cx.one(FIND, &[&key.as_slice(), &cx.now()])?;
@@ -117,12 +118,16 @@ impl Keyed {
             }
             return match (code, answer) {
                 (Some(code), _) => Err(refused_again(&code, status)),
-                (None, Some(state)) if status == BEGUN => Ok(Some(Found::Begun(state))),
+                // It may have been answered under another key-encryption key.
+                (None, Some(state)) if status == BEGUN => {
+                    begun = begun.or(Some(Found::Begun(state)));
+                    continue;
+                }
                 (None, Some(kept)) => Ok(Some(Found::Answered(kept))),
                 (None, None) => Err(Error::internal("the row of a key has no answer")),
             };
         }
-        Ok(None)
+        Ok(begun)
     }
 
     /// Returns the read that answers a repeat by what was kept.

@@ -67,7 +67,11 @@ impl Stage for Changing<'_> {
     fn repeat(&self, call: &mut Call) -> Result<Option<Progress>> {
         let Some(keyed) = &call.keyed else { return Ok(None) };
         match keyed.found(&self.context(call)?)? {
-            None => Ok(None),
+            None => {
+                // An earlier run may have found what was then rolled back.
+                call.begun = None;
+                Ok(None)
+            }
             Some(Found::Begun(state)) => {
                 call.begun = Some(state);
                 Ok(None)
@@ -172,7 +176,7 @@ impl Task for WriteCall {
     /// Replies, or queues the change again if only a step of it was committed.
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
         if let (Ok(()), Progress::Again(state)) = (&outcome, &mut self.progress) {
-            self.call.begun = state.take();
+            self.call.begun = state.take().or(self.call.begun.take());
             self.has_begun = true;
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
@@ -191,7 +195,7 @@ impl Task for WriteCall {
             // Its decision was committed together with what it has emitted.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
             Ok(Progress::Again(_)) => done(Err(Error::internal("a change was committed without an output"))),
-            Err(error) => Refusal::tell(call, status, error, done),
+            Err(error) => Refusal::tell(call, status, (error, has_begun), done),
         }
     }
 }
