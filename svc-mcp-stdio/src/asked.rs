@@ -113,7 +113,7 @@ pub struct Asked {
     pub log_level: Option<LogLevel>,
     /// The token under which progress is wanted.
     pub progress: Option<ProgressToken>,
-    /// What the client calls the request, if it may send it again, as JSON.
+    /// The idempotency key as JSON, if the client sent one.
     pub(crate) key: Option<Box<str>>,
     /// The connection that it came by, if it stays open between requests.
     pub connection: Option<Arc<Connection>>,

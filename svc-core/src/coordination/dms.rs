@@ -215,7 +215,7 @@ struct LeftDm {
     archived: bool,
 }
 
-/// Whoever has left no longer sees it, unless let in again.
+/// A repeat fails with 404, unless the member was added again.
 impl<I> Answer<I> for LeftDm {
     type Kept = Self;
 

@@ -1,4 +1,4 @@
-//! What the server's log and the operator read of a failure.
+//! The causes of a failure, for the server's log and the operator.
 
 use super::{Code, Error};
 

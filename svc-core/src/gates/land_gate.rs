@@ -446,7 +446,7 @@ struct LandAdvice {
     reasons: Vec<Reason>,
 }
 
-/// Advice is given anew: it may have become another, or may be asked for no more.
+/// A repeat computes the advice again, from the present state of the thread.
 impl Answer<RequestLandAdvice> for LandAdvice {
     type Kept = ThreadId;
 

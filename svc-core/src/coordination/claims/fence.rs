@@ -45,7 +45,7 @@ fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time
     Ok(())
 }
 
-/// Fails if the claim with this lease id is not live any more, whoever holds or held it.
+/// Fails if the claim with this lease id has ended, whoever held it.
 pub(super) fn check_live(thread: &Thread, lease: LeaseId) -> Result<()> {
     if thread.claim_lease_id == Some(lease) { Ok(()) } else { Err(stale("that claim is over")) }
 }

@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 /// The most characters of a key.
 const LENGTH_MAX: usize = 255;
 
-/// What a client calls a request, to send it again when it does not know whether it was answered.
+/// A client's name for a request, by which the server recognises a repeat of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(Arc<str>);
 
 impl IdempotencyKey {
-    /// What is a key.
+    /// The form of a key, in words.
     pub const EXPECTED: &str = "1 to 255 visible ASCII characters, bare or in double quotes";
 
-    /// The same as a regular expression.
+    /// The form of a key, as a regular expression.
     pub const PATTERN: &str = "^(\"[!-~]{1,510}\"|[!#-~][!-~]{0,254})$";
 
     /// Reads a key of 1 to 255 visible ASCII characters, in double quotes or bare.
@@ -38,7 +38,7 @@ impl IdempotencyKey {
     }
 }
 
-/// What names a request is for its sender alone.
+/// Does not show the key, so that no log has it.
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey")

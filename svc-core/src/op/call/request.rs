@@ -42,7 +42,7 @@ pub struct Input {
     pub body: Bytes,
     /// The body of a request for an operation that takes a file.
     pub file: Option<Upload>,
-    /// What the client calls the request, if it may send it again.
+    /// The idempotency key, if the client sent one.
     pub key: Option<IdempotencyKey>,
 }
 

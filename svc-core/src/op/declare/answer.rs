@@ -15,9 +15,9 @@ use crate::op::call::request::Input;
 use crate::op::declare::job::{BoxedOutput, Output};
 use crate::op::run::context::Read;
 
-/// What a change answers to a request with the input `I`.
+/// The output of a change with the input `I`.
 pub trait Answer<I>: Serialize + Sized {
-    /// What is stored of it for repeats: ids, numbers and times, never words or secrets.
+    /// The part of it that is stored for repeats: ids, numbers and times, never words or secrets.
     type Kept: Serialize + DeserializeOwned;
 
     /// The codes with which a repeat can fail, besides those of every operation.
@@ -39,7 +39,7 @@ pub fn secret_was_told(id: impl Serialize) -> Error {
     Error::new(Code::IdempotencyReplayed, told).with("id", id)
 }
 
-/// What an operation that changes something returns for the input `I`.
+/// The output of any operation that changes something, with the input `I`.
 ///
 /// It is an [`Answer`], or on a route with rules of its own something whose requests have no keys.
 pub trait Returned<I>: Serialize + Send + 'static {

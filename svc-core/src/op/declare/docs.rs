@@ -1,4 +1,4 @@
-//! What is shown of an operation.
+//! The documentation of an operation.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::error::Code;
 use crate::op::declare::sample::Fixture;
 use crate::schema::SchemaOf;
 
-/// What the documentation shows of it.
+/// The documentation of an operation.
 pub struct Docs {
     /// A short name for people.
     pub title: &'static str,

@@ -107,9 +107,9 @@ pub(in crate::op) struct Call {
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
     pub entered: Option<Entered>,
-    /// What is known of a request that has a key.
+    /// The idempotency key, and what is compared with its row.
     pub keyed: Option<Keyed>,
-    /// What its committed steps share, as JSON.
+    /// The state that its committed steps share, as JSON.
     pub begun: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is written of a request that changed nothing.
+//! The audit rows of a request that changed nothing.
 
 use std::cell::RefCell;
 use std::sync::Arc;

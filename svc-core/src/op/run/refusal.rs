@@ -23,7 +23,7 @@ pub(super) struct Refusal {
     error: Error,
     /// Whether steps of this change were committed: then the row that says so is its own.
     has_begun: bool,
-    /// What the other request was answered with.
+    /// The stored answer of another request with the same key.
     found: Option<Result<String>>,
     done: Done,
 }

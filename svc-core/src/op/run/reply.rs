@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The reply to a request.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::spool::Content;
 
-/// What a shell sends back.
+/// The reply that a shell sends back.
 pub struct Reply {
     /// The status of the success.
     pub status: u16,
