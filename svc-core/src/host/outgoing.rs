@@ -2,7 +2,7 @@
 //!
 //! Workspaces take turns, and share the places of a way as they do those of any ceiling.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -31,30 +31,6 @@ impl DueMember {
     }
 }
 
-/// The result of one look for what is due.
-struct Look {
-    /// Members that have something due, in the order of turns.
-    due: Vec<DueMember>,
-    /// The workspaces in which something waits, in the order of turns.
-    waiting: Vec<WorkspaceId>,
-    /// Those whose turn did not come.
-    left: BTreeSet<WorkspaceId>,
-}
-
-impl Look {
-    /// Returns the workspace after which the next look begins, if these members got places; none if that does
-    /// not change.
-    ///
-    /// The next look begins with the first workspace that had no turn, else after the last that got a place.
-    fn next_begins_after(&self, placed: &[(DueMember, Place)]) -> Option<WorkspaceId> {
-        let had_turn: BTreeSet<WorkspaceId> = placed.iter().map(|(due, _)| due.workspace).collect();
-        let found = self.due.iter().map(|due| due.workspace).filter(|id| !had_turn.contains(id));
-        let left: BTreeSet<WorkspaceId> = found.chain(self.left.iter().copied()).collect();
-        let last_placed = placed.last().map(|(due, _)| due.workspace).filter(|_| left.is_empty());
-        last_placed.or_else(|| self.waiting.iter().copied().take_while(|id| !left.contains(id)).last())
-    }
-}
-
 impl Service {
     /// Takes what is due on a way, as parcels with the place that each has until it was sent and settled.
     ///
@@ -70,15 +46,13 @@ impl Service {
             let sending = Arc::clone(&sending);
             move |cx: &Read<'_>| look(cx, &queue, &sending)
         };
-        let look = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
-        let places = sending.places.take_in_turn(look.due.iter().map(|due| due.holder()));
-        let placed: Vec<(DueMember, Place)> =
-            look.due.iter().zip(places).filter_map(|(due, place)| Some((*due, place?))).collect();
-        if let Some(last) = look.next_begins_after(&placed) {
-            sending.begin_after(last);
-        }
+        let due = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
+        let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
+        let placed = due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?)));
+        // Who got a further place in this look comes last in the next one.
+        let placed = placed.inspect(|(due, _)| sending.had_turn(due.workspace, due.charged_to));
         // What is taken for a caller that has gone away is taken again when its lease ends.
-        let taken = join_all(placed.into_iter().map(async |(due, place)| {
+        let taken = join_all(placed.map(async |(due, place)| {
             let parcel = self.take_parcel(name, queue, due).await?;
             Some((parcel, place))
         }));
@@ -128,16 +102,15 @@ impl Service {
 
 /// Finds the members that have waited longest in the workspaces whose turn it is.
 ///
-/// A workspace is passed over if no place is left to the one that it is charged to. The next look begins with
-/// the first one whose turn did not come, so that each has its turn.
-fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
+/// A workspace is passed over if no place is left to the one that it is charged to, and keeps its turn. One
+/// whose members are found has had it, also if none of them can get a place.
+fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMember>> {
     let places = &sending.places;
     let free = PARCELS_MAX.saturating_sub(places.taken());
-    let waiting = workspaces_in_turn(cx, queue, sending.last())?;
     let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
-    for (workspace, charged_to, is_due) in &waiting {
-        if *is_due && places.room(*charged_to, 1) > 0 {
-            turns.entry(*charged_to).push_back(*workspace);
+    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, queue, sending)? {
+        if is_due && places.room(charged_to, 1) > 0 {
+            turns.entry(charged_to).push_back(workspace);
         }
     }
     // As many of each as there are places for, so that each whose turn comes has one.
@@ -152,8 +125,8 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
         room.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
         found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
+        sending.had_turn(workspace, charged_to);
     }
-    let left = turns.iter().flat_map(|(_, left)| left.iter().copied()).collect();
     let mut due = Vec::new();
     while !found.is_empty() {
         found.retain_mut(|members| {
@@ -161,8 +134,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Look> {
             !members.is_empty()
         });
     }
-    let waiting = waiting.into_iter().map(|(workspace, ..)| workspace).collect();
-    Ok(Look { due, waiting, left })
+    Ok(due)
 }
 
 /// Returns as many members of a workspace as there are places: a member that holds its share gets none, and
@@ -177,21 +149,27 @@ fn longest_waiting(
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
-/// Returns the workspaces in which something waits, beginning after one: the id, the workspace that is
+/// Returns the workspaces in which something waits, in the order of turns: the id, the workspace that is
 /// charged, and whether something is due there.
+///
+/// If there are more than one look covers, the next look goes on behind them.
 fn workspaces_in_turn(
     cx: &Read<'_>,
     queue: &OwnQueue,
-    after: WorkspaceId,
+    sending: &Sending,
 ) -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
     let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
         cx.query(queue.workspaces, &[&cx.now(), &after, &most])
     };
+    let after = sending.covered();
     let mut found = next(after, DUE_WORKSPACES_MAX)?;
     let left = DUE_WORKSPACES_MAX.saturating_sub(i64::try_from(found.len()).map_err(Error::internal)?);
     if left > 0 && after != WorkspaceId::INSTANCE {
         let first = next(WorkspaceId::INSTANCE, left)?;
         found.extend(first.into_iter().take_while(|(workspace, ..)| *workspace <= after));
     }
+    let is_all = i64::try_from(found.len()).map_err(Error::internal)? < DUE_WORKSPACES_MAX;
+    sending.begin_after(found.last().map(|(workspace, ..)| *workspace).filter(|_| !is_all));
+    sending.put_in_order(&mut found);
     Ok(found)
 }

@@ -298,3 +298,73 @@ fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to(
         assert_eq!([0, 1, 2, 3].map(in_all), [2, 2, 2, 2], "{looks:?}");
     });
 }
+
+/// A workspace whose only member holds its share is found, and gets nothing: the others have their turns.
+#[test]
+fn a_member_that_gets_no_place_holds_up_no_other_workspace() {
+    on_both_engines(|world| {
+        let tick = || world.clock.advance(std::time::Duration::from_millis(2));
+        let busy = Team::pushed(world, "Busy", ALONE);
+        busy.speak();
+        let _busy = take(world, WEB_PUSH);
+        tick();
+        let stuck = Team::pushed(world, "Stuck", 1);
+        tick();
+        let other = Team::pushed(world, "Other", 1);
+        stuck.speak();
+        stuck.pile_up(3000);
+        let held: Vec<_> = (0..3).flat_map(|_| take(world, WEB_PUSH)).collect();
+        assert_eq!(held.len(), 3, "one place is left, and Stuck cannot have it");
+        assert!(take(world, WEB_PUSH).is_empty());
+        other.speak();
+        let taken: Vec<_> = (0..3).flat_map(|_| take(world, WEB_PUSH)).collect();
+        assert_eq!(of_each(&taken, &[&stuck, &other]), [("Stuck", 0), ("Other", 1)]);
+    });
+}
+
+#[test]
+fn a_workspace_with_half_of_the_places_leaves_turns_to_all_others() {
+    on_both_engines(|world| {
+        let half = Team::pushed(world, "Half", 14);
+        half.speak();
+        let mut held = take(world, WEB_PUSH);
+        held.truncate(ALL / 2);
+        let teams = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| {
+            world.clock.advance(std::time::Duration::from_millis(2));
+            Team::pushed(world, name, 8)
+        });
+        teams.iter().for_each(Team::speak);
+        drop(take(world, WEB_PUSH));
+        let looks: Vec<_> = (0..3).map(|_| of_each(&take(world, WEB_PUSH), &teams.each_ref())).collect();
+        for team in 0..teams.len() {
+            assert!(looks.iter().any(|look| look[team].1 > 0), "{}: {looks:?}", teams[team].name);
+        }
+    });
+}
+
+/// Who pays has one place left, which is sometimes taken when the turn of a workspace comes.
+#[test]
+fn a_workspace_that_was_passed_over_keeps_its_turn() {
+    on_both_engines(|world| {
+        let payer = Team::pushed(world, "Payer", ALONE - 1);
+        payer.speak();
+        let _held = take(world, WEB_PUSH);
+        let [one, two, other] = [("One", 8), ("Two", 8), ("Other", 1)].map(|(name, members)| {
+            world.clock.advance(std::time::Duration::from_millis(2));
+            Team::pushed(world, name, members)
+        });
+        one.charge_to(&payer);
+        two.charge_to(&payer);
+        one.speak();
+        two.speak();
+        let mut looks = Vec::new();
+        for _ in 0..4 {
+            let first = take(world, WEB_PUSH);
+            other.speak();
+            let second = take(world, WEB_PUSH);
+            looks.extend([first, second].map(|taken| of_each(&taken, &[&one, &two, &other])));
+        }
+        let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();
+        assert_eq!([0, 1, 2].map(in_all), [2, 2, 4], "{looks:?}");
+    });
+}
