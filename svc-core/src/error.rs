@@ -164,6 +164,10 @@ codes! {
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
+    /// The tables of a workspace do not hold what its log determines.
+    StateDiffers = "state-differs", 409, "The tables differ from the log",
+        "Stop everything that uses the database, keep a copy of it, and restore a backup; `svc verify` in \
+         svc(1) says how.";
     /// The log does not have what follows the cursor: it was pruned there, or it is older than the cursor.
     ///
     /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.

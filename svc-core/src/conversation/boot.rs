@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
@@ -13,8 +13,9 @@ use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::BOOT_MAX;
-use crate::log::event::{Event, EventKind, Subject};
-use crate::op::{Answer, DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
+use crate::log::event::{Event, EventKind, Recorded, Subject};
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Class, DestroyPermit, Feature, Read, Records, Write, idempotent, purged, read};
 use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
@@ -56,7 +57,10 @@ pub(crate) fn feature() -> Feature {
                 .ids("channel_id updated_by")
                 .ints("version lsn")
                 .times("at")
-                .words("text", purge_some),
+                .words("text", purge_some)
+                .proven("channel_id", "version updated_by at lsn")
+                // Of what may be destroyed, events have how long it is.
+                .proven_as("text", Class::Int, "t.text"),
         ])
 }
 
@@ -106,6 +110,12 @@ struct ChannelBootSet {
 
 impl Event for ChannelBootSet {
     const KIND: &'static str = "ChannelBootSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let boot = event.row_of(TABLE, "channel_id")?.made().copy("version").set_to("text", "size");
+        let boot = boot.set("updated_by", event.subject()).set("at", event.at());
+        boot.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// Returns what an agent reads when it arrives in a channel.
@@ -159,16 +169,16 @@ fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<Channe
     }
     let version = before.version.saturating_add(1);
     let event = ChannelBootSet { channel_id: channel.id, version, size: characters(text) };
-    let lsn = cx.emit(Subject::channel(channel.id), &event)?.lsn;
-    let (updated_by, now) = (cx.caller().member, cx.now());
-    cx.execute(1, SET, &[&channel.id, &text, &version, &updated_by, &now, &lsn])?;
+    let Recorded { at, lsn, .. } = cx.emit(Subject::channel(channel.id), &event)?;
+    let updated_by = cx.caller().member;
+    cx.execute(1, SET, &[&channel.id, &text, &version, &updated_by, &at, &lsn])?;
     let text = text.to_owned();
     Ok(ChannelBoot {
         channel_id: channel.id,
         text,
         version,
         updated_by,
-        updated_at: Some(now),
+        updated_at: Some(at),
         lsn: Some(lsn),
     })
 }
@@ -195,3 +205,12 @@ const PURGE: &str = "
     where channel_id in (
         select b.channel_id from boots b join channels c on c.id = b.channel_id
         where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";
+
+/// Empties the texts that were purged up to a position, as the event of the purge says.
+pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+    event.rows(TABLE, &[], |boot| {
+        let int = |column| boot.value(column).and_then(Value::as_i64);
+        let is_purged = int("lsn").is_some_and(|lsn| lsn <= up_to) && int("text") != Some(0);
+        if is_purged { boot.add("version", 1).set("text", 0).keep() } else { Ok(()) }
+    })
+}

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
@@ -16,9 +16,11 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
-use crate::log::event::{Event, EventKind, Subject};
+use crate::log::event::{Event, EventKind, Recorded, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged, read,
+    Answer, Class, DestroyPermit, Feature, Read, Records, Sample, Write, destructive, idempotent, purged,
+    read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read, within};
 use crate::store::columns;
@@ -74,7 +76,11 @@ pub(crate) fn feature() -> Feature {
                 .texts("key term")
                 .times("at")
                 .ints("lsn")
-                .words("definition", purge_some),
+                .words("definition", purge_some)
+                .proven("key", "term updated_by at lsn")
+                .purged_whole()
+                // Of what may be destroyed, events have how long it is.
+                .proven_as("definition", Class::Int, "t.definition"),
         ])
 }
 
@@ -106,12 +112,20 @@ columns! {
 struct GlossaryTermSet {
     /// The term in lower case.
     key: String,
+    /// The term, as it was spelled.
+    term: String,
     /// The length of the definition, in characters.
     size: i64,
 }
 
 impl Event for GlossaryTermSet {
     const KIND: &'static str = "GlossaryTermSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let term = event.row_of(TABLE, "key")?.made().copy("term").set_to("definition", "size");
+        let term = term.set("updated_by", event.subject()).set("at", event.at());
+        term.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A term was deleted with its definition.
@@ -125,6 +139,10 @@ struct GlossaryTermDeleted {
 
 impl Event for GlossaryTermDeleted {
     const KIND: &'static str = "GlossaryTermDeleted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of(TABLE, "key")?.remove()
+    }
 }
 
 /// Returns the terms of a workspace, in the order in which they were last set.
@@ -182,8 +200,9 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
         }
     }
     let size = characters(&definition);
-    let lsn = cx.emit(Subject::WORKSPACE, &GlossaryTermSet { key: key.clone(), size })?.lsn;
-    let (updated_by, updated_at) = (cx.caller().member, cx.now());
+    let set = GlossaryTermSet { key: key.clone(), term: term.clone(), size };
+    let Recorded { at: updated_at, lsn, .. } = cx.emit(Subject::WORKSPACE, &set)?;
+    let updated_by = cx.caller().member;
     cx.execute(1, SET, &[&workspace_id, &key, &term, &definition, &updated_by, &updated_at, &lsn])?;
     Ok(GlossaryTerm { workspace_id, key, term, definition, updated_by, updated_at, lsn })
 }
@@ -345,6 +364,14 @@ fn purge_some(
 const PURGE: &str = "
     delete from glossary where workspace_id = $1 and key in (
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
+
+/// Removes the terms that were purged up to a position, as the event of the purge says.
+pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+    event.rows(TABLE, &[], |term| {
+        let lsn = term.value("lsn").and_then(Value::as_i64);
+        if lsn.is_some_and(|lsn| lsn <= up_to) { term.remove() } else { Ok(()) }
+    })
+}
 
 #[cfg(test)]
 mod tests {

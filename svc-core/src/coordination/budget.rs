@@ -6,7 +6,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::coordination::notices::{NewNotice, post_notice};
@@ -14,6 +14,7 @@ use crate::coordination::thread::Thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::limits::{BUDGET_LOW_PERCENT, BUDGET_MAX, WALL_SECS_MAX};
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Read, Write};
 use crate::store::columns;
 use crate::text::Count;
@@ -360,6 +361,54 @@ pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budge
 const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
 
 const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
+
+/// Sets whether nothing is left of a limit of an event's thread, as [`follow`] does.
+///
+/// `running` is how long the claim in the thread's row has lasted, in microseconds, if that is known.
+pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
+    let thread = event.row("threads", [event.thread()])?;
+    if thread.value("budgeted") == Some(&false.into()) {
+        return Ok(());
+    }
+    let limits = event.row("thread_budgets", [event.thread()])?;
+    let exhausted = is_exhausted(&thread, &limits, running);
+    thread.set_known("exhausted", exhausted.map(Value::from)).keep()
+}
+
+/// Returns whether nothing is left of a limit, if that is known.
+fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<i64>) -> Option<bool> {
+    let number = |column| thread.value(column).and_then(Value::as_i64);
+    let worked = number("worked_micros").zip(running).map(|(worked, running)| worked.saturating_add(running));
+    let amounts = [
+        (Limit::Tokens, number("spent_tokens")),
+        (Limit::UsdMicros, number("spent_usd_micros")),
+        (Limit::Turns, number("spent_turns")),
+        (Limit::WallSecs, worked.map(|micros| micros / MICROS_PER_SEC)),
+        (Limit::Attempts, number("attempts")),
+    ];
+    let mut exhausted = false;
+    for (limit, used) in amounts {
+        let allowed = limits.value(limit.name())?;
+        exhausted |= !allowed.is_null() && used? >= allowed.as_i64()?;
+    }
+    Some(exhausted)
+}
+
+/// Returns how long the claim in the row of an event's thread has lasted, in microseconds, if that is known.
+pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Option<i64>> {
+    let thread = event.row("threads", [event.thread()])?;
+    let Some(from) = thread.value("claimed_at").filter(|from| !from.is_null()) else {
+        return Ok(thread.value("claimed_at").map(|_| 0));
+    };
+    let lease = thread.value("assignment_expires_at").and_then(|until| micros_between(from, until));
+    Ok(micros_between(from, &event.at()).zip(lease).map(|(running, lease)| running.min(lease)))
+}
+
+/// Returns the time from one moment to another, in microseconds: zero if that is not later.
+pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Option<i64> {
+    let micros = |time: &Value| serde_json::from_value::<Time>(time.clone()).ok().map(Time::micros);
+    Some(micros(until)?.saturating_sub(micros(from)?).max(0))
+}
 
 /// Posts a notice that little is left of a limit.
 fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {

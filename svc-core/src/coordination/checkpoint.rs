@@ -18,6 +18,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::limits::CHECKPOINT_MAX_BYTES;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
 use crate::store::columns;
 use crate::time::Time;
@@ -29,7 +30,10 @@ pub(crate) fn feature() -> Feature {
             .ids("thread_id member_id")
             .times("at")
             .ints("lsn")
-            .words("checkpoint", purge_some),
+            .words("checkpoint", purge_some)
+            .proven("thread_id", "member_id at lsn")
+            .purged_whole()
+            .unproven("checkpoint", "content, which can be destroyed"),
     ])
 }
 
@@ -102,6 +106,12 @@ pub(in crate::coordination) struct ClaimCheckpointed {
 
 impl Event for ClaimCheckpointed {
     const KIND: &'static str = "ClaimCheckpointed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of(TABLE, "thread_id")?.made().set("member_id", event.subject());
+        row.set("at", event.at()).set("lsn", event.lsn()).keep()?;
+        workers::replay_delegate(event)
+    }
 }
 
 /// Replaces the checkpoint of a thread by what its holder leaves, if that is anything.

@@ -18,6 +18,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -76,7 +77,8 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id thread_id holder claim_lease_id")
                 .texts("exceeded")
                 .times("failed_at settled_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("thread_id id", "exceeded holder claim_lease_id failed_at settled_at lsn"),
         ])
 }
 
@@ -97,6 +99,14 @@ struct ClaimFailed<'a> {
 
 impl Event for ClaimFailed<'_> {
     const KIND: &'static str = "ClaimFailed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "thread_id")?.set("dead", true).keep()?;
+        let exceeded = event.field("exceeded").map(|exceeded| exceeded.to_string().into());
+        let row = event.row_of("dead_letters", "thread_id dead_letter_id")?.made();
+        let row = row.set_known("exceeded", exceeded).set_to("holder", "member_id").copy("claim_lease_id");
+        row.set("failed_at", event.at()).clear("settled_at").set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A dead letter was requeued: its thread can be given out again.
@@ -110,6 +120,20 @@ pub(in crate::coordination) struct DeadLetterRequeued {
 
 impl Event for DeadLetterRequeued {
     const KIND: &'static str = "DeadLetterRequeued";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        replay_settled(event)?;
+        event.row_of("threads", "thread_id")?.set("dead", false).set("attempts", 0).keep()?;
+        budget::replay(event, Some(0))
+    }
+}
+
+/// Settles the dead letter of an event's thread, if it has one that is not settled.
+pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()> {
+    event.rows("dead_letters", &[event.thread()], |letter| match letter.value("settled_at") {
+        Some(Value::Null) => letter.set("settled_at", event.at()).keep(),
+        _ => Ok(()),
+    })
 }
 
 /// A thread that failed over its budget.

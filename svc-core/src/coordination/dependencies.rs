@@ -13,13 +13,14 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::{self, visible};
-use crate::coordination::queue;
 use crate::coordination::rules::is_claimable;
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::{blocked, queue};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::{Engine, columns};
@@ -77,7 +78,8 @@ pub(crate) fn feature() -> Feature {
             Records::table("thread_dependencies", "thread_id depends_on_id")
                 .through("thread_id", "threads")
                 .ids("thread_id depends_on_id")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("depends_on_id thread_id", "lsn"),
         ])
 }
 
@@ -90,6 +92,10 @@ pub(super) struct ThreadDependencyAdded {
 
 impl Event for ThreadDependencyAdded {
     const KIND: &'static str = "ThreadDependencyAdded";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        blocked::replay_change(event, true)
+    }
 }
 
 /// A thread no longer waits for another one.
@@ -101,6 +107,10 @@ pub(super) struct ThreadDependencyRemoved {
 
 impl Event for ThreadDependencyRemoved {
     const KIND: &'static str = "ThreadDependencyRemoved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        blocked::replay_change(event, false)
+    }
 }
 
 /// The last unfinished dependency of a thread is gone, so that it can be claimed.
@@ -116,6 +126,10 @@ pub(super) struct ThreadReady {
 
 impl Event for ThreadReady {
     const KIND: &'static str = "ThreadReady";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Makes a thread wait for another one, and returns the waiting thread.

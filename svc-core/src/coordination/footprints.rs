@@ -20,6 +20,7 @@ use crate::id::ThreadId;
 use crate::identity::workspaces::Here;
 use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::text::Items;
 
@@ -78,7 +79,8 @@ pub(crate) fn feature() -> Feature {
                 .derives_ids(|workspace, row| {
                     Ok(obstacles::of_footprint(workspace, &footprint::in_row(row)?))
                 })
-                .texts("repo repo_key mode items"),
+                .texts("repo repo_key mode items")
+                .unproven("id repo repo_key mode items digest", "compared where a thread has it"),
         ])
 }
 
@@ -91,6 +93,11 @@ pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
 
 impl Event for ThreadFootprintChanged<'_> {
     const KIND: &'static str = "ThreadFootprintChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let touched = footprint::told_by(event);
+        event.row_of("threads", "$thread")?.set_known("footprint", touched).keep()
+    }
 }
 
 /// Sets what a thread will touch, and returns the footprint as it is stored.

@@ -20,6 +20,7 @@ use crate::identity::tokens::check_reaches_no_further;
 use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read,
 };
@@ -91,6 +92,11 @@ pub(in crate::coordination) struct MemberFrozen<'a> {
 
 impl Event for MemberFrozen<'_> {
     const KIND: &'static str = "MemberFrozen";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let member = event.row_of("members", "member_id")?.set("frozen_at", event.at());
+        member.set("frozen_by", event.subject()).set_to("frozen_reason", "reason").keep()
+    }
 }
 
 /// A frozen member may make changes again.
@@ -102,6 +108,11 @@ pub(in crate::coordination) struct MemberUnfrozen {
 
 impl Event for MemberUnfrozen {
     const KIND: &'static str = "MemberUnfrozen";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let member = event.row_of("members", "member_id")?;
+        member.clear("frozen_at").clear("frozen_by").clear("frozen_reason").keep()
+    }
 }
 
 /// Freezes a member, so that it may only read, and returns the freeze.

@@ -12,6 +12,7 @@ mod budget;
 mod obstacles;
 mod rules;
 mod queue;
+mod blocked;
 pub(crate) mod dependencies;
 pub(crate) mod dead_letters;
 pub(crate) mod workers;

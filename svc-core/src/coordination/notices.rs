@@ -13,6 +13,7 @@ use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -27,7 +28,9 @@ pub(crate) fn feature() -> Feature {
                 .ids("thread_id message_id")
                 .ints("lsn")
                 .times("at")
-                .texts("kind text"),
+                .texts("kind text")
+                .proven("thread_id lsn", "at kind message_id")
+                .unproven("text", "content, which can be destroyed"),
         ])
 }
 
@@ -44,6 +47,16 @@ struct ThreadNotice<'a> {
 
 impl Event for ThreadNotice<'_> {
     const KIND: &'static str = "ThreadNotice";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.field("notice").map_or(Ok(()), |kind| replay(event, kind.clone()))
+    }
+}
+
+/// Adds the notice that an event causes in its thread.
+pub(in crate::coordination) fn replay(event: &Replayed<'_>, kind: Value) -> Result<()> {
+    let row = event.row("thread_notices", [event.thread(), event.lsn().into()])?.made();
+    row.set("at", event.at()).set("kind", kind).copy("message_id").keep()
 }
 
 /// Something that members who work on a thread should know.

@@ -4,7 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
@@ -17,6 +17,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue as _, Value as Stored, columns, new_row};
@@ -81,7 +82,9 @@ pub(crate) fn feature() -> Feature {
                     Ok(vec![Obstacle::pause(workspace, &repo).uuid()])
                 })
                 .times("paused_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("repo", "repo_key reason paused_by paused_at lsn")
+                .unproven("obstacle", "follows from the repository"),
         ])
 }
 
@@ -94,10 +97,26 @@ pub(in crate::coordination) struct RepoPaused<'a> {
     repo: &'a str,
     /// Why; null if no reason was given.
     reason: Option<&'a str>,
+    /// Whether it was paused already, so that only the reason has changed.
+    again: bool,
 }
 
 impl Event for RepoPaused<'_> {
     const KIND: &'static str = "RepoPaused";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("repo_pauses", "repo")?;
+        let again = event.field("again").and_then(Json::as_bool).unwrap_or(row.exists());
+        let row = if again { row } else { paused(event, row.made()) };
+        row.copy("reason").keep()
+    }
+}
+
+/// Sets when and by whom a repository was paused.
+fn paused<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+    let key = event.text("repo").map(|repo| repo.to_ascii_lowercase().into());
+    let row = row.set_known("repo_key", key).set("paused_by", event.subject());
+    row.set("paused_at", event.at()).set("lsn", event.lsn())
 }
 
 /// A paused repository was resumed.
@@ -109,6 +128,10 @@ pub(in crate::coordination) struct RepoResumed<'a> {
 
 impl Event for RepoResumed<'_> {
     const KIND: &'static str = "RepoResumed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("repo_pauses", "repo")?.remove()
+    }
 }
 
 /// A paused repository.
@@ -182,14 +205,15 @@ fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
     let metadata = json!({"repo": repo, "reason": reason});
     let pause = if let Some(known) = known {
         cx.execute(1, SET_REASON, &[&workspace_id, &repo_key, &reason])?;
-        cx.emit(Subject::WORKSPACE, &RepoPaused { repo: &repo, reason: reason.as_deref() })?;
+        let paused = RepoPaused { repo: &repo, reason: reason.as_deref(), again: true };
+        cx.emit(Subject::WORKSPACE, &paused)?;
         RepoPause { reason, ..known }
     } else {
         let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
         if count >= PAUSES_MAX {
             return Err(Error::wrong_state(format!("{PAUSES_MAX} repositories are paused")));
         }
-        let paused = RepoPaused { repo: &repo, reason: reason.as_deref() };
+        let paused = RepoPaused { repo: &repo, reason: reason.as_deref(), again: false };
         let lsn = cx.emit(Subject::WORKSPACE, &paused)?.lsn;
         let (paused_by, paused_at) = (cx.caller().member, cx.now());
         let obstacle = Obstacle::pause(workspace_id, &repo_key);

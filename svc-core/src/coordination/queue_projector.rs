@@ -32,16 +32,23 @@ pub(crate) fn feature() -> Feature {
                 .ids("channel_id thread_id pool came_from")
                 .ints("skill_set urgency lsn footprint")
                 .texts("repo_key")
-                .bools("exclusive"),
+                .bools("exclusive")
+                .unproven("channel_id thread_id pool came_from skill_set urgency lsn footprint", QUEUE)
+                .unproven("repo_key exclusive", QUEUE),
             Records::table("parked", "channel_id obstacle skill_set repo_key exclusive urgency lsn")
                 .through("channel_id", "channels")
                 .after("threads")
                 .ids("obstacle channel_id thread_id pool")
                 .ints("skill_set urgency lsn footprint")
                 .texts("repo_key")
-                .bools("exclusive"),
+                .bools("exclusive")
+                .unproven("obstacle channel_id thread_id pool skill_set urgency lsn footprint", QUEUE)
+                .unproven("repo_key exclusive", QUEUE),
         ])
 }
+
+/// Why nothing of the queue is compared with the log.
+const QUEUE: &str = "a queue, which follows from the threads";
 
 /// The events that may change the place of their thread in the queue.
 const MOVES_A_THREAD: [&str; 13] = [

@@ -20,6 +20,7 @@ use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::is_live;
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Chore, Feature, Read, Round, Settings, Step, Who, Write};
 use crate::sync::lock;
 
@@ -50,6 +51,10 @@ struct ClaimUnacknowledged {
 
 impl Event for ClaimUnacknowledged {
     const KIND: &'static str = "ClaimUnacknowledged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "thread_id")?.clear("acknowledge_by").keep()
+    }
 }
 
 /// Maximum number of threads of one workspace per step, so that none delays the others.

@@ -13,6 +13,7 @@ use crate::hash::sha256;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
 use crate::log::cache::Cached;
 use crate::log::event::Invalidates;
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
 use crate::text::Handle;
@@ -81,6 +82,16 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     cx.insert(&new_row!("insert into skill_sets" { workspace_id, id, skills: text, hash }))?;
     Ok(id)
 }
+
+/// Returns the set of required skills that an event says, as its text.
+pub(crate) fn told_by(event: &Replayed<'_>) -> Option<String> {
+    let names = event.field("required_skills")?.as_array()?;
+    Some(names.iter().filter_map(|name| name.as_str()).collect::<Vec<_>>().join(","))
+}
+
+/// Selects the text of the set that a row `t` names.
+pub(crate) const OF_ROW: &str =
+    "(select s.skills from skill_sets s where s.workspace_id = t.workspace_id and s.id = t.skill_set)";
 
 /// Returns the hash by which a set is found, of its text.
 pub(crate) fn hash_of(text: &str) -> [u8; 32] {

@@ -22,6 +22,7 @@ use crate::limits::{
     SLOT_CAPACITY_MAX, SLOT_CLAIMS_COUNTED_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::Page;
 use crate::store::new_row;
@@ -83,13 +84,24 @@ pub(crate) fn feature() -> Feature {
                     let slot = row.text("slot_key").unwrap_or_default();
                     Ok(vec![Obstacle::slot(workspace, slot).uuid()])
                 })
-                .ints("capacity"),
+                .ints("capacity")
+                .proven("slot", "capacity")
+                .unproven("slot_key obstacle", "follow from the name of the slot"),
             Records::table("live_items", "thread_id repo_key space exclusive prefix")
                 .after("threads")
                 .ids("workspace_id obstacle thread_id")
                 .texts("repo_key space prefix")
-                .bools("exclusive"),
-            Records::table("slot_uses", "obstacle").after("workspaces").stays(),
+                .bools("exclusive")
+                .unproven(
+                    "obstacle thread_id repo_key space prefix exclusive",
+                    "follow from the claims and footprints of threads",
+                ),
+            Records::table("slot_uses", "obstacle")
+                .after("workspaces")
+                .ids("workspace_id obstacle")
+                .ints("uses")
+                .unproven("obstacle uses", "counts of what claims touch")
+                .stays(),
         ])
 }
 
@@ -104,6 +116,10 @@ pub(in crate::coordination) struct SlotCapacitySet<'a> {
 
 impl Event for SlotCapacitySet<'_> {
     const KIND: &'static str = "SlotCapacitySet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("slots", "slot")?.made().copy("capacity").keep()
+    }
 }
 
 /// The capacity of a slot was removed: any number of claims may use it.
@@ -115,6 +131,10 @@ pub(in crate::coordination) struct SlotCapacityCleared<'a> {
 
 impl Event for SlotCapacityCleared<'_> {
     const KIND: &'static str = "SlotCapacityCleared";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("slots", "slot")?.remove()
+    }
 }
 
 /// The capacity of a slot.

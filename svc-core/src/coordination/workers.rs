@@ -6,8 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::Result;
 use crate::id::{MemberId, ThreadId};
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 
@@ -54,6 +57,28 @@ static ADD: RowWrite = RowWrite {
     },
     kind: RowWriteKind::AddsIfMissing,
 };
+
+/// Adds the new holder that an event says, and who has acted.
+pub(super) fn replay(event: &Replayed<'_>, holder: Value) -> Result<()> {
+    let workers = [holder, event.subject(), event.actor()];
+    workers.into_iter().try_for_each(|worker| replay_one(event, worker))
+}
+
+/// Adds the delegate who has acted, if one has.
+pub(super) fn replay_delegate(event: &Replayed<'_>) -> Result<()> {
+    let actor = event.actor();
+    if actor == event.subject() { Ok(()) } else { replay_one(event, actor) }
+}
+
+fn replay_one(event: &Replayed<'_>, worker: Value) -> Result<()> {
+    let row = event.row("thread_workers", [event.thread(), worker.clone()])?;
+    if worker.is_null() || row.exists() {
+        return Ok(());
+    }
+    // An event that was pruned may have added the worker, unless the thread is newer.
+    let thread = event.row("threads", [event.thread()])?;
+    if thread.value("lsn").is_some() { row.made().set("lsn", event.lsn()).keep() } else { row.keep() }
+}
 
 /// The condition that one of `$people`, a list of ids, has worked on the thread with the id `$thread`.
 macro_rules! worked_on {

@@ -6,9 +6,12 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use crate::host::parts;
+use crate::id::WorkspaceId;
 use crate::integrity::portability::{ExportReport, verify_file};
+use crate::integrity::state::{self, Difference, StateReport};
 use crate::log::note::PublicKey;
 use crate::op::{Feature, Table};
+use crate::store::Database;
 use crate::{Result, conversation, coordination, gates, identity, integrity, outreach};
 
 /// Returns every feature, in the order of the layers.
@@ -104,15 +107,33 @@ pub fn operation_table() -> Result<Table> {
 ///
 /// Fails with `export-invalid`, with its `reason`.
 pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
+    verify_file(file, declarations()?.records(), keys)
+}
+
+/// Compares the tables of a workspace, or of all, with what their logs determine, and reports each
+/// difference.
+///
+/// It only reads, in one snapshot per workspace, beside a service that runs. Fails with `event-log-broken` if
+/// a log does not verify, with `not-found` if there is no such workspace, and with `wrong-state` if the
+/// database is of an older version.
+pub fn verify_state(
+    database: &Database,
+    workspace: Option<WorkspaceId>,
+    report: &mut dyn FnMut(Difference) -> Result<()>,
+) -> Result<Vec<StateReport>> {
+    state::verify_state(database, declarations()?, workspace, report)
+}
+
+/// Returns the table of every feature, which is built once.
+fn declarations() -> Result<&'static Table> {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    let table = match TABLE.get() {
-        Some(table) => table,
+    match TABLE.get() {
+        Some(table) => Ok(table),
         None => {
             let built = operation_table()?;
-            TABLE.get_or_init(|| built)
+            Ok(TABLE.get_or_init(|| built))
         }
-    };
-    verify_file(file, table.records(), keys)
+    }
 }
 
 #[cfg(test)]

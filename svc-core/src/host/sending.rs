@@ -45,8 +45,8 @@ impl Sending {
         lock(&self.turns).covered = covered;
     }
 
-    /// Puts workspaces in the order of turns: of those that are charged, and of those charged to the same one,
-    /// the one whose turn is longest ago comes first.
+    /// Puts workspaces in the order of turns: of those that are charged, and of those charged to the same
+    /// one, the one whose turn is longest ago comes first.
     pub fn put_in_order(&self, waiting: &mut [(WorkspaceId, WorkspaceId, bool)]) {
         let turns = lock(&self.turns);
         let last = |key| turns.last.get(&key).copied().unwrap_or(0);

@@ -19,9 +19,11 @@ use crate::identity::authority::check_is_other;
 use crate::identity::delegation::end_held_by;
 use crate::identity::members;
 use crate::identity::sessions::end_all_of;
-use crate::identity::tokens::end_of_member;
+use crate::identity::tokens::{end_of_member, end_tokens};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Feature, Write};
+use crate::text::DELETED_HANDLES;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().events(vec![
@@ -44,6 +46,12 @@ pub(crate) struct MemberDeactivated {
 
 impl Event for MemberDeactivated {
     const KIND: &'static str = "MemberDeactivated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let member = event.row_of("members", "member_id")?;
+        member.set("deactivated_at", event.at()).set("changed_at", event.at()).keep()?;
+        end_tokens(event)
+    }
 }
 
 /// A deactivated member may use the service again. Nothing that ended with it came back.
@@ -55,6 +63,11 @@ pub(crate) struct MemberReactivated {
 
 impl Event for MemberReactivated {
     const KIND: &'static str = "MemberReactivated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let member = event.row_of("members", "member_id")?;
+        member.clear("deactivated_at").set("changed_at", event.at()).keep()
+    }
 }
 
 /// A person was removed for good, and its handle is free.
@@ -66,6 +79,25 @@ pub(crate) struct MemberRemoved {
 
 impl Event for MemberRemoved {
     const KIND: &'static str = "MemberRemoved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let handle = event.text("member_id").map(|id| format!("{DELETED_HANDLES}{id}").into());
+        let person = event.row_of("members", "member_id")?.set_known("handle", handle);
+        let person = person.clear("display_name").set("removed_at", event.at());
+        person.set("changed_at", event.at()).keep()?;
+        forget(event)
+    }
+}
+
+/// Replays what goes with a person who is removed: its sign-ins, and that it is in groups.
+fn forget(event: &Replayed<'_>) -> Result<()> {
+    let Some(person) = event.field("member_id") else { return Ok(()) };
+    event.rows("oidc_identities", std::slice::from_ref(person), |identity| identity.remove())?;
+    event.rows("scim_groups", &[], |group| {
+        let key = group.key().iter().chain([person]).cloned();
+        let place = event.row("scim_group_members", key)?;
+        if place.exists() { place.remove() } else { Ok(()) }
+    })
 }
 
 /// Deactivates an active member of the caller's workspace, with all that ends with it. Very many claims end

@@ -15,6 +15,7 @@ use crate::identity::tokens::{self, Mint, MintedToken, named_surface};
 use crate::identity::workspaces::Here;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Surface, Write, secret_was_told, write};
 use crate::text::{Handle, Text};
 
@@ -55,6 +56,13 @@ pub(crate) struct MemberCreated {
 
 impl Event for MemberCreated {
     const KIND: &'static str = "MemberCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let member = event.row_of("members", "member_id")?.made().copy("handle kind display_name");
+        let member = member.set("created_at", event.at()).set("lsn", event.lsn());
+        let member = member.clear("frozen_at").clear("frozen_by").clear("frozen_reason");
+        member.clear("deactivated_at").clear("changed_at").clear("removed_at").keep()
+    }
 }
 
 /// Creates an agent in a workspace and returns it with its first token.

@@ -15,6 +15,7 @@ use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -64,6 +65,10 @@ struct WorkspaceUpdated {
 
 impl Event for WorkspaceUpdated {
     const KIND: &'static str = "WorkspaceUpdated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("workspaces", "$workspace")?.copy("name").keep()
+    }
 }
 
 /// A workspace has another handle.
@@ -75,6 +80,10 @@ struct WorkspaceHandleChanged {
 
 impl Event for WorkspaceHandleChanged {
     const KIND: &'static str = "WorkspaceHandleChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("workspaces", "$workspace")?.copy("handle").keep()
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -135,7 +144,8 @@ pub(crate) fn feature() -> Feature {
                 .texts("name handle")
                 .times("created_at")
                 .instance_positions("lsn")
-                .derived("state charged_to"),
+                .derived("state charged_to")
+                .proven("id", "name handle created_at"),
         ])
 }
 
@@ -323,6 +333,12 @@ pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
 
+/// Selects the ids of all live workspaces.
+pub(crate) const LIVE_IDS: &str = "select id from workspaces where state = 'live' order by id";
+
+/// Selects the workspace `$1` if it is live.
+pub(crate) const IS_LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
+
 /// The state of a workspace whose rows are being written, of which nobody knows yet.
 pub(crate) const IMPORTING: &str = "importing";
 
@@ -360,7 +376,22 @@ pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<S
 
 const STATE: &str = "select state from workspaces where id = $1";
 
-/// Shows an imported workspace, which the instance's log names at `lsn`, under its handle if that is free.
+/// Returns the name of a workspace, whatever its state.
+pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
+    let name: Option<(String,)> = cx.one(NAME, &[&workspace])?;
+    name.map(|(name,)| name).ok_or_else(|| Error::not_found("workspace"))
+}
+
+const NAME: &str = "select name from workspaces where id = $1";
+
+/// Returns a handle, if no workspace has it.
+pub(crate) fn if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Result<Option<&'h str>> {
+    let Some(handle) = handle else { return Ok(None) };
+    let taken: Option<(WorkspaceId,)> = cx.one(BY_HANDLE, &[&handle])?;
+    Ok(taken.is_none().then_some(handle))
+}
+
+/// Shows an imported workspace, which the instance's log names at `lsn`, under its handle, which is free.
 ///
 /// It shares the limits of `charged_to` from then on.
 pub(crate) fn show(
@@ -368,12 +399,6 @@ pub(crate) fn show(
     workspace: WorkspaceId,
     (lsn, handle, charged_to): (i64, Option<&str>, Option<WorkspaceId>),
 ) -> Result<()> {
-    let is_taken =
-        |handle: &str| -> Result<bool> { Ok(cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&handle])?.is_some()) };
-    let handle = match handle {
-        Some(handle) if !is_taken(handle)? => Some(handle),
-        _ => None,
-    };
     cx.execute(1, SHOW, &[&workspace, &lsn, &handle, &charged_to])
 }
 

@@ -95,7 +95,11 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .texts("kind payload")
                 .times("at")
-                .hashes("prev_hash content_hash"),
+                .hashes("prev_hash content_hash")
+                .unproven(
+                    "lsn kind at channel_id thread_id member_id payload prev_hash content_hash",
+                    "is the log itself, which its chain proves",
+                ),
             Records::table("heads", "workspace_id").stays(),
             Records::table("taps", "name workspace_id").stays(),
             Records::of_instance("schema_migrations"),

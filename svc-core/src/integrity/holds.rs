@@ -19,6 +19,7 @@ use crate::id::{HoldId, MemberId, WorkspaceId};
 use crate::identity::workspaces::{Here, is_live};
 use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write,
     destructive, purged, read, write,
@@ -80,6 +81,12 @@ struct LegalHoldPlaced {
 
 impl Event for LegalHoldPlaced {
     const KIND: &'static str = "LegalHoldPlaced";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let hold = event.row_of("legal_holds", "hold_id")?.made();
+        let hold = hold.set("placed_by", event.subject()).set("placed_at", event.at());
+        hold.set("lsn", event.lsn()).clear("released_by").clear("released_at").keep()
+    }
 }
 
 /// A legal hold was released.
@@ -91,6 +98,11 @@ struct LegalHoldReleased {
 
 impl Event for LegalHoldReleased {
     const KIND: &'static str = "LegalHoldReleased";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let hold = event.row_of("legal_holds", "hold_id")?.set("released_by", event.subject());
+        hold.set("released_at", event.at()).keep()
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -136,7 +148,9 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id placed_by released_by")
                 .texts("reason")
                 .times("placed_at released_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("id", "placed_by placed_at released_by released_at lsn")
+                .unproven("reason", "is content, which the log would outlive"),
             Records::table("held_texts", "kind object_id version")
                 .after("workspaces")
                 .only_restored()
@@ -144,7 +158,8 @@ pub(crate) fn feature() -> Feature {
                 .texts("kind")
                 .ints("version")
                 .times("at")
-                .words("text", purge_some),
+                .words("text", purge_some)
+                .unproven("kind object_id version text at", "is content, which is kept while a hold lasts"),
         ])
         .chore(Chore {
             name: "held-texts",

@@ -14,6 +14,7 @@
 //! - `holds`: legal holds, under which nothing is destroyed, and `retention`: how long things are kept
 //! - `purge`: destroying every word of a workspace
 //! - `portability`: a workspace as a file
+//! - `state`: the tables of a workspace against its log
 //! - `sharing`: tickets by which somebody who is no member reads one channel
 
 pub(crate) mod audit;
@@ -32,4 +33,5 @@ pub(crate) mod census;
 pub(crate) mod retention;
 pub(crate) mod purge;
 pub(crate) mod portability;
+pub(crate) mod state;
 pub(crate) mod sharing;

@@ -9,17 +9,19 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::capability::Capability::TokenAdmin;
 use crate::conversation::messages::{self, PruneReason};
-use crate::conversation::scrub;
+use crate::conversation::{boot, glossary, memory, scrub};
+use crate::coordination::results;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{Here, is_live, load_workspace, own_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Chore, Feature, Read, Records, Round, Step, Who, Write, destructive_in_steps};
 use crate::store::columns;
 use crate::text::Text;
@@ -66,6 +68,17 @@ struct WorkspacePurged {
 
 impl Event for WorkspacePurged {
     const KIND: &'static str = "WorkspacePurged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(up_to) = event.int("up_to_lsn") else { return Ok(()) };
+        let lsn = |row: &RowChange<'_>| row.value("lsn").and_then(Value::as_i64);
+        let is_purged = |row: &RowChange<'_>| lsn(row).is_some_and(|lsn| lsn <= up_to);
+        event.rows("claim_checkpoints", &[], |row| if is_purged(&row) { row.remove() } else { Ok(()) })?;
+        results::replay_purged(event, up_to)?;
+        glossary::replay_purged(event, up_to)?;
+        boot::replay_purged(event, up_to)?;
+        memory::replay_purged(event, up_to)
+    }
 }
 
 /// Destroys every word that was said in your workspace: all messages with their edits, all results, the
@@ -176,6 +189,10 @@ fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
     let progress = serde_json::from_str(&progress).map_err(Error::internal)?;
     Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
 }
+
+/// Selects the position up to which a purge of a workspace destroys words, while it is in progress.
+pub(crate) const IN_PROGRESS: &str =
+    "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
 
 const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
 

@@ -114,6 +114,10 @@ mod tests {
     }
     impl Event for Probe {
         const KIND: &'static str = "Probe";
+
+        fn replay(_: &crate::log::replay::Replayed<'_>) -> crate::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::replay::Replayed;
+use crate::Result;
 use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
 use crate::schema::{self, SchemaOf};
 use crate::time::Time;
@@ -16,6 +18,9 @@ use crate::time::Time;
 pub trait Event: Serialize + JsonSchema {
     /// The kind, in PascalCase. It never changes once it has been written to a log.
     const KIND: &'static str;
+
+    /// Sets what such an event determines of the rows of its workspace.
+    fn replay(event: &Replayed<'_>) -> Result<()>;
 }
 
 /// A workspace was created.
@@ -32,6 +37,11 @@ pub(crate) struct WorkspaceCreated {
 
 impl Event for WorkspaceCreated {
     const KIND: &'static str = "WorkspaceCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("workspaces", "workspace_id")?.made();
+        row.copy("name").clear("handle").set("created_at", event.at()).keep()
+    }
 }
 
 /// A workspace was erased. This is what is left of it.
@@ -47,6 +57,10 @@ pub(crate) struct WorkspaceErased {
 
 impl Event for WorkspaceErased {
     const KIND: &'static str = "WorkspaceErased";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A workspace was imported.
@@ -66,10 +80,28 @@ pub(crate) struct WorkspaceImported {
     pub digest: String,
     /// The public key that has signed the file, as base64.
     pub signer: String,
+    /// What people call the workspace.
+    pub name: String,
+    /// Its handle; null if it has none, or another workspace has taken it.
+    pub handle: Option<String>,
+    /// Whether a version of an older schema has written the file, which may lack values.
+    pub from_older_version: bool,
 }
 
 impl Event for WorkspaceImported {
     const KIND: &'static str = "WorkspaceImported";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        // Older events do not tell, and files of older versions lack columns.
+        if event.field("from_older_version") != Some(&Value::Bool(false)) {
+            event.forget_all()?;
+        }
+        event.forget_after_import(event.text("mode").unwrap_or_default())?;
+        // An import keeps the name, which older events do not tell.
+        let workspace = event.row_of("workspaces", "workspace_id")?.copy("handle");
+        let is_named = event.field("name").is_some();
+        if is_named { workspace.copy("name").keep() } else { workspace.keep() }
+    }
 }
 
 /// Where an event happened and whom it is about: the columns that filters and visibility use.
@@ -134,12 +166,13 @@ pub struct EventKind {
     pub kind: &'static str,
     schema: SchemaOf,
     invalidates: Option<Invalidates>,
+    replay: fn(&Replayed<'_>) -> Result<()>,
 }
 
 impl EventKind {
     /// Returns the kind of event type `E`.
     pub fn of<E: Event>() -> Self {
-        Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None }
+        Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None, replay: E::replay }
     }
 
     /// Declares that each such event invalidates cached entries of that sort.
@@ -154,6 +187,11 @@ impl EventKind {
     /// Returns what such an event invalidates.
     pub fn invalidated(&self) -> Option<Invalidates> {
         self.invalidates
+    }
+
+    /// Sets what such an event determines of the rows of its workspace.
+    pub(crate) fn replay(&self, event: &Replayed<'_>) -> Result<()> {
+        (self.replay)(event)
     }
 
     /// Returns the versioned type in envelopes and payloads.

@@ -8,8 +8,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::hash::parse_hash;
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::log::tree::Frontier;
 use crate::time::Time;
 
@@ -29,6 +31,10 @@ pub(crate) struct EventsPruned {
 
 impl Event for EventsPruned {
     const KIND: &'static str = "EventsPruned";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// All messages that were posted up to a position were purged. The log keeps their sealed events.
@@ -44,6 +50,10 @@ pub(crate) struct MessagesPruned {
 
 impl Event for MessagesPruned {
     const KIND: &'static str = "MessagesPruned";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Why messages were pruned.

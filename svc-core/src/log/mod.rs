@@ -6,6 +6,7 @@
 
 pub(crate) mod canonical;
 mod cipher;
+pub(crate) mod replay;
 pub(crate) mod event;
 pub mod chain;
 pub(crate) mod tree;

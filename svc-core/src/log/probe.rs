@@ -17,6 +17,10 @@ pub(super) struct Probe {
 
 impl Event for Probe {
     const KIND: &'static str = "Probe";
+
+    fn replay(_: &crate::log::replay::Replayed<'_>) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 /// Creates the first events of a log as the appending side does, with the numbers 10, 20 and so on.

@@ -69,6 +69,31 @@ impl Scratch {
         let mut statement = self.conn.prepare_cached(get).map_err(failed)?;
         statement.query_row((key,), |row| row.get(0)).optional().map_err(failed)
     }
+
+    /// Removes a key and its value, if it is there.
+    pub fn remove(&self, key: &[u8]) -> Result<()> {
+        let remove = "delete from entries where key = ?1";
+        let mut statement = self.conn.prepare_cached(remove).map_err(failed)?;
+        statement.execute((key,)).map(drop).map_err(failed)
+    }
+
+    /// Removes everything.
+    pub fn clear(&self) -> Result<()> {
+        self.conn.execute("delete from entries", []).map(drop).map_err(failed)
+    }
+
+    /// Returns the first key that begins with `begin` and comes after another one, and its value.
+    pub fn next(&self, after: Option<&[u8]>, begin: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let next = match after {
+            Some(_) => "select key, value from entries where key > ?1 order by key limit 1",
+            None => "select key, value from entries where key >= ?1 order by key limit 1",
+        };
+        let mut statement = self.conn.prepare_cached(next).map_err(failed)?;
+        let from = after.unwrap_or(begin);
+        let found: Option<(Vec<u8>, Vec<u8>)> =
+            statement.query_row((from,), |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(failed)?;
+        Ok(found.filter(|(key, _)| key.starts_with(begin)))
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +113,18 @@ mod tests {
         assert_eq!(scratch.get(&7_u32.to_be_bytes()).unwrap(), Some([7; 16]));
         assert_eq!(scratch.get(&19_999_u32.to_be_bytes()).unwrap(), Some([1; 400]));
         assert_eq!(scratch.get::<[u8; 16]>(b"none").unwrap(), None);
+        scratch.remove(&7_u32.to_be_bytes()).unwrap();
+        assert_eq!(scratch.get::<[u8; 16]>(&7_u32.to_be_bytes()).unwrap(), None);
+        let key = |number: u32| Some(number.to_be_bytes().to_vec());
+        let next = |after: Option<u32>, begin: &[u8]| {
+            let after = after.map(u32::to_be_bytes);
+            let found = scratch.next(after.as_ref().map(|after| after.as_slice()), begin).unwrap();
+            found.map(|(key, _)| key)
+        };
+        assert_eq!(next(Some(6), &[0, 0]), key(8));
+        assert_eq!(next(None, &[0, 0, 1]), key(256));
+        assert_eq!(next(Some(511), &[0, 0, 1]), None, "it begins with something else");
+        assert_eq!(next(Some(19_999), &[]), None);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

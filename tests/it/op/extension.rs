@@ -60,6 +60,10 @@ struct ChannelWaved {
 
 impl Event for ChannelWaved {
     const KIND: &'static str = "ChannelWaved";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 const VISIBLE: &str = "

@@ -31,6 +31,10 @@ svc_tests::keeps_nothing!(Knock => Knocked);
 
 impl Event for Knocked {
     const KIND: &'static str = "Knocked";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 const WORKSPACE: &str = "select workspace_id from channels where id = $1";

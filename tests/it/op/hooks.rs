@@ -23,6 +23,10 @@ struct BellRung {
 
 impl Event for BellRung {
     const KIND: &'static str = "BellRung";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 /// Events were projected in a workspace.
@@ -38,6 +42,10 @@ struct BellHeard {
 
 impl Event for BellHeard {
     const KIND: &'static str = "BellHeard";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 /// Rings twice.

@@ -142,6 +142,10 @@ struct MemberThought {
 
 impl Event for MemberThought {
     const KIND: &'static str = "MemberThought";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 /// Makes a log longer by `count` events, as the service would have written them.

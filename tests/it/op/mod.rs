@@ -6,7 +6,7 @@ pub mod asking;
 mod borders;
 mod callers;
 pub mod chores;
-mod cost;
+pub mod cost;
 mod extension;
 mod faults;
 mod homed;

@@ -28,6 +28,10 @@ struct Old {
 
 impl Event for Old {
     const KIND: &'static str = "Old";
+
+    fn replay(_: &svc_core::Replayed<'_>) -> svc_core::Result<()> {
+        Ok(())
+    }
 }
 
 /// Opens a stage whose log has `count` old events. Its service prunes what a policy makes due at once.

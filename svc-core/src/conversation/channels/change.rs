@@ -20,6 +20,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Operation, Read, Write, idempotent};
 use crate::text::{Change, Patch, Text};
 use crate::time::Time;
@@ -70,6 +71,10 @@ pub(crate) struct ChannelUpdated {
 
 impl Event for ChannelUpdated {
     const KIND: &'static str = "ChannelUpdated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("channels", "channel_id")?.copy("name topic private").keep()
+    }
 }
 
 /// A channel was archived and takes nothing new.
@@ -81,6 +86,10 @@ pub(crate) struct ChannelArchived {
 
 impl Event for ChannelArchived {
     const KIND: &'static str = "ChannelArchived";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("channels", "channel_id")?.set("archived_at", event.at()).keep()
+    }
 }
 
 /// An archived channel was reopened.
@@ -92,6 +101,10 @@ pub(crate) struct ChannelUnarchived {
 
 impl Event for ChannelUnarchived {
     const KIND: &'static str = "ChannelUnarchived";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("channels", "channel_id")?.clear("archived_at").keep()
+    }
 }
 
 /// Changes a channel's name, topic or privacy and returns the channel.
@@ -212,9 +225,8 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
     if channel.archived {
         return Ok(channel);
     }
-    let now = cx.now();
-    cx.emit(Subject::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
-    set_archived(cx, channel, Some(now))
+    let archived = cx.emit(Subject::channel(channel.id), &ChannelArchived { channel_id: channel.id })?;
+    set_archived(cx, channel, Some(archived.at))
 }
 
 /// Unarchives a channel and returns it.

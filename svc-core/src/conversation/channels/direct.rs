@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::limits::{DM_UNREAD_MAX, PAGE_SCAN_MAX};
-use crate::log::event::Subject;
+use crate::log::event::{Recorded, Subject};
 use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, ToParam, columns};
@@ -229,8 +229,9 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         topic: None,
         private: true,
         kind: ChannelKind::Dm,
+        group: set.len() > PAIR,
     };
-    let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
+    let Recorded { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
     let workspace_id = cx.caller().workspace_id;
     let channel = Channel {
         id,
@@ -239,12 +240,12 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         topic: None,
         private: true,
         kind: event.kind,
-        is_group: set.len() > PAIR,
+        is_group: event.group,
         archived: false,
         archived_at: None,
         has_boot: false,
         created_by: cx.caller().member,
-        created_at: cx.now(),
+        created_at,
         lsn,
     };
     channel.with_new_row(|row| cx.insert(row))?;
@@ -283,9 +284,8 @@ pub(crate) fn leave(
     set.remove(&member_id);
     keep_key(cx, (id, true), &set)?;
     if set.is_empty() {
-        let now = cx.now();
-        cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
-        cx.execute(1, SET_ARCHIVED, &[&id, &Some(now)])?;
+        let archived = cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
+        cx.execute(1, SET_ARCHIVED, &[&id, &Some(archived.at)])?;
     }
     Ok(set.is_empty())
 }

@@ -16,6 +16,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
 use crate::log::event::{Event, Invalidates, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -121,6 +122,11 @@ pub(crate) struct ChannelMemberAdded {
 
 impl Event for ChannelMemberAdded {
     const KIND: &'static str = "ChannelMemberAdded";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("channel_members", "channel_id member_id")?.made();
+        row.set("added_by", event.subject()).set("added_at", event.at()).set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A member left a channel or was removed from it.
@@ -134,6 +140,10 @@ pub(super) struct ChannelMemberRemoved {
 
 impl Event for ChannelMemberRemoved {
     const KIND: &'static str = "ChannelMemberRemoved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("channel_members", "channel_id member_id")?.remove()
+    }
 }
 
 /// Returns a channel's members, in the order in which they were added.
@@ -254,9 +264,9 @@ pub(super) fn forget_audience(cx: &mut Write<'_>) -> Result<()> {
 pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;
-    let (added_by, added_at) = (cx.caller().member, cx.now());
+    let added_by = cx.caller().member;
     cx.insert(&new_row!("insert into channel_members" {
-        channel_id, member_id, added_by, added_at, lsn: added.lsn
+        channel_id, member_id, added_by, added_at: added.at, lsn: added.lsn
     }))?;
     inbox::notify(cx, &added, InboxReason::Added, None, To::Members(&[member_id]))
 }

@@ -23,7 +23,8 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
-use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::event::{Event, EventKind, Invalidates, Recorded, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
@@ -129,10 +130,20 @@ struct ChannelCreated {
     private: bool,
     /// What kind of channel it is.
     kind: ChannelKind,
+    /// Whether it is a direct message that others may be added to.
+    group: bool,
 }
 
 impl Event for ChannelCreated {
     const KIND: &'static str = "ChannelCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let channel = event.row_of("channels", "channel_id")?.made();
+        let channel = channel.copy("name topic private").set_to("is_group", "group");
+        let channel = channel.set_known("dm", event.text("kind").map(|kind| (kind == "dm").into()));
+        let channel = channel.set("created_by", event.subject()).set("created_at", event.at());
+        channel.clear("archived_at").set("lsn", event.lsn()).keep()
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -179,12 +190,14 @@ pub(crate) fn feature() -> Feature {
                 .texts("name topic")
                 .bools("private dm is_group")
                 .times("created_at archived_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("id", "name topic private dm is_group created_by created_at archived_at lsn"),
             Records::table("channel_members", "channel_id member_id")
                 .through("channel_id", "channels")
                 .ids("channel_id member_id added_by")
                 .times("added_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("channel_id member_id", "added_by added_at lsn"),
         ])
 }
 
@@ -242,9 +255,15 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
     let topic = input.topic.as_deref().map(str::to_owned);
     let private = input.private.unwrap_or(false);
     let kind = ChannelKind::Channel;
-    let event =
-        ChannelCreated { channel_id: id, name: input.name.to_string(), topic: topic.clone(), private, kind };
-    let lsn = cx.emit(Subject::channel(id), &event)?.lsn;
+    let event = ChannelCreated {
+        channel_id: id,
+        name: input.name.to_string(),
+        topic: topic.clone(),
+        private,
+        kind,
+        group: false,
+    };
+    let Recorded { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
     let channel = Channel {
         id,
         workspace_id,
@@ -257,7 +276,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
         archived_at: None,
         has_boot: false,
         created_by: cx.caller().member,
-        created_at: cx.now(),
+        created_at,
         lsn,
     };
     channel.with_new_row(|row| cx.insert(row))?;

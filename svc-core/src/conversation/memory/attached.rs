@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::id::{BlockId, ThreadId};
 use crate::limits::{MEMORY_BLOCK_THREADS_MAX, THREAD_MEMORY_BLOCKS_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -23,6 +24,11 @@ pub(super) struct MemoryBlockAttached {
 
 impl Event for MemoryBlockAttached {
     const KIND: &'static str = "MemoryBlockAttached";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let attached = event.row_of("thread_memory_blocks", "block_id $thread")?.made();
+        attached.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A memory block was detached from a thread.
@@ -34,6 +40,10 @@ pub(super) struct MemoryBlockDetached {
 
 impl Event for MemoryBlockDetached {
     const KIND: &'static str = "MemoryBlockDetached";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("thread_memory_blocks", "block_id $thread")?.remove()
+    }
 }
 
 /// That a thread has a memory block.

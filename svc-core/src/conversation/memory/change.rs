@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::{MemoryBlock, TABLE, load_in};
 use crate::Result;
@@ -13,6 +14,7 @@ use crate::id::BlockId;
 use crate::identity::workspaces::Here;
 use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Caller, DestroyPermit, Write, purged};
 use crate::text::{Change, Count, Patch, Prose, Text, characters};
 
@@ -35,12 +37,29 @@ pub(super) struct MemoryBlockCreated {
     version: i64,
     /// The length of its value, in characters.
     size: i64,
+    /// How many characters its value may have.
+    limit: i64,
+    /// Whether it says what it is for.
+    described: bool,
     /// Whether only its creator and members with `channel:admin` may change it.
     read_only: bool,
 }
 
 impl Event for MemoryBlockCreated {
     const KIND: &'static str = "MemoryBlockCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let block = event.row_of(TABLE, "block_id")?.made().set("created_by", event.subject());
+        written(event, block)
+    }
+}
+
+/// Sets what a block is after an event.
+fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
+    let block = block.copy("label version read_only").set_to("char_limit", "limit");
+    let block = block.set_to("value", "size").set_to("description", "described");
+    let block = block.set("updated_by", event.subject()).set("at", event.at());
+    block.set("lsn", event.lsn()).keep()
 }
 
 /// A memory block was changed. The fields hold what it is after the change.
@@ -54,12 +73,20 @@ pub(super) struct MemoryBlockUpdated {
     version: i64,
     /// The length of its value, in characters.
     size: i64,
+    /// How many characters its value may have.
+    limit: i64,
+    /// Whether it says what it is for.
+    described: bool,
     /// Whether only its creator and members with `channel:admin` may change it.
     read_only: bool,
 }
 
 impl Event for MemoryBlockUpdated {
     const KIND: &'static str = "MemoryBlockUpdated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        written(event, event.row_of(TABLE, "block_id")?)
+    }
 }
 
 /// A memory block was deleted, and with it from every thread.
@@ -71,6 +98,15 @@ pub(super) struct MemoryBlockDeleted {
 
 impl Event for MemoryBlockDeleted {
     const KIND: &'static str = "MemoryBlockDeleted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let block: Vec<_> = event.field("block_id").cloned().into_iter().collect();
+        if block.is_empty() {
+            return Ok(());
+        }
+        event.rows("thread_memory_blocks", &block, |attached| attached.remove())?;
+        event.row(TABLE, block)?.remove()
+    }
 }
 
 /// Creates a memory block and returns it.
@@ -115,9 +151,12 @@ pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock)
         label: block.label.clone(),
         version: block.version,
         size: checked_size(&block)?,
+        limit: block.limit,
+        described: block.description.is_some(),
         read_only: block.read_only,
     };
-    block.lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    let recorded = cx.emit(Subject::WORKSPACE, &event)?;
+    (block.updated_at, block.lsn) = (recorded.at, recorded.lsn);
     block.with_new_row(|row| cx.insert(row))?;
     Ok(block)
 }
@@ -181,15 +220,18 @@ pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Re
         return Ok(block);
     }
     block.version = before.version.saturating_add(1);
-    (block.updated_by, block.updated_at) = (cx.caller().member, cx.now());
+    block.updated_by = cx.caller().member;
     let event = MemoryBlockUpdated {
         block_id: block.id,
         label: block.label.clone(),
         version: block.version,
         size,
+        limit: block.limit,
+        described: block.description.is_some(),
         read_only: block.read_only,
     };
-    block.lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    let recorded = cx.emit(Subject::WORKSPACE, &event)?;
+    (block.updated_at, block.lsn) = (recorded.at, recorded.lsn);
     replace(cx, &before, &block)?;
     Ok(block)
 }
@@ -311,3 +353,21 @@ const PURGE: &str = "
     where id in (
         select id from memory_blocks
         where workspace_id = $1 and lsn <= $2 and (value <> '' or description is not null) limit $3)";
+
+/// Empties the blocks that were purged up to a position, as the event of the purge says.
+pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+    event.rows(TABLE, &[], |block| {
+        let int = |column| block.value(column).and_then(Json::as_i64);
+        if int("lsn").is_none_or(|lsn| lsn > up_to) {
+            return Ok(());
+        }
+        let is_described = block.value("description").and_then(Json::as_bool);
+        let block = match (int("value"), is_described) {
+            (Some(0), Some(false)) => return Ok(()),
+            (Some(1..), _) | (_, Some(true)) => block.add("version", 1),
+            // Events of older versions do not tell whether there was something to purge.
+            _ => block.set_known("version", None),
+        };
+        block.set("value", 0).set("description", false).keep()
+    })
+}

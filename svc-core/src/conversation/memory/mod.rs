@@ -20,12 +20,14 @@ use crate::id::{BlockId, MemberId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::log::event::EventKind;
 use crate::op::{
-    Answer, Feature, Operation, Read, Records, Sample, destructive, idempotent, read, wait as wait_for, write,
+    Answer, Class, Feature, Operation, Read, Records, Sample, destructive, idempotent, read,
+    wait as wait_for, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 pub(crate) use attached::{AttachedBlock, of_thread};
+pub(crate) use change::replay_purged;
 use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
 
 /// The table, as texts that a hold keeps name it.
@@ -59,12 +61,17 @@ pub(crate) fn feature() -> Feature {
                 .bools("read_only")
                 .ints("char_limit version lsn")
                 .times("at")
-                .words("description value", change::purge_some),
+                .words("description value", change::purge_some)
+                .proven("id", "label read_only char_limit version created_by updated_by at lsn")
+                // Of what may be destroyed, events have how long it is.
+                .proven_as("value", Class::Int, "t.value")
+                .proven_as("description", Class::Bool, "t.description"),
             Records::table("thread_memory_blocks", "thread_id block_id")
                 .through("thread_id", "threads")
                 .after(TABLE)
                 .ids("thread_id block_id")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("block_id thread_id", "lsn"),
         ])
 }
 

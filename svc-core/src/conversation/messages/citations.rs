@@ -1,8 +1,8 @@
 //! Citations: which messages the words of a message cite, and whether a cited text is still what is said.
 //!
 //! What a message cites stands in its metadata, by address and hash. Those of messages that its author sees
-//! are relations of the kind `cites`, which follow the words: they have no events, an edit replaces them, and
-//! they go with the message.
+//! are relations of the kind `cites`, which follow the words: they have no events of their own but stand in
+//! those with the words, an edit replaces them, and they go with the message.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,11 @@ use uuid::Uuid;
 use super::content::Metadata;
 use super::stored::{MessagePlace, Stored, not_pruned, visible_message};
 use crate::Result;
-use crate::conversation::places::visible;
+use crate::conversation::places::{visible, visible_channel};
 use crate::conversation::uris::{Address, Named};
 use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, new_row};
 use crate::time::Time;
@@ -45,73 +46,104 @@ fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessag
     named.collect()
 }
 
-/// Records what a new message cites, whose event is at `lsn`.
-///
-/// A message that cites none costs nothing.
-pub(super) fn record(
-    cx: &mut Write<'_>,
-    from: &MessagePlace,
-    (lsn, at): (i64, Time),
-    metadata: &Metadata,
-) -> Result<()> {
-    let cited = cited_in(metadata, cx.caller().workspace_id);
-    add(cx, from, (lsn, at), cited)
+/// A relation that follows from what a message cites, as the event with the words names it.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(super) struct Cites {
+    /// The relation.
+    relation_id: RelationId,
+    /// The message that is cited; null if not all who see the event see that.
+    to_id: Option<MessageId>,
 }
 
-/// Records what a message cites after an edit, whose event is at `lsn`.
-pub(super) fn replace(
-    cx: &mut Write<'_>,
-    from: &MessagePlace,
-    (lsn, at): (i64, Time),
-    [before, after]: [&Metadata; 2],
-) -> Result<()> {
-    let workspace = cx.caller().workspace_id;
-    let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
-    if before == cited {
-        return Ok(());
+/// What new words of a message change of the relations that follow from them.
+#[derive(Default)]
+pub(super) struct CitationChange {
+    made: Vec<(Cites, CitedMessage)>,
+    ended: Vec<RelationId>,
+}
+
+impl CitationChange {
+    /// Finds what a new message cites. One that cites none costs nothing.
+    pub fn of_new(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
+        let cited = cited_in(metadata, cx.caller().workspace_id);
+        Ok(Self { made: to_make(cx, from, cited)?, ended: Vec::new() })
     }
-    let recorded: Vec<(MessageId, bool)> = cx.query(RECORDED, &[&from.id])?;
-    for (to, derived) in recorded {
-        let is_cited = cited.iter().any(|message| message.id == to);
-        cited.retain(|message| message.id != to);
-        if derived && !is_cited {
-            cx.execute(1, REMOVE, &[&from.id, &to])?;
+
+    /// Finds what changes with an edit of a message.
+    pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
+        let workspace = cx.caller().workspace_id;
+        let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
+        if before == cited {
+            return Ok(Self::default());
         }
+        let recorded: Vec<(RelationId, MessageId, bool)> = cx.query(RECORDED, &[&from.id])?;
+        let mut ended = Vec::new();
+        for (id, to, derived) in recorded {
+            let is_cited = cited.iter().any(|message| message.id == to);
+            cited.retain(|message| message.id != to);
+            if derived && !is_cited {
+                ended.push(id);
+            }
+        }
+        Ok(Self { made: to_make(cx, from, cited)?, ended })
     }
-    add(cx, from, (lsn, at), cited)
+
+    /// Returns the relations that are made, for the event.
+    pub fn made(&self) -> Vec<Cites> {
+        self.made.iter().map(|(cites, _)| *cites).collect()
+    }
+
+    /// Returns the relations that end, for the event.
+    pub fn ended(&self) -> Vec<RelationId> {
+        self.ended.clone()
+    }
+
+    /// Writes the rows, for the event at `lsn`.
+    pub fn write(self, cx: &mut Write<'_>, from: &MessagePlace, (lsn, made_at): (i64, Time)) -> Result<()> {
+        self.ended.iter().try_for_each(|id| cx.execute(1, REMOVE, &[id]))?;
+        let workspace_id = cx.caller().workspace_id;
+        for (cites, to) in self.made {
+            cx.insert(&new_row!("insert into relations" {
+                id: cites.relation_id, workspace_id, kind: KIND, from_id: from.id,
+                from_thread_id: from.thread_id, from_channel_id: from.channel_id, to_id: to.id,
+                to_thread_id: to.thread_id, to_channel_id: to.channel_id, derived: true,
+                made_by: from.author_id, made_at, lsn
+            }))?;
+        }
+        Ok(())
+    }
 }
 
-const RECORDED: &str = "select to_id, derived from relations where from_id = $1 and kind = 'cites'";
+/// The kind of these relations.
+const KIND: &str = "cites";
 
-const REMOVE: &str = "delete from relations where from_id = $1 and to_id = $2 and kind = 'cites' and derived";
+const RECORDED: &str = "select id, to_id, derived from relations where from_id = $1 and kind = 'cites'";
 
-fn add(
-    cx: &mut Write<'_>,
+const REMOVE: &str = "delete from relations where id = $1 and derived";
+
+/// Returns the relations from a message to others, of which the author must see each.
+fn to_make(
+    cx: &Write<'_>,
     from: &MessagePlace,
-    (lsn, made_at): (i64, Time),
     mut cited: BTreeSet<CitedMessage>,
-) -> Result<()> {
+) -> Result<Vec<(Cites, CitedMessage)>> {
     cited.retain(|message| message.id != from.id);
     if cited.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = cited.iter().map(|message| message.id.uuid()).collect();
     let sql = match cx.engine() {
         Engine::Sqlite => VISIBLE_SQLITE,
         Engine::Postgres => VISIBLE_POSTGRES,
     };
-    let workspace_id = cx.caller().workspace_id;
-    let sight = cx.caller().sight.params();
-    let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace_id, &ids]))?;
-    for to in found.into_iter().filter(|message| cited.contains(message)) {
-        let id: RelationId = cx.new_id()?;
-        cx.insert(&new_row!("insert into relations" {
-            id, workspace_id, kind: "cites", from_id: from.id, from_thread_id: from.thread_id,
-            from_channel_id: from.channel_id, to_id: to.id, to_thread_id: to.thread_id,
-            to_channel_id: to.channel_id, derived: true, made_by: from.author_id, made_at, lsn
-        }))?;
-    }
-    Ok(())
+    let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
+    let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace, &ids]))?;
+    let made = found.into_iter().filter(|message| cited.contains(message)).map(|to| {
+        let is_shown = to.channel_id == from.channel_id || !visible_channel(cx, to.channel_id)?.private;
+        let cites = Cites { relation_id: cx.new_id()?, to_id: is_shown.then_some(to.id) };
+        Ok((cites, to))
+    });
+    made.collect()
 }
 
 macro_rules! select_visible {
@@ -133,6 +165,64 @@ macro_rules! select_visible {
 const VISIBLE_SQLITE: &str = select_visible!("in (select unhex(value) from json_each($6))");
 
 const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
+
+/// The relations that lead to each message, while a log is replayed.
+const LEADING_TO: &str = "relations to messages";
+
+/// Returns the row of a relation between two messages that an event has made. The second message is null if
+/// the event does not show it.
+pub(crate) fn replay_made<'e>(
+    event: &'e Replayed<'_>,
+    id: &Value,
+    [from, to]: [&Value; 2],
+) -> Result<RowChange<'e>> {
+    let relation = event.row("relations", [from.clone(), id.clone()])?.made();
+    let relation = relation.set("made_at", event.at()).set("lsn", event.lsn());
+    let relation = relation.clear("resolved_by").clear("resolved_actor_id").clear("resolved_at");
+    let relation = at_end(event, relation, from, ["from_thread_id", "from_channel_id"])?;
+    if to.is_null() {
+        return Ok(relation);
+    }
+    event.row(LEADING_TO, [to.clone(), from.clone(), id.clone()])?.keep()?;
+    at_end(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
+}
+
+/// Sets where a message is at which a relation ends. It does not move.
+fn at_end<'e>(
+    event: &Replayed<'_>,
+    relation: RowChange<'e>,
+    message: &Value,
+    [thread, channel]: [&str; 2],
+) -> Result<RowChange<'e>> {
+    let message = event.row("messages", [message.clone()])?;
+    let place = |column: &str| message.value(column).cloned();
+    Ok(relation.set_known(thread, place("thread_id")).set_known(channel, place("channel_id")))
+}
+
+/// Changes the relations that follow from the words of an event.
+pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
+    let Some(from) = event.field("message_id") else { return Ok(()) };
+    if event.field("cites").is_none() {
+        return event.leaves_unreported("relations");
+    }
+    for cites in event.list("cites") {
+        let (id, to) = (cites.get("relation_id"), cites.get("to_id").unwrap_or(&Value::Null));
+        let Some(id) = id else { continue };
+        let relation = replay_made(event, id, [from, to])?.set("kind", KIND).set("derived", true);
+        relation.set("made_by", event.member()).keep()?;
+    }
+    let mut ended = event.list("cites_no_more").iter();
+    ended.try_for_each(|id| event.row("relations", [from.clone(), id.clone()])?.remove())
+}
+
+/// Removes the relations that lead to a message whose row goes.
+pub(super) fn replay_gone(event: &Replayed<'_>, message: &Value) -> Result<()> {
+    event.rows(LEADING_TO, std::slice::from_ref(message), |leading| {
+        let relation = leading.key().get(1..).unwrap_or_default().to_vec();
+        leading.forget()?;
+        event.row("relations", relation)?.remove()
+    })
+}
 
 /// What a cited text is today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

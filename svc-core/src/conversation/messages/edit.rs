@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Message;
-use super::citations;
+use super::citations::{self, CitationChange, Cites};
 use super::content::{self, Block, GivenContent, Metadata};
 use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
 use super::stored::{MessagePlace, Saying, Stored, visible_message};
@@ -16,10 +16,11 @@ use crate::Result;
 use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
 use crate::conversation::places::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
-use crate::id::{MemberId, MessageId};
+use crate::id::{MemberId, MessageId, RelationId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Caller, DestroyPermit, Found, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -83,10 +84,27 @@ pub(super) struct MessageEdited {
     edit: i64,
     /// The sealed content after the edit, base64.
     sealed: String,
+    /// The relations to other messages that follow from what the message cites since.
+    cites: Vec<Cites>,
+    /// The relations that ended, because the message does not cite what they led to any more.
+    cites_no_more: Vec<RelationId>,
 }
 
 impl Event for MessageEdited {
     const KIND: &'static str = "MessageEdited";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let message = event.row_of("messages", "message_id")?;
+        let last = message.value("edited_at").filter(|at| !at.is_null());
+        let written_at = last.or_else(|| message.value("posted_at")).cloned();
+        let number = event.int("edit").map(|edit| edit.saturating_sub(1).into());
+        let earlier = event.row("message_edits", message.key().iter().cloned().chain(number))?.made();
+        let earlier = earlier.set_known("sealed", message.value("sealed").cloned());
+        earlier.set_known("written_at", written_at).set("lsn", event.lsn()).keep()?;
+        let message = message.set_to("edits", "edit").set("edited_at", event.at()).copy("sealed");
+        message.set("content_hash", event.content_hash()).keep()?;
+        citations::replay(event)
+    }
 }
 
 /// Changes a message of your own and returns it.
@@ -210,16 +228,23 @@ pub(super) fn edit_message(
     };
     let Some(sealed) = &draft.sealed else { return Ok(edited(stored, reached)) };
     let edit = stored.edits.saturating_add(1);
-    let event = MessageEdited { message_id: stored.id, edit, sealed: sealed.base64.clone() };
+    let at = MessagePlace::of(&stored);
+    let citations = CitationChange::of_edit(cx, &at, [&before.metadata, &after.metadata])?;
+    let event = MessageEdited {
+        message_id: stored.id,
+        edit,
+        sealed: sealed.base64.clone(),
+        cites: citations.made(),
+        cites_no_more: citations.ended(),
+    };
     let recorded = cx.emit(stored.place(), &event)?;
-    let Recorded { lsn, content_hash, .. } = recorded;
+    let Recorded { lsn, at: edited_at, content_hash, .. } = recorded;
     mentions::retell(cx, &recorded, stored.id, &reached_before, &reached)?;
-    let now = cx.now();
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
-    cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &now, &sealed.bytes, &content_hash])?;
-    citations::replace(cx, &MessagePlace::of(&stored), (lsn, now), [&before.metadata, &after.metadata])?;
+    cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &edited_at, &sealed.bytes, &content_hash])?;
+    citations.write(cx, &at, (lsn, edited_at))?;
     stored.edits = edit;
-    stored.edited_at = Some(now);
+    stored.edited_at = Some(edited_at);
     stored.content_hash = Some(content_hash);
     Ok(edited(stored, reached))
 }

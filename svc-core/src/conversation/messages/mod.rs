@@ -42,7 +42,7 @@ use crate::op::{
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
-pub(crate) use citations::{Cited, FoundMessage, find_cited};
+pub(crate) use citations::{Cited, FoundMessage, find_cited, replay_made};
 use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
 pub use in_events::OpenedEvent;
@@ -59,6 +59,7 @@ use stored::{BY_ID, Saying, Stored, open_page, select_messages, visible_message}
 pub(crate) use stored::{MessagePlace, located, not_pruned, uri};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
+pub(crate) use withdraw::VOTES_OF_MESSAGES;
 
 /// A message.
 ///
@@ -179,13 +180,20 @@ pub(crate) fn feature() -> Feature {
                 .bools("marked")
                 .hashes("content_hash")
                 .sealed("sealed")
-                .secrets("wrapped"),
+                .secrets("wrapped")
+                .proven(
+                    "id",
+                    "channel_id thread_id author_id posted_at edited_at withdrawn_at edits lsn marked \
+                     content_hash sealed",
+                ),
             Records::table("message_edits", "message_id edit")
                 .through("message_id", "messages")
                 .ids("message_id")
                 .ints("edit lsn")
                 .times("written_at")
-                .sealed("sealed"),
+                .sealed("sealed")
+                .proven("message_id edit", "written_at sealed lsn")
+                .goes_with("message_id", "messages"),
             Records::table("message_keys", "message_id").keys().through("message_id", "messages").stays(),
             Records::table("shelves", "workspace_id shelf").keys().stays(),
             Records::table("scrubs", "key_table workspace_id lsn").stays(),

@@ -18,7 +18,8 @@ use crate::conversation::places::visible_channel;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{CONTEXT_PINS, PAGE_BYTES, PINS_MAX};
-use crate::log::event::{Event, EventKind};
+use crate::log::event::{Event, EventKind, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
@@ -45,7 +46,9 @@ pub(crate) fn feature() -> Feature {
                 .after("channels")
                 .ids("message_id channel_id pinned_by")
                 .times("at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("message_id", "channel_id pinned_by at lsn")
+                .goes_with("message_id", "messages"),
         ])
 }
 
@@ -147,6 +150,13 @@ struct MessagePinned {
 
 impl Event for MessagePinned {
     const KIND: &'static str = "MessagePinned";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let pin = event.row_of("pins", "message_id")?.made().set_to("channel_id", "$channel");
+        let pin = pin.set_to("pinned_by", "member_id").set("at", event.at());
+        pin.set("lsn", event.lsn()).keep()?;
+        event.row_of("messages", "message_id")?.set("marked", true).keep()
+    }
 }
 
 /// A message is no longer pinned in its channel.
@@ -160,6 +170,10 @@ struct MessageUnpinned {
 
 impl Event for MessageUnpinned {
     const KIND: &'static str = "MessageUnpinned";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("pins", "message_id")?.remove()
+    }
 }
 
 /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
@@ -187,8 +201,9 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
             "{PINS_MAX} messages are pinned in the channel, the maximum: unpin one first"
         )));
     }
-    let (pinned_by, at) = (cx.caller().member, cx.now());
-    let lsn = cx.emit(stored.place(), &MessagePinned { message_id: stored.id, member_id: pinned_by })?.lsn;
+    let pinned_by = cx.caller().member;
+    let pinned = MessagePinned { message_id: stored.id, member_id: pinned_by };
+    let Recorded { at, lsn, .. } = cx.emit(stored.place(), &pinned)?;
     cx.insert(&new_row!("insert into pins" {
         message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
     }))?;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::citations;
+use super::citations::{self, CitationChange, Cites};
 use super::content::{self, Block, GivenContent, Metadata, OwnBlock};
 use super::keys;
 use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
@@ -24,6 +24,7 @@ use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::event::{Event, Recorded, Subject};
 use crate::log::key_tree::Binding;
+use crate::log::replay::Replayed;
 use crate::log::seal::{MessageKey, Sealer};
 use crate::op::{Answer, Read, Shared, Write};
 use crate::store::new_row;
@@ -86,10 +87,21 @@ pub(super) struct MessagePosted {
     author_id: Option<MemberId>,
     /// The sealed content, base64.
     sealed: String,
+    /// The relations to other messages that follow from what the message cites.
+    cites: Vec<Cites>,
 }
 
 impl Event for MessagePosted {
     const KIND: &'static str = "MessagePosted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let message = event.row_of("messages", "message_id")?.made().copy("author_id sealed");
+        let message = message.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
+        let message = message.set("posted_at", event.at()).clear("edited_at").clear("withdrawn_at");
+        let message = message.set("edits", 0).set("marked", false).set("lsn", event.lsn());
+        message.set("content_hash", event.content_hash()).keep()?;
+        citations::replay(event)
+    }
 }
 
 /// Posts a message in a thread, as yourself, and returns its id.
@@ -184,12 +196,12 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
     let place = visible_place(cx, input.thread_id)?;
     place.check_not_archived()?;
     let author = cx.caller().member;
-    let posted = post_sealed(cx, &place, author, post)?;
-    if let Some(metadata) = &input.metadata {
-        let ThreadPlace { channel_id, thread_id, .. } = place;
-        let at = MessagePlace { id: posted.id, channel_id, thread_id, author_id: author, withdrawn: false };
-        citations::record(cx, &at, (posted.lsn, posted.posted_at), metadata)?;
-    }
+    let Some(metadata) = &input.metadata else { return post_sealed(cx, &place, author, post) };
+    let ThreadPlace { channel_id, thread_id, .. } = place;
+    let at = MessagePlace { id: post.message_id, channel_id, thread_id, author_id: author, withdrawn: false };
+    let citations = CitationChange::of_new(cx, &at, metadata)?;
+    let posted = post_citing(cx, &place, author, post, citations.made())?;
+    citations.write(cx, &at, (posted.lsn, posted.posted_at))?;
     Ok(posted)
 }
 
@@ -202,8 +214,19 @@ pub(crate) fn post_sealed(
     author_id: Option<MemberId>,
     post: &SealedPost,
 ) -> Result<Posted> {
+    post_citing(cx, place, author_id, post, Vec::new())
+}
+
+/// As [`post_sealed`], for words from which these relations follow.
+fn post_citing(
+    cx: &mut Write<'_>,
+    place: &ThreadPlace,
+    author_id: Option<MemberId>,
+    post: &SealedPost,
+    cites: Vec<Cites>,
+) -> Result<Posted> {
     let id = post.message_id;
-    let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone() };
+    let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone(), cites };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
     // The event's own time, which never goes back: pruning finds by bisection what is old enough.
     let recorded = cx.emit(event_place, &event)?;

@@ -16,6 +16,7 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId};
 use crate::limits::{EMOJI_MAX, REACTING_LISTED, REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
@@ -41,7 +42,9 @@ pub(crate) fn feature() -> Feature {
                 .after("members")
                 .ids("message_id member_id")
                 .texts("emoji")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("message_id emoji member_id", "lsn")
+                .goes_with("message_id", "messages"),
         ])
 }
 
@@ -156,6 +159,12 @@ struct ReactionAdded<'a> {
 
 impl Event for ReactionAdded<'_> {
     const KIND: &'static str = "ReactionAdded";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let reaction = event.row_of("reactions", "message_id emoji member_id")?.made();
+        reaction.set("lsn", event.lsn()).keep()?;
+        event.row_of("messages", "message_id")?.set("marked", true).keep()
+    }
 }
 
 /// A member took a reaction back.
@@ -171,6 +180,10 @@ struct ReactionRemoved<'a> {
 
 impl Event for ReactionRemoved<'_> {
     const KIND: &'static str = "ReactionRemoved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("reactions", "message_id emoji member_id")?.remove()
+    }
 }
 
 /// Reacts to a message with an emoji, as yourself, and returns the reaction.

@@ -4,9 +4,13 @@
 //! verifies, and nobody can read them. It is finished when the scrub has removed the bytes of the key from
 //! the files too. Purging removes the tombstone's row; the log's record of the message stays.
 
+use std::slice::from_ref;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::citations;
 use super::marks::Marks;
 use super::stored::{Saying, Stored, visible_message};
 use super::{Message, keys};
@@ -15,7 +19,8 @@ use crate::capability::Capability;
 use crate::conversation::places::visible_channel;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
-use crate::log::event::Event;
+use crate::log::event::{Event, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 
 /// A message that was purged.
@@ -53,7 +58,25 @@ pub(crate) struct MessageTombstoned {
 
 impl Event for MessageTombstoned {
     const KIND: &'static str = "MessageTombstoned";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(message) = event.field("message_id") else { return Ok(()) };
+        let row = event.row("messages", [message.clone()])?.clear("sealed");
+        row.set("withdrawn_at", event.at()).keep()?;
+        event.rows("message_edits", from_ref(message), |edit| edit.clear("sealed").keep())?;
+        replay_cleaned(event, message)
+    }
 }
+
+/// Removes what goes when a message is withdrawn: what members have put on it, and its relations to others.
+fn replay_cleaned(event: &Replayed<'_>, message: &Value) -> Result<()> {
+    // The keys of all of them begin with the message.
+    let mut tables = ["pins", "reactions", "relations"].into_iter();
+    tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
+}
+
+/// The votes of each message, while a log is replayed.
+pub(crate) const VOTES_OF_MESSAGES: &str = "votes of messages";
 
 /// A withdrawn message's row was removed.
 #[derive(Serialize, JsonSchema)]
@@ -68,6 +91,20 @@ pub(super) struct MessagePurged {
 
 impl Event for MessagePurged {
     const KIND: &'static str = "MessagePurged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(message) = event.field("message_id") else { return Ok(()) };
+        event.row("messages", [message.clone()])?.remove()?;
+        event.rows("message_edits", from_ref(message), |edit| edit.remove())?;
+        replay_cleaned(event, message)?;
+        citations::replay_gone(event, message)?;
+        event.rows(VOTES_OF_MESSAGES, from_ref(message), |of_message| {
+            let vote = of_message.key().last().cloned();
+            of_message.forget()?;
+            event.rows("ballots", vote.as_slice(), |ballot| ballot.remove())?;
+            event.row("votes", vote)?.remove()
+        })
+    }
 }
 
 /// Withdraws a message for good and returns it, with a blank body.
@@ -100,19 +137,23 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
         author_id: stored.author_id,
         withdrawn_by: cx.caller().member,
     };
-    let withdrawal = cx.emit(stored.place(), &event)?.lsn;
-    blank(cx, &permit, &stored, withdrawal)?;
+    let withdrawal = cx.emit(stored.place(), &event)?;
+    blank(cx, &permit, &stored, &withdrawal)?;
     stored.withdrawn = true;
     Ok(stored.with(Saying::Withdrawn, Marks::default()))
 }
 
-/// Destroys what a message and its edits say, and what hangs on them, for the event at `because`.
-fn blank(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, stored: &Stored, because: i64) -> Result<()> {
-    let now = cx.now();
-    cx.execute(1, BLANK_MESSAGE, &[&stored.id, &now])?;
+/// Destroys what a message and its edits say, and what hangs on them, for the event of the withdrawal.
+fn blank(
+    cx: &mut Write<'_>,
+    permit: &DestroyPermit<'_>,
+    stored: &Stored,
+    withdrawal: &Recorded,
+) -> Result<()> {
+    cx.execute(1, BLANK_MESSAGE, &[&stored.id, &withdrawal.at])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
     cx.clean_withdrawn(permit, &[stored.id])?;
-    keys::destroy(cx, permit, (stored.id, stored.lsn), stored.wrapped.as_ref(), because)
+    keys::destroy(cx, permit, (stored.id, stored.lsn), stored.wrapped.as_ref(), withdrawal.lsn)
 }
 
 const BLANK_MESSAGE: &str =

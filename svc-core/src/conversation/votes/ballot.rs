@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::id::{MemberId, VoteId};
 use crate::limits::{OPTION_INDEX_MAX, OPTIONS_MAX, VOTERS_LISTED};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::new_row;
 use crate::text::{Count, Items};
@@ -32,6 +33,19 @@ pub(super) struct BallotCast {
 
 impl Event for BallotCast {
     const KIND: &'static str = "BallotCast";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let (Some(vote), Some(member)) = (event.field("vote_id"), event.field("member_id")) else {
+            return Ok(());
+        };
+        let ballot = [vote.clone(), member.clone()];
+        event.rows("ballots", &ballot, |choice| choice.remove())?;
+        for choice in event.list("options") {
+            let row = event.row("ballots", ballot.iter().chain([choice]).cloned())?.made();
+            row.set("lsn", event.lsn()).keep()?;
+        }
+        Ok(())
+    }
 }
 
 /// Casts your ballot in a vote, in place of the one that you had, and returns the vote.

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::id::{MemberId, MessageId, VoteId};
 use crate::identity::workspaces::is_live;
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Caller, Chore, DestroyPermit, Due, Write};
 use crate::store::Engine;
 use crate::time::Time;
@@ -45,7 +46,18 @@ pub(super) struct VoteClosed {
 
 impl Event for VoteClosed {
     const KIND: &'static str = "VoteClosed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let vote = event.row_of("votes", "vote_id")?.copy("closed_by");
+        // One whose time is over was closed then.
+        let is_due = event.text("reason") == Some(DUE_REASON);
+        let closed_at = if is_due { vote.value("closes_at").cloned() } else { Some(event.at()) };
+        vote.set_known("closed_at", closed_at).keep()
+    }
 }
+
+/// How a [`Reason`] that the time is over is written.
+const DUE_REASON: &str = "due";
 
 /// Closes a vote and returns it. A closed one stays as it is.
 ///
@@ -77,12 +89,12 @@ fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
 /// Closes an open vote, for this reason unless its time is over. Returns when, and who did.
 fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
     let due = vote.closes_at.filter(|end| *end <= cx.now());
-    let closed_at = Some(due.unwrap_or(cx.now()));
     let reason = if due.is_some() { Reason::Due } else { reason };
     let closed_by = cx.caller().member.filter(|_| reason != Reason::Due);
     let Tally { of_options: tally, ballots } = tally(cx, vote.id, vote.options)?;
     let event = VoteClosed { vote_id: vote.id, tally, ballots, closed_by, reason };
-    cx.emit(vote.subject(), &event)?;
+    let recorded = cx.emit(vote.subject(), &event)?;
+    let closed_at = Some(due.unwrap_or(recorded.at));
     cx.execute(1, CLOSE, &[&vote.id, &closed_at, &closed_by])?;
     Ok((closed_at, closed_by))
 }

@@ -16,12 +16,13 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::messages::{self, OwnBlock, SealedPost, not_pruned};
+use crate::conversation::messages::{self, OwnBlock, SealedPost, VOTES_OF_MESSAGES, not_pruned};
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
 use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
 };
@@ -54,11 +55,19 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id channel_id thread_id message_id created_by closed_by")
                 .ints("options lsn")
                 .bools("multiple")
-                .times("closes_at closed_at"),
+                .times("closes_at closed_at")
+                .proven(
+                    "id",
+                    "channel_id thread_id message_id options multiple created_by lsn closes_at closed_at \
+                     closed_by",
+                )
+                .goes_with("message_id", "messages"),
             Records::table("ballots", "vote_id choice member_id")
                 .through("vote_id", "votes")
                 .ids("vote_id member_id")
                 .ints("choice lsn")
+                .proven("vote_id member_id choice", "lsn")
+                .goes_with("vote_id", "votes")
                 .after_import(ballot::count_imported),
             Records::table("ballot_counts", "vote_id choice").through("vote_id", "votes").stays(),
         ])
@@ -124,6 +133,14 @@ struct VoteOpened {
 
 impl Event for VoteOpened {
     const KIND: &'static str = "VoteOpened";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let vote = event.row_of("votes", "vote_id")?.made().copy("message_id options multiple closes_at");
+        let vote = vote.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
+        let vote = vote.set_to("created_by", "$member").clear("closed_at").clear("closed_by");
+        vote.set("lsn", event.lsn()).keep()?;
+        event.row_of(VOTES_OF_MESSAGES, "message_id vote_id")?.keep()
+    }
 }
 
 /// An option of a vote.

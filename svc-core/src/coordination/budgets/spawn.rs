@@ -15,6 +15,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::identity::workspaces::Here;
 use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Refused, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
@@ -48,7 +49,8 @@ pub(crate) fn feature() -> Feature {
             Records::table("spawn_budgets", "workspace_id")
                 .after("workspaces")
                 .ids("workspace_id")
-                .ints("max_children max_depth max_tools"),
+                .ints("max_children max_depth max_tools")
+                .proven("workspace_id", "max_children max_depth max_tools"),
         ])
 }
 
@@ -86,6 +88,11 @@ struct SpawnBudgetSet {
 
 impl Event for SpawnBudgetSet {
     const KIND: &'static str = "SpawnBudgetSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("spawn_budgets", "$workspace")?.made();
+        row.copy("max_children max_depth max_tools").keep()
+    }
 }
 
 /// A child thread was not created, because the spawn budget does not allow it.
@@ -101,6 +108,10 @@ struct ThreadSpawnDenied {
 
 impl Event for ThreadSpawnDenied {
     const KIND: &'static str = "ThreadSpawnDenied";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.

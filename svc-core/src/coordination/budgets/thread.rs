@@ -15,6 +15,7 @@ use crate::coordination::thread::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::text::{Count, Patch};
 
@@ -63,9 +64,14 @@ pub(crate) fn feature() -> Feature {
             Records::table("thread_budgets", "thread_id")
                 .through("thread_id", "threads")
                 .ids("thread_id")
-                .ints("max_tokens max_usd_micros max_turns max_wall_secs max_attempts low"),
+                .ints("max_tokens max_usd_micros max_turns max_wall_secs max_attempts low")
+                .proven("thread_id", LIMITS)
+                .unproven("low", "which notices were posted, which follows from the limits and what is used"),
         ])
 }
+
+/// The columns with the limits, which are called as in the event.
+const LIMITS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
 
 /// The limits of a thread were set.
 #[derive(Serialize, JsonSchema)]
@@ -76,6 +82,15 @@ pub(in crate::coordination) struct ThreadBudgetSet {
 
 impl Event for ThreadBudgetSet {
     const KIND: &'static str = "ThreadBudgetSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("thread_budgets", "$thread")?.made().copy(LIMITS).keep()?;
+        let is_limited = LIMITS.split(' ').any(|limit| event.int(limit).is_some());
+        let thread = event.row_of("threads", "$thread")?.set("budgeted", is_limited);
+        let thread = if is_limited { thread } else { thread.set("exhausted", false) };
+        thread.keep()?;
+        budget::replay(event, budget::running_micros(event)?)
+    }
 }
 
 /// A thread's limits, with what is used and left of them.

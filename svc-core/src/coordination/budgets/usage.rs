@@ -22,6 +22,7 @@ use crate::hash::sha256;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::store::{ToParam, columns, new_row};
@@ -81,12 +82,19 @@ pub(crate) fn feature() -> Feature {
                     Ok(digest_of(row.id("member_id"), row.id("claim_lease_id"), numbers, row.text("model")))
                 })
                 .ints("tokens usd_micros turns lsn")
-                .times("reported_at"),
+                .times("reported_at")
+                .proven(
+                    "thread_id report_id",
+                    "member_id actor_id claim_lease_id model tokens usd_micros turns reported_at lsn",
+                )
+                .unproven("answer", "what was answered then, which follows from the budget")
+                .unproven("digest", "a digest of other columns"),
             Records::table("usage_totals", "day member_id model")
                 .after("members")
                 .ids("workspace_id member_id")
                 .texts("model")
-                .ints("day reports tokens usd_micros turns"),
+                .ints("day reports tokens usd_micros turns")
+                .unproven("day member_id model reports tokens usd_micros turns", "sums of usage reports"),
         ])
 }
 
@@ -115,6 +123,19 @@ struct UsageReported<'a> {
 
 impl Event for UsageReported<'_> {
     const KIND: &'static str = "UsageReported";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let more = |field| event.int(field).unwrap_or_default();
+        let thread = event.row_of("threads", "thread_id")?.add("spent_tokens", more("tokens"));
+        let thread = thread.add("spent_usd_micros", more("usd_micros"));
+        thread.add("spent_turns", more("turns")).keep()?;
+        let row = event.row_of("usage_reports", "thread_id report_id")?.made();
+        let row = row.copy("claim_lease_id tokens usd_micros turns model").set("lsn", event.lsn());
+        let row = row.set("member_id", event.subject()).set("actor_id", event.actor());
+        row.set("reported_at", event.at()).keep()?;
+        workers::replay_delegate(event)?;
+        budget::replay(event, budget::running_micros(event)?)
+    }
 }
 
 /// Reports what your work under a claim has used, and returns what is left of the thread's budget.

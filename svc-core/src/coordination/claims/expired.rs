@@ -7,6 +7,7 @@ use crate::Result;
 use crate::coordination::thread::{Held, Thread};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::Write;
 use crate::time::Time;
 
@@ -25,6 +26,11 @@ pub(in crate::coordination) struct ClaimExpired {
 
 impl Event for ClaimExpired {
     const KIND: &'static str = "ClaimExpired";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        // ThreadAssignmentChanged follows, which says that the claim has ended.
+        Ok(())
+    }
 }
 
 /// Records that the lease of a thread's claim has lapsed.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
@@ -18,6 +18,7 @@ use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
@@ -194,6 +195,12 @@ pub(super) struct ClaimAcknowledged {
 
 impl Event for ClaimAcknowledged {
     const KIND: &'static str = "ClaimAcknowledged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("threads", "thread_id")?;
+        row.set("acknowledged_at", event.at()).clear("acknowledge_by").keep()?;
+        workers::replay_delegate(event)
+    }
 }
 
 /// Acknowledges the claim that you hold, and returns it.
@@ -263,10 +270,25 @@ pub(super) struct ClaimRenewed {
     claim_lease_id: LeaseId,
     /// When the claim lapses from now on.
     expires_at: Time,
+    /// Whether a new budget has shortened the lease; false if the holder has renewed it.
+    shortened: bool,
 }
 
 impl Event for ClaimRenewed {
     const KIND: &'static str = "ClaimRenewed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("threads", "thread_id")?;
+        let row = row.set_to("assignment_expires_at", "expires_at");
+        let row = match event.field("shortened").and_then(Value::as_bool) {
+            Some(true) => return row.keep(),
+            // Something was left, or the claim could not have been renewed.
+            Some(false) => row.set("exhausted", false),
+            None => row,
+        };
+        row.keep()?;
+        workers::replay_delegate(event)
+    }
 }
 
 /// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
@@ -299,7 +321,7 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     // At the end of the wall time there is nothing to add, but a delegate has worked all the same.
     if renewed != held || workers::is_new_delegate(cx, thread.id)? {
-        let lsn = set_lease_end(cx, &thread, renewed)?;
+        let lsn = set_lease_end(cx, &thread, renewed, false)?;
         workers::add_delegate(cx, thread.id, lsn)?;
     }
     if let Some(budget) = &limited {
@@ -309,7 +331,7 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 }
 
 /// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
-fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<i64> {
+fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held, shortened: bool) -> Result<i64> {
     cx.write_row(&RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
     lapse::lapses_at(cx, changed.until);
     let event = ClaimRenewed {
@@ -317,6 +339,7 @@ fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held) -> Result<i
         member_id: changed.holder,
         claim_lease_id: changed.lease_id,
         expires_at: changed.until,
+        shortened,
     };
     Ok(cx.emit(thread.place().about(changed.holder), &event)?.lsn)
 }
@@ -330,7 +353,7 @@ pub(in crate::coordination) fn shorten_lease(
     let held = live(thread, cx.now());
     match held.zip(budget.last_lease_end(cx.now())) {
         Some((held, last)) if last < held.until => {
-            set_lease_end(cx, thread, Held { until: last, ..held }).map(|_| ())
+            set_lease_end(cx, thread, Held { until: last, ..held }, true).map(|_| ())
         }
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@
 
 mod fence;
 mod expired;
+mod replay;
 mod lapse;
 mod many;
 mod hold;
@@ -34,6 +35,7 @@ use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind, Recorded};
+use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Sample, Write};
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
@@ -216,14 +218,24 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     previous_assignee_id: Option<MemberId>,
     /// The fencing id of the new claim; null when there is none.
     claim_lease_id: Option<LeaseId>,
+    /// When the new claim began; null when there is none.
+    claimed_at: Option<Time>,
     /// When the new claim lapses unless it is renewed; null when there is none.
     expires_at: Option<Time>,
+    /// When the new claim is reported unless it is acknowledged; null when there is none, or no such time.
+    acknowledge_by: Option<Time>,
+    /// Until when the holder until now has worked, at most to the end of the lease; null when there was none.
+    worked_until: Option<Time>,
     /// Why the holder changed.
     reason: Reason,
 }
 
 impl Event for ThreadAssignmentChanged {
     const KIND: &'static str = "ThreadAssignmentChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        replay::assignment(event)
+    }
 }
 
 /// The terms of a new claim.
@@ -340,7 +352,10 @@ fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason:
         assignee_id: Some(terms.holder),
         previous_assignee_id: thread.assignee_id,
         claim_lease_id: Some(terms.lease_id),
+        claimed_at: Some(cx.now()),
         expires_at: Some(terms.until),
+        acknowledge_by: terms.acknowledge_by,
+        worked_until: (reason == Reason::HandedOff).then(|| cx.now()),
         reason,
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
@@ -402,7 +417,10 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         assignee_id: None,
         previous_assignee_id: Some(held.holder),
         claim_lease_id: None,
+        claimed_at: None,
         expires_at: None,
+        acknowledge_by: None,
+        worked_until: Some(worked_until),
         reason: if exceeded.is_empty() { end.into() } else { Reason::Failed },
     };
     cx.emit(thread.place().about(held.holder), &changed)?;

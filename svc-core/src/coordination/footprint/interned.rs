@@ -4,9 +4,12 @@
 //! items that are older than a rule about them stay as they are; it is how they are compared that follows the
 //! rule.
 
+use serde_json::Value as Json;
+
 use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
+use crate::log::replay::Replayed;
 use crate::op::{Read, RowColumns, Write};
 use crate::store::{Engine, FromRow, FromValue, Row, Value, new_row};
 
@@ -101,6 +104,25 @@ pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
         items,
     })
 }
+
+/// Returns the footprint that an event says, as [`OF_ROW`] selects it; null for none.
+pub(crate) fn told_by(event: &Replayed<'_>) -> Option<Json> {
+    let footprint = event.field("footprint")?;
+    if footprint.is_null() {
+        return Some(Json::Null);
+    }
+    let repo = footprint.get("repo").and_then(Json::as_str).unwrap_or_default();
+    let (mode, items) = (footprint.get("mode")?.as_str()?, footprint.get("items")?);
+    Some(format!("{repo} {mode} {items}").into())
+}
+
+/// Selects the footprint that a row `t` names, as a text; null if it names none.
+pub(crate) const OF_ROW: &str = "
+    case when t.footprint <> 0 then coalesce(
+        (select coalesce(f.repo, '') || ' ' || f.mode || ' ' || f.items from footprints f
+         where f.workspace_id = t.workspace_id and f.id = t.footprint),
+        'unknown')
+    end";
 
 /// Returns the id of a footprint in the caller's workspace, storing it if it is new; 0 for none.
 pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {

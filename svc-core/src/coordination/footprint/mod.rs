@@ -9,7 +9,7 @@ mod value;
 mod overlap;
 mod interned;
 
-pub(crate) use interned::{StoredItems, digest_of, in_row, intern, load, load_some};
+pub(crate) use interned::{OF_ROW, StoredItems, digest_of, in_row, intern, load, load_some, told_by};
 pub(crate) use names::slot_key;
 pub(crate) use overlap::{Extent, Space, all_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};

@@ -16,9 +16,10 @@ use crate::coordination::claims::{self, ClaimEnd};
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
 use crate::coordination::{dead_letters, dependencies, notices};
 use crate::error::{Code, Error};
-use crate::id::{MemberId, ThreadId};
+use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Caller, Effect, Feature, Shared, Write, prepared};
 use crate::text::Prose;
 use crate::time::Time;
@@ -56,10 +57,17 @@ pub(in crate::coordination) struct ThreadCancelled<'a> {
     reason: &'a str,
     /// The member who cancelled it; null for the service itself.
     cancelled_by: Option<MemberId>,
+    /// The message that says why.
+    message_id: MessageId,
 }
 
 impl Event for ThreadCancelled<'_> {
     const KIND: &'static str = "ThreadCancelled";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "$thread")?.set("cancelled_at", event.at()).keep()?;
+        notices::replay(event, NOTICE.into())
+    }
 }
 
 /// Cancels a thread and returns it.
@@ -105,12 +113,14 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     let place = places::visible_place(cx, thread.id)?;
     transition::enter(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
     let cancelled_by = cx.caller().member;
-    let cancelled = cx.emit(thread.place(), &ThreadCancelled { reason: &input.reason, cancelled_by })?;
+    let message_id = post.message_id();
+    let cancelled = ThreadCancelled { reason: &input.reason, cancelled_by, message_id };
+    let cancelled = cx.emit(thread.place(), &cancelled)?;
     claims::end_claim(cx, &thread, ClaimEnd::Cancelled)?;
     dead_letters::settle(cx, &thread)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
-    let message = messages::post_sealed(cx, &place, cancelled_by, post)?;
-    notices::add(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message.id)?;
+    messages::post_sealed(cx, &place, cancelled_by, post)?;
+    notices::add(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message_id)?;
     visible_thread(cx, thread.id)
 }
 

@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Priority, Title};
 use crate::Result;
@@ -16,6 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::SKILLS_MAX;
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::text::{Change, Items};
 
@@ -28,6 +30,10 @@ pub(super) struct ThreadUpdated<'a> {
 
 impl Event for ThreadUpdated<'_> {
     const KIND: &'static str = "ThreadUpdated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "$thread")?.copy("title").keep()
+    }
 }
 
 /// Changes a thread's title and returns the thread.
@@ -69,6 +75,10 @@ pub(in crate::coordination) struct ThreadPriorityChanged {
 
 impl Event for ThreadPriorityChanged {
     const KIND: &'static str = "ThreadPriorityChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "$thread")?.set_to("priority", "to").keep()
+    }
 }
 
 /// Sets a thread's priority and returns the thread.
@@ -110,6 +120,10 @@ pub(super) struct ThreadOwnerChanged {
 
 impl Event for ThreadOwnerChanged {
     const KIND: &'static str = "ThreadOwnerChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("threads", "$thread")?.set_to("owner_id", "to").keep()
+    }
 }
 
 /// Makes a member the owner of a thread, or nobody, and returns the thread.
@@ -168,6 +182,11 @@ pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
 
 impl Event for ThreadSkillsChanged<'_> {
     const KIND: &'static str = "ThreadSkillsChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let skills = skill_sets::told_by(event).map(Value::from);
+        event.row_of("threads", "$thread")?.set_known("skill_set", skills).keep()
+    }
 }
 
 /// Replaces the skills that a member must have to claim a thread, and returns the thread.

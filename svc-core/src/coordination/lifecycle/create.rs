@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Priority, Title};
 use crate::Result;
@@ -13,6 +13,7 @@ use crate::capability::Capability::MessagePost;
 use crate::conversation::mentions::{Mentioned, NotReached, Reached};
 use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places::{self, ChannelPlace, ThreadPlace};
+use crate::coordination::blocked;
 use crate::coordination::budgets::spawn;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Read, Refused, Shared, Write};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
@@ -49,6 +51,57 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
 
 impl Event for ThreadCreated<'_> {
     const KIND: &'static str = "ThreadCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let parent = event.field("parent_id").filter(|parent| !parent.is_null());
+        let parent = parent.map(|parent| event.row("threads", [parent.clone()])).transpose()?;
+        let above = match &parent {
+            Some(parent) => parent.value("depth").and_then(Value::as_i64),
+            None => Some(0),
+        };
+        if let Some(parent) = parent {
+            parent.add("children_ever", 1).keep()?;
+        }
+        let tools = event.list("tools");
+        let tools = if tools.is_empty() { Value::Null } else { json!(tools).to_string().into() };
+        let row = event.row("threads", [event.thread()])?.made();
+        let row = row.copy("title parent_id priority created_by").set_to("owner_id", "created_by");
+        let row = row.set("channel_id", event.channel()).set("state", "open").set("tools", tools);
+        let row = row.set_known("skill_set", skill_sets::told_by(event).map(Value::from));
+        let row = row.set_known("footprint", footprint::told_by(event));
+        let row = row.set_known("depth", above.map(|above| above.saturating_add(1).into()));
+        let blocked = blocked::unfinished(event, event.list("depends_on"))?;
+        let row = row.set_known("blocked", blocked.map(Value::from));
+        untouched(row).set("created_at", event.at()).set("lsn", event.lsn()).keep()?;
+        blocked::replay_new(event)
+    }
+}
+
+/// Sets what nobody has changed yet of a new thread.
+fn untouched(row: RowChange<'_>) -> RowChange<'_> {
+    let nothing = [
+        "assignee_id",
+        "claim_lease_id",
+        "claimed_at",
+        "assignment_expires_at",
+        "acknowledged_at",
+        "acknowledge_by",
+        "claim_lsn",
+        "cancelled_at",
+    ];
+    let zero = [
+        "worked_micros",
+        "judged_from",
+        "spent_tokens",
+        "spent_usd_micros",
+        "spent_turns",
+        "attempts",
+        "children_ever",
+    ];
+    let no = ["has_result", "budgeted", "exhausted", "dead"];
+    let row = nothing.into_iter().fold(row, RowChange::clear);
+    let row = zero.into_iter().fold(row, |row, column| row.set(column, 0));
+    no.into_iter().fold(row, |row, column| row.set(column, false))
 }
 
 /// Declares the input of an operation that creates a thread: its place, and then the task.

@@ -11,11 +11,11 @@ pub(crate) mod cancel;
 use serde_json::json;
 
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
-use crate::coordination::skill_sets;
+use crate::coordination::{footprint, skill_sets};
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
-use crate::op::{Effect, Feature, Records, idempotent, prepared, write_recording_refusals};
+use crate::op::{Class, Effect, Feature, Records, idempotent, prepared, write_recording_refusals};
 use crate::text::{Count, Text};
 use change::{
     ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
@@ -115,7 +115,8 @@ pub(crate) fn feature() -> Feature {
                 .ids("workspace_id")
                 .ints("id")
                 .texts("skills")
-                .digest("hash", |row| Ok(skill_sets::hash_of(row.text("skills").unwrap_or_default()))),
+                .digest("hash", |row| Ok(skill_sets::hash_of(row.text("skills").unwrap_or_default())))
+                .unproven("id skills hash", "compared where a thread requires it"),
             Records::table("threads", "lsn id")
                 .after("channels")
                 .ids("id workspace_id channel_id parent_id owner_id assignee_id claim_lease_id created_by")
@@ -127,10 +128,25 @@ pub(crate) fn feature() -> Feature {
                     "depth priority skill_set blocked worked_micros lsn footprint judged_from spent_tokens \
            spent_usd_micros spent_turns attempts children_ever claim_lsn",
                 )
-                .bools("has_result has_checkpoint budgeted exhausted dead"),
+                .bools("has_result has_checkpoint budgeted exhausted dead")
+                .proven(
+                    "id",
+                    "channel_id parent_id depth title state priority tools blocked owner_id created_by \
+                     created_at lsn cancelled_at has_result judged_from children_ever",
+                )
+                .proven(
+                    "id",
+                    "assignee_id claim_lease_id claimed_at assignment_expires_at acknowledged_at \
+                     acknowledge_by claim_lsn worked_micros attempts spent_tokens spent_usd_micros \
+                     spent_turns budgeted exhausted dead",
+                )
+                .proven_as("skill_set", Class::Text, skill_sets::OF_ROW)
+                .proven_as("footprint", Class::Text, footprint::OF_ROW)
+                .unproven("has_checkpoint", "follows from the checkpoint of the claim, which is compared"),
             Records::table("thread_workers", "thread_id member_id")
                 .through("thread_id", "threads")
                 .ids("thread_id member_id")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("thread_id member_id", "lsn"),
         ])
 }

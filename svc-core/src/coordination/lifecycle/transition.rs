@@ -12,10 +12,11 @@ use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::coordination::claims::{self, ClaimEnd};
 use crate::coordination::thread::{Thread, ThreadState, visible_thread};
-use crate::coordination::{dead_letters, dependencies};
+use crate::coordination::{blocked, dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Condition, Effect, Feature, Read, Unmet, Write, in_steps};
 use crate::time::Time;
 
@@ -113,6 +114,23 @@ pub(in crate::coordination) struct ThreadStateChanged {
 
 impl Event for ThreadStateChanged {
     const KIND: &'static str = "ThreadStateChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("threads", "$thread")?.set_to("state", "to");
+        let row = match event.text("to") {
+            Some("open") => {
+                let row = row.set("has_result", false).clear("cancelled_at");
+                row.set("judged_from", event.lsn())
+            }
+            Some("closed") => row.set("dead", false),
+            _ => row,
+        };
+        row.keep()?;
+        if event.text("to") == Some("closed") {
+            dead_letters::replay_settled(event)?;
+        }
+        blocked::replay_state(event)
+    }
 }
 
 /// Moves a thread to another state and returns the state, with the holder of the live claim.

@@ -12,6 +12,7 @@ use crate::error::{Code, Error};
 use crate::gates::judges::Judge;
 use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Caller, Read, Write};
 use crate::store::named_enum;
 
@@ -48,6 +49,15 @@ pub(super) struct ApprovalDecided {
 
 impl Event for ApprovalDecided {
     const KIND: &'static str = "ApprovalDecided";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let gate = event.row_of("approval_gates", "gate_id")?.copy("state resolved_by");
+        if event.text("state") != Some(GateState::Expired.name()) {
+            return gate.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep();
+        }
+        let end = gate.value("expires_at").cloned();
+        gate.clear("resolved_actor_id").set_known("resolved_at", end).keep()
+    }
 }
 
 impl<I> Answer<I> for ApprovalGate {
@@ -133,14 +143,13 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
     gate.state = state;
     gate.resolved_by = Some(by.member);
     gate.resolved_actor_id = by.delegate();
-    gate.resolved_at = Some(cx.now());
     let decided = ApprovalDecided {
         gate_id: gate.id,
         decision: Some(input.decision),
         state,
         resolved_by: gate.resolved_by,
     };
-    cx.emit(thread.place().about(gate.requested_by), &decided)?;
+    gate.resolved_at = Some(cx.emit(thread.place().about(gate.requested_by), &decided)?.at);
     cx.execute(1, DECIDE, &[&gate.id, &gate.state, &by.member, &by.actor, &gate.resolved_at])?;
     Ok(gate.into())
 }

@@ -10,7 +10,9 @@ mod decide;
 mod expiry;
 mod follow;
 mod page;
+mod awaiting;
 
+pub(super) use awaiting::awaiting;
 pub use follow::follow_approval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,7 @@ use crate::identity::sessions;
 use crate::identity::workspaces::Here;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{
     Condition, Effect, Feature, KEEP, Maker, Operation, Read, Records, Sample, Shared, Unmet, Write,
     prepared, read, write,
@@ -64,7 +67,9 @@ Records::table("approval_gates", "lsn id").after("messages")
     .ids("id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by resolved_actor_id \
           message_id")
     .texts("state").bools("blocks_close needs_person")
-    .times("requested_at expires_at resolved_at").ints("lsn"),
+    .times("requested_at expires_at resolved_at").ints("lsn")
+    .proven("id", "channel_id thread_id state blocks_close needs_person requested_by requested_actor_id \
+                   requested_at expires_at resolved_by resolved_actor_id resolved_at message_id lsn"),
 ])
 }
 
@@ -145,6 +150,16 @@ struct ApprovalRequested {
 
 impl Event for ApprovalRequested {
     const KIND: &'static str = "ApprovalRequested";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let gate = event.row_of("approval_gates", "gate_id")?.made();
+        let gate = gate.copy("blocks_close needs_person expires_at message_id");
+        let gate = gate.set_to("channel_id", "$channel").set_to("thread_id", "$thread");
+        let gate = gate.set_to("requested_by", "$member").set("requested_actor_id", event.actor());
+        let gate = gate.set("requested_at", event.at()).set("lsn", event.lsn());
+        let gate = gate.set("state", GateState::Pending.name()).clear("resolved_by");
+        gate.clear("resolved_actor_id").clear("resolved_at").keep()
+    }
 }
 
 /// An approval gate.
@@ -308,7 +323,7 @@ fn request_approval(
         needs_person: requested.needs_person,
         requested_by: asker.member,
         requested_actor_id: asker.delegate(),
-        requested_at: cx.now(),
+        requested_at: recorded.at,
         expires_at,
         resolved_by: None,
         resolved_actor_id: None,
@@ -401,39 +416,6 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
 fn is_agent(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     Ok(load_member(cx, member)?.kind == MemberKind::Agent)
 }
-
-/// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
-pub(super) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
-    let caller = cx.caller();
-    let Some(member) = caller.member else { return Ok(Vec::new()) };
-    if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
-        return Ok(Vec::new());
-    }
-    let (workspace, now) = (caller.workspace_id, cx.now());
-    let is_agent = is_agent(cx, member)?;
-    let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
-    let params = caller.sight.params();
-    let params = params.and(&[&workspace, &now, &member, &most, &last, &is_agent]);
-    let gates: Vec<Stored> = cx.query(AWAITING, &params)?;
-    gates.into_iter().map(|gate| gate.open(cx)).collect()
-}
-
-/// By the index of pending gates.
-const AWAITING: &str = concat!(
-    "select ",
-    gate_columns!(),
-    " from approval_gates g join channels c on c.id = g.channel_id
-     join threads t on t.id = g.thread_id
-     where g.workspace_id = $5 and t.state <> 'archived' and g.lsn <= $9
-         and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
-         and g.requested_by <> $7 and g.requested_actor_id <> $7 and not (g.needs_person and $10) and ",
-    visible!(c),
-    " order by g.lsn limit $8"
-);
-
-const PENDING_HORIZON: &str = "
-    select lsn from approval_gates where workspace_id = $1 and state = 'pending' and lsn > $2
-    order by lsn limit 1 offset $3";
 
 /// The condition that a gate is in the state `$state`, if that is not null, at the time `$now`.
 macro_rules! in_state {

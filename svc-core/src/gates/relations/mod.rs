@@ -5,18 +5,18 @@
 //! closing until it is resolved, so everybody who sees the target can read it. What the words of a message
 //! cite are relations too, which last as long as the words. Relations go when the message that makes them is
 //! withdrawn, and those to a withdrawn message have no force. Nobody learns here of a message that it may not
-//! see. `list` has those of a message, and `resolve`
-//! what keeps a thread open.
+//! see. `list` has those of a message, `resolve` what keeps a thread open, and `remove` how they go.
 
 mod list;
 mod resolve;
+mod remove;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Result;
-use crate::capability::Capability::{ChannelAdmin, MessagePost, ThreadTransition, WorkspaceRead};
+use crate::capability::Capability::{MessagePost, ThreadTransition, WorkspaceRead};
 use crate::conversation::inbox::{self, InboxReason, To};
 use crate::conversation::messages::{self, MessagePlace, not_pruned};
 use crate::conversation::places::{ChannelPlace, check_not_archived, visible_channel};
@@ -27,9 +27,9 @@ use crate::gates::judges::Judge;
 use crate::id::{ChannelId, MemberId, MessageId, RelationId, ThreadId};
 use crate::limits::{REFUTATIONS_MAX, RELATIONS_OF_MESSAGE_MAX};
 use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
-    Caller, Condition, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive,
-    idempotent, read, write,
+    Condition, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read, write,
 };
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
@@ -39,11 +39,11 @@ pub(crate) fn feature() -> Feature {
         .operations("relations", operations())
         .events(vec![
             EventKind::of::<MessageRelated>(),
-            EventKind::of::<RelationRemoved>(),
+            EventKind::of::<remove::RelationRemoved>(),
             EventKind::of::<resolve::RelationResolved>(),
         ])
         .condition(Condition { name: "refutes", action: CLOSE, unmet: resolve::open_refutations })
-        .cleaners("relations", remove_from, remove_of)
+        .cleaners("relations", remove::remove_from, remove::remove_of)
         .sample(Sample::new(
             "disputed_thread",
             "create_thread",
@@ -67,7 +67,10 @@ pub(crate) fn feature() -> Feature {
 Records::table("relations", "lsn id").after("messages").after("members")
     .ids("id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id to_channel_id made_by \
           resolved_by resolved_actor_id")
-    .texts("kind").bools("derived").times("made_at resolved_at").ints("lsn"),
+    .texts("kind").bools("derived").times("made_at resolved_at").ints("lsn")
+    .proven("from_id id", "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
+                           made_by made_at lsn resolved_by resolved_actor_id resolved_at")
+    .goes_with("from_id", "messages").goes_with("to_id", "messages"),
 ])
 }
 
@@ -98,7 +101,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"relation_id": w.id("relation")})),
-        destructive("remove_relation", remove_relation)
+        destructive("remove_relation", remove::remove_relation)
             .title("Remove a relation")
             .when("Use to take back a relation; `resolve_relation` settles a refutation.")
             .reversible()
@@ -142,25 +145,13 @@ struct MessageRelated {
 
 impl Event for MessageRelated {
     const KIND: &'static str = "MessageRelated";
-}
 
-/// A relation between two messages was removed.
-#[derive(Serialize, JsonSchema)]
-struct RelationRemoved {
-    /// The relation.
-    relation_id: RelationId,
-    /// The message that made the relation.
-    from_id: MessageId,
-    /// The message that it led to; null if not all who see the event see that.
-    to_id: Option<MessageId>,
-    /// What the one was to the other.
-    kind: RelationKind,
-    /// Who removed it; null for the service itself.
-    member_id: Option<MemberId>,
-}
-
-impl Event for RelationRemoved {
-    const KIND: &'static str = "RelationRemoved";
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let fields = (event.field("relation_id"), event.field("from_id"), event.field("to_id"));
+        let (Some(id), Some(from), Some(to)) = fields else { return Ok(()) };
+        let relation = messages::replay_made(event, id, [from, to])?.copy("kind").set("derived", false);
+        relation.set_to("made_by", "member_id").keep()
+    }
 }
 
 /// A relation between two messages.
@@ -324,7 +315,7 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
         member_id: by.member,
     };
     let recorded = cx.emit(ends.subject(&relation), &event)?;
-    let relation = Relation { lsn: recorded.lsn, ..relation };
+    let relation = Relation { made_at: recorded.at, lsn: recorded.lsn, ..relation };
     insert(cx, &relation)?;
     let reason = match relation.kind {
         RelationKind::Refutes => Some(InboxReason::Refuted),
@@ -441,62 +432,6 @@ const BY_ID: &str = concat!(
     " and ",
     is_kept!("to_id")
 );
-
-/// Removes a relation between two messages and returns what it was.
-///
-/// Fails with 403 `forbidden` if you have not made it and lack `channel:admin`; 409 `wrong-state` if it
-/// follows from what the message cites.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RemoveRelation {
-    /// The relation.
-    relation_id: RelationId,
-}
-
-fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Result<Relation> {
-    let (relation, ends) = visible_relation(cx, input.relation_id)?;
-    check_may_remove(cx.caller(), relation.made_by)?;
-    if relation.derived {
-        let what = "the relation follows from what the message cites: edit the message";
-        return Err(Error::wrong_state(what));
-    }
-    let event = RelationRemoved {
-        relation_id: relation.id,
-        from_id: relation.from_id,
-        to_id: ends.shown(relation.to_id),
-        kind: relation.kind,
-        member_id: cx.caller().member,
-    };
-    cx.emit(ends.subject(&relation), &event)?;
-    cx.execute(1, DELETE, &[&relation.id])?;
-    Ok(relation)
-}
-
-const DELETE: &str = "delete from relations where id = $1";
-
-/// Fails unless the caller made the relation or has `channel:admin`.
-fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
-    let made = made_by.is_some() && made_by == caller.member;
-    if made || caller.capabilities.has(ChannelAdmin) {
-        return Ok(());
-    }
-    Err(Error::forbidden("only its maker or a member with channel:admin removes a relation"))
-}
-
-/// Removes the relations that withdrawn messages make. Those to them stay, without force.
-fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
-}
-
-/// Removes the relations from and to messages whose rows go.
-fn remove_of(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    remove_from(cx, permit, messages)?;
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE_TO, &[id]))
-}
-
-const DELETE_FROM: &str = "delete from relations where from_id = $1";
-
-const DELETE_TO: &str = "delete from relations where to_id = $1";
 
 #[cfg(test)]
 mod tests {

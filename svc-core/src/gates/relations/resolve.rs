@@ -14,6 +14,7 @@ use crate::id::{MemberId, MessageId, RelationId, ThreadId};
 use crate::identity::members;
 use crate::limits::REASON_IDS_MAX;
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Unmet, Write};
 
 /// A refutation was resolved: it no longer keeps the thread of its target from closing.
@@ -33,6 +34,11 @@ pub(super) struct RelationResolved {
 
 impl Event for RelationResolved {
     const KIND: &'static str = "RelationResolved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let relation = event.row_of("relations", "from_id relation_id")?.set_to("resolved_by", "member_id");
+        relation.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep()
+    }
 }
 
 /// Resolves a refutation and returns it. It no longer keeps the thread of its target from closing.
@@ -67,15 +73,14 @@ pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> R
         kind: relation.kind,
         member_id: by.member,
     };
-    cx.emit(ends.subject(&relation), &event)?;
-    let now = cx.now();
-    cx.execute(1, RESOLVE, &[&relation.id, &by.member, &by.actor, &now])?;
+    let resolved_at = cx.emit(ends.subject(&relation), &event)?.at;
+    cx.execute(1, RESOLVE, &[&relation.id, &by.member, &by.actor, &resolved_at])?;
     Ok(Relation {
         open: false,
         unresolved: false,
         resolved_by: Some(by.member),
         resolved_actor_id: by.delegate(),
-        resolved_at: Some(now),
+        resolved_at: Some(resolved_at),
         ..relation
     })
 }

@@ -15,6 +15,7 @@ use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::identity::members;
 use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Unmet, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
@@ -49,6 +50,11 @@ pub(super) struct FindingResolved {
 
 impl Event for FindingResolved {
     const KIND: &'static str = "FindingResolved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let finding = event.row_of("findings", "finding_id")?.copy("resolution resolved_by");
+        finding.set("resolved_actor_id", event.actor()).set("resolved_at", event.at()).keep()
+    }
 }
 
 /// A finding of a review.
@@ -174,20 +180,20 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     if finding.resolution == Some(input.resolution) && !finding.is_resolved_by_one_of(&workers) {
         return Ok(ResolvedFinding::of(finding, input.resolution));
     }
-    let finding = Finding {
-        resolution: Some(input.resolution),
-        resolved_by: Some(resolver.member),
-        resolved_actor_id: resolver.delegate(),
-        resolved_at: Some(cx.now()),
-        ..finding
-    };
     let resolved = FindingResolved {
         finding_id: finding.id,
         review_id: finding.review_id,
         resolution: input.resolution,
         resolved_by: resolver.member,
     };
-    cx.emit(thread.place().about(author.member), &resolved)?;
+    let resolved_at = cx.emit(thread.place().about(author.member), &resolved)?.at;
+    let finding = Finding {
+        resolution: Some(input.resolution),
+        resolved_by: Some(resolver.member),
+        resolved_actor_id: resolver.delegate(),
+        resolved_at: Some(resolved_at),
+        ..finding
+    };
     cx.execute(
         1,
         RESOLVE,

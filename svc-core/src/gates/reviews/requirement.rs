@@ -17,6 +17,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Write};
 use crate::page::Page;
 use crate::store::{columns, new_row};
@@ -32,6 +33,11 @@ pub(super) struct ReviewRequirementSet {
 
 impl Event for ReviewRequirementSet {
     const KIND: &'static str = "ReviewRequirementSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let requirement = event.row_of("review_requirements", "$thread")?.made();
+        requirement.copy("approvals").set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A member was listed as a reviewer of a thread.
@@ -43,6 +49,12 @@ pub(super) struct ReviewerAdded {
 
 impl Event for ReviewerAdded {
     const KIND: &'static str = "ReviewerAdded";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let reviewer = event.row_of("reviewers", "$thread member_id")?.made();
+        let reviewer = reviewer.set("added_by", event.subject()).set("added_at", event.at());
+        reviewer.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A member is no longer a listed reviewer of a thread.
@@ -54,6 +66,10 @@ pub(super) struct ReviewerRemoved {
 
 impl Event for ReviewerRemoved {
     const KIND: &'static str = "ReviewerRemoved";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("reviewers", "$thread member_id")?.remove()
+    }
 }
 
 /// How many approvals a thread requires.
@@ -190,8 +206,8 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     }
     let recorded = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?;
     inbox::notify(cx, &recorded, InboxReason::ReviewRequested, None, To::Members(&[member_id]))?;
-    let lsn = recorded.lsn;
-    let (thread_id, added_by, added_at) = (thread.id, cx.caller().member, cx.now());
+    let (thread_id, added_by) = (thread.id, cx.caller().member);
+    let (added_at, lsn) = (recorded.at, recorded.lsn);
     cx.insert(&new_row!("insert into reviewers" { thread_id, member_id, added_by, added_at, lsn }))?;
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }

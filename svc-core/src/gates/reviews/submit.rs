@@ -15,10 +15,11 @@ use crate::conversation::places;
 use crate::coordination::thread::visible_thread;
 use crate::error::Error;
 use crate::gates::commit::CommitHash;
-use crate::gates::judges::Judge;
+use crate::gates::judges::{Judge, Objection};
 use crate::id::{FindingId, MemberId, MessageId, ReviewId, ThreadId};
 use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIEW_MAX, REVIEWS_MAX};
 use crate::log::event::Event;
+use crate::log::replay::Replayed;
 use crate::op::{Shared, Write};
 use crate::store::new_row;
 use crate::text::{Count, Items, Prose, Text};
@@ -37,6 +38,8 @@ pub(super) struct ReviewSubmitted<'a> {
     findings: Vec<FoundIn>,
     /// The message with its words.
     message_id: MessageId,
+    /// What stood against an approval of its author when it was given; null if nothing did.
+    objection: Option<Objection>,
 }
 
 /// A finding, as the event of its review names it.
@@ -46,10 +49,37 @@ struct FoundIn {
     id: FindingId,
     /// How severe it is.
     severity: Severity,
+    /// The line of the file that it is about; null if none was named.
+    line: Option<i64>,
+}
+
+impl FoundIn {
+    fn of(finding: &Finding) -> Self {
+        Self { id: finding.id, severity: finding.severity, line: finding.line }
+    }
 }
 
 impl Event for ReviewSubmitted<'_> {
     const KIND: &'static str = "ReviewSubmitted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        verdicts::replay_superseded(event)?;
+        let review = event.row_of("reviews", "review_id")?.made();
+        let review = review.copy("verdict objection head_sha message_id").set_to("thread_id", "$thread");
+        let review = review.set_to("member_id", "$member").set("actor_id", event.actor());
+        let review = review.set("submitted_at", event.at()).set("lsn", event.lsn());
+        review.set("superseded", false).keep()?;
+        for (number, found) in (0_i64..).zip(event.list("findings")) {
+            let Some(id) = found.get("id") else { continue };
+            let finding = event.row("findings", [id.clone()])?.made().set_to("review_id", "review_id");
+            let finding = finding.set_to("thread_id", "$thread").set("number", number);
+            let finding = finding.set_known("severity", found.get("severity").cloned());
+            let finding = finding.set_known("line", found.get("line").cloned()).set("lsn", event.lsn());
+            let finding = finding.clear("resolution").clear("resolved_by").clear("resolved_actor_id");
+            finding.clear("resolved_at").keep()?;
+        }
+        Ok(())
+    }
 }
 
 /// A review with its words and its findings.
@@ -207,10 +237,12 @@ pub(super) fn submit_review(
         review_id: sealed.id,
         verdict: input.verdict,
         head_sha: input.head_sha.as_ref(),
-        findings: findings.iter().map(|it| FoundIn { id: it.id, severity: it.severity }).collect(),
+        findings: findings.iter().map(FoundIn::of).collect(),
         message_id: sealed.post.message_id(),
+        objection,
     };
-    let lsn = cx.emit(thread.place().about(judge.member), &submitted)?.lsn;
+    let recorded = cx.emit(thread.place().about(judge.member), &submitted)?;
+    let lsn = recorded.lsn;
     let message_id = messages::post_sealed(cx, &place, Some(judge.member), &sealed.post)?.id;
     let given = Given {
         id: sealed.id,
@@ -221,7 +253,7 @@ pub(super) fn submit_review(
         objection,
         head_sha: input.head_sha.clone(),
         message_id,
-        submitted_at: cx.now(),
+        submitted_at: recorded.at,
         lsn,
         superseded: false,
         active: true,

@@ -13,6 +13,7 @@ use crate::gates::commit::CommitHash;
 use crate::gates::judges::{Judge, Judgement, Judges, Objection};
 use crate::id::{MemberId, MessageId, ReviewId, ThreadId};
 use crate::limits::REVIEWS_WEIGHED_MAX;
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
@@ -96,6 +97,23 @@ pub(super) fn insert(cx: &mut Write<'_>, given: &Given) -> Result<()> {
 const SUPERSEDE: &str = "
     update reviews set superseded = true
     where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
+
+/// The last verdicts while a log is replayed, by thread and by each of their people.
+const STANDING: &str = "last verdicts";
+
+/// Supersedes the verdicts that the people of a review gave before, as its event says.
+pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
+    for person in [event.member(), event.actor()] {
+        event.rows(STANDING, &[event.thread(), person], |standing| {
+            let review = standing.key().last().cloned();
+            standing.forget()?;
+            event.row("reviews", review)?.set("superseded", true).keep()
+        })?;
+    }
+    event.row_of(STANDING, "$thread $member review_id")?.keep()?;
+    let by_actor = event.field("review_id").map(|review| [event.thread(), event.actor(), review.clone()]);
+    by_actor.map_or(Ok(()), |key| event.row(STANDING, key)?.keep())
+}
 
 /// Returns who wrote a review.
 pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<Judge> {

@@ -122,12 +122,14 @@ pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewI
     }
     let (bot, reused) = bot_of(cx, &app)?;
     let (id, secret): (InstallationId, _) = (cx.new_id()?, new_secret(cx)?);
+    let quotas = Quotas::of_caller(cx.caller())?;
     let event = AppInstalled {
         installation_id: id,
         app_id: app.id,
         bot_member_id: bot.id,
         granted_capabilities: granted,
         bot_member_reused: reused,
+        quotas,
     };
     let lsn = cx.emit(Subject::WORKSPACE.about(bot.id), &event)?.lsn;
     let installation = Installation {
@@ -139,7 +141,7 @@ pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewI
         installed_by: cx.caller().member,
         installed_at: cx.now(),
         revoked_at: None,
-        quotas: Quotas::of_caller(cx.caller())?,
+        quotas,
         client_secret_hash: secret_hash(&secret),
         lsn,
     };

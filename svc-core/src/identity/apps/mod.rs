@@ -16,9 +16,11 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
+use crate::identity::tokens::{Quotas, capability_bits, end_tokens, quota_of};
 use crate::identity::workspaces::Here;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write,
 };
@@ -66,6 +68,12 @@ struct AppCreated {
 
 impl Event for AppCreated {
     const KIND: &'static str = "AppCreated";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let app = event.row_of("apps", "app_id")?.made().copy("slug name");
+        let app = app.set("created_by", event.subject()).set("created_at", event.at());
+        app.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// An app was installed.
@@ -81,10 +89,20 @@ struct AppInstalled {
     granted_capabilities: Capabilities,
     /// Whether the member is that of an earlier installation.
     bot_member_reused: bool,
+    /// How much all of its tokens may be used together; null if only the limits of the service hold for them.
+    quotas: Option<Quotas>,
 }
 
 impl Event for AppInstalled {
     const KIND: &'static str = "AppInstalled";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("app_installations", "installation_id")?.made().copy("app_id bot_member_id");
+        let row = row.set_known("capabilities", capability_bits(event, "granted_capabilities"));
+        let row = row.set_known("quota", event.field("quotas").map(quota_of));
+        let row = row.set("installed_by", event.subject()).set("installed_at", event.at());
+        row.clear("revoked_at").set("lsn", event.lsn()).keep()
+    }
 }
 
 /// An installation of an app was revoked, with its tokens.
@@ -102,6 +120,12 @@ struct AppUninstalled {
 
 impl Event for AppUninstalled {
     const KIND: &'static str = "AppUninstalled";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let installation = event.row_of("app_installations", "installation_id")?;
+        installation.set("revoked_at", event.at()).keep()?;
+        end_tokens(event)
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -217,14 +241,19 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id created_by")
                 .texts("slug name")
                 .times("created_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("id", "slug name created_by created_at lsn"),
             Records::table("app_installations", "lsn id")
                 .first_to_go()
                 .after("apps")
                 .ids("id workspace_id app_id bot_member_id installed_by")
                 .ints("capabilities quota lsn")
                 .times("installed_at revoked_at")
-                .secrets("client_secret_hash"),
+                .secrets("client_secret_hash")
+                .proven(
+                    "id",
+                    "app_id bot_member_id capabilities quota installed_by installed_at revoked_at lsn",
+                ),
         ])
 }
 

@@ -19,8 +19,10 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
+use crate::identity::tokens::{capability_bits, end_tokens};
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
+use crate::log::replay::Replayed;
 use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -94,6 +96,14 @@ struct DelegationGranted {
 
 impl Event for DelegationGranted {
     const KIND: &'static str = "DelegationGranted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let grant = event.row_of("delegation_grants", "grant_id")?.made().copy("purpose expires_at");
+        let grant = grant.set_to("subject_id", "subject").set_to("delegate_id", "delegate");
+        let grant = grant.set_known("capabilities", capability_bits(event, "capabilities"));
+        let grant = grant.set("created_by", event.subject()).set("created_at", event.at());
+        grant.clear("revoked_at").set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A delegation grant was revoked, with its tokens.
@@ -107,6 +117,11 @@ struct DelegationRevoked {
 
 impl Event for DelegationRevoked {
     const KIND: &'static str = "DelegationRevoked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("delegation_grants", "grant_id")?.set("revoked_at", event.at()).keep()?;
+        end_tokens(event)
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -195,11 +210,17 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id subject_id delegate_id created_by")
                 .ints("capabilities lsn")
                 .texts("purpose")
-                .times("created_at expires_at revoked_at"),
+                .times("created_at expires_at revoked_at")
+                .proven(
+                    "id",
+                    "subject_id delegate_id capabilities purpose created_by created_at expires_at \
+                     revoked_at lsn",
+                ),
             Records::table("delegation_policies", "workspace_id")
                 .after("workspaces")
                 .ids("workspace_id")
-                .ints("ceiling_days"),
+                .ints("ceiling_days")
+                .proven("workspace_id", "ceiling_days"),
         ])
 }
 

@@ -10,6 +10,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::Here;
 use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Write};
 use crate::store::columns;
 use crate::text::Count;
@@ -41,6 +42,10 @@ pub(super) struct DelegationPolicySet {
 
 impl Event for DelegationPolicySet {
     const KIND: &'static str = "DelegationPolicySet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("delegation_policies", "$workspace")?.made().copy("ceiling_days").keep()
+    }
 }
 
 /// Sets how long a delegation grant may last, and returns the policy.

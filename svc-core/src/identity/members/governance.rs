@@ -13,6 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::MemberId;
 use crate::identity::authority::check_is_other;
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Operation, Read, Sample, Write, destructive, idempotent};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -59,6 +60,10 @@ pub(crate) struct GovernanceSkillConferred {
 
 impl Event for GovernanceSkillConferred {
     const KIND: &'static str = "GovernanceSkillConferred";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("member_skills", "member_id skill")?.made().set("governance", true).keep()
+    }
 }
 
 /// A governance skill of a member was revoked.
@@ -72,6 +77,10 @@ pub(super) struct GovernanceSkillRevoked {
 
 impl Event for GovernanceSkillRevoked {
     const KIND: &'static str = "GovernanceSkillRevoked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("member_skills", "member_id skill")?.remove()
+    }
 }
 
 /// Confers a governance skill on another member, and returns that member.

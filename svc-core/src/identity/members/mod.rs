@@ -228,12 +228,19 @@ pub(crate) fn feature() -> Feature {
                 .later_ids("frozen_by")
                 .texts("handle kind display_name frozen_reason external_id")
                 .times("created_at frozen_at deactivated_at changed_at removed_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven(
+                    "id",
+                    "handle kind display_name created_at frozen_at frozen_by frozen_reason deactivated_at \
+                     changed_at removed_at lsn",
+                )
+                .unproven("external_id", "says who a person is elsewhere, which no event does"),
             Records::table("member_skills", "member_id skill")
                 .through("member_id", "members")
                 .ids("member_id")
                 .texts("skill")
-                .bools("governance"),
+                .bools("governance")
+                .proven("member_id skill", "governance"),
         ])
 }
 

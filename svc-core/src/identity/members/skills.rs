@@ -14,6 +14,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::Here;
 use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::page::Page;
 use crate::store::{Engine, named_enum};
@@ -49,6 +50,18 @@ pub(crate) struct MemberSkillsChanged {
 
 impl Event for MemberSkillsChanged {
     const KIND: &'static str = "MemberSkillsChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(member) = event.field("member_id") else { return Ok(()) };
+        for skill in event.list("removed") {
+            event.row("member_skills", [member.clone(), skill.clone()])?.remove()?;
+        }
+        for skill in event.list("added") {
+            let row = event.row("member_skills", [member.clone(), skill.clone()])?;
+            row.made().set("governance", false).keep()?;
+        }
+        Ok(())
+    }
 }
 
 const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";

@@ -18,6 +18,7 @@ use crate::identity::members::{Member, MemberKind, load_member, member_called};
 use crate::identity::sessions::{NewSession, SessionOf, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
 use crate::log::event::{Event, Recorded, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Read, Surface, Write};
 use crate::store::new_row;
 use crate::text::Text;
@@ -49,6 +50,10 @@ pub(super) struct IdentityLinked {
 
 impl Event for IdentityLinked {
     const KIND: &'static str = "IdentityLinked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("oidc_identities", "member_id issuer")?.made().set("linked_at", event.at()).keep()
+    }
 }
 
 /// What a provider has signed about a person, after it was verified.

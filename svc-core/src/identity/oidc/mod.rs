@@ -65,7 +65,10 @@ pub(crate) fn feature() -> Feature {
                 .only_restored()
                 .ids("workspace_id member_id")
                 .texts("issuer subject")
-                .times("linked_at"),
+                .times("linked_at")
+                // A member has one identity at each provider.
+                .proven("member_id issuer", "linked_at")
+                .unproven("subject", "says who a person is elsewhere, which no event does"),
             Records::table("oidc_logins", "state_hash").first_to_go().stays(),
         ])
 }

@@ -19,6 +19,7 @@ use crate::identity::members;
 use crate::identity::scim::Fault;
 use crate::limits::{NAME_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_GROUPS_MAX};
 use crate::log::event::{Event, Subject};
+use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::text::{Items, Text};
 
@@ -27,6 +28,8 @@ use crate::text::{Items, Text};
 pub(super) struct GroupChanged {
     /// The group.
     group_id: GroupId,
+    /// Whether it was created.
+    created: bool,
     /// Its name for people.
     display_name: String,
     /// Who is in it now and was not before.
@@ -37,6 +40,24 @@ pub(super) struct GroupChanged {
 
 impl Event for GroupChanged {
     const KIND: &'static str = "GroupChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(id) = event.field("group_id") else { return Ok(()) };
+        let group = event.row("scim_groups", [id.clone()])?;
+        // Older events do not tell that.
+        let group = match event.field("created") {
+            Some(Value::Bool(true)) => group.made().set("created_at", event.at()).set("lsn", event.lsn()),
+            _ => group,
+        };
+        group.copy("display_name").set("changed_at", event.at()).keep()?;
+        for member in event.list("added") {
+            event.row("scim_group_members", [id.clone(), member.clone()])?.made().keep()?;
+        }
+        for member in event.list("removed") {
+            event.row("scim_group_members", [id.clone(), member.clone()])?.remove()?;
+        }
+        Ok(())
+    }
 }
 
 /// A group of people was deleted.
@@ -48,6 +69,12 @@ pub(super) struct GroupDeleted {
 
 impl Event for GroupDeleted {
     const KIND: &'static str = "GroupDeleted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(id) = event.field("group_id") else { return Ok(()) };
+        event.rows("scim_group_members", std::slice::from_ref(id), |member| member.remove())?;
+        event.row("scim_groups", [id.clone()])?.remove()
+    }
 }
 
 /// A group with those who are in it, as far as they were read.
@@ -128,13 +155,15 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
     check_people(cx, &added)?;
     let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
     let display_name = input.display_name.to_string();
-    let event = GroupChanged { group_id: id, display_name, added, removed: Vec::new() };
+    let external_id = input.external_id.as_deref().map(str::to_owned);
+    let removed = Vec::new();
+    let event = GroupChanged { group_id: id, created: true, display_name, added, removed };
     let lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
     let row = GroupRow {
         id,
         workspace_id: cx.caller().workspace_id,
         display_name: event.display_name,
-        external_id: input.external_id.as_deref().map(str::to_owned),
+        external_id,
         created_at: now,
         changed_at: now,
         lsn,
@@ -333,7 +362,9 @@ fn apply(
     group_rows::add(cx, wanted.id, &added)?;
     group_rows::drop_members(cx, wanted.id, &removed)?;
     let display_name = wanted.display_name.clone();
-    cx.emit(Subject::WORKSPACE, &GroupChanged { group_id: wanted.id, display_name, added, removed })?;
+    let (group_id, created) = (wanted.id, false);
+    let changed = GroupChanged { group_id, created, display_name, added, removed };
+    cx.emit(Subject::WORKSPACE, &changed)?;
     Ok(Full { row: wanted, members: members.into_iter().collect() })
 }
 

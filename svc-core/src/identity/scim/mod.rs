@@ -95,11 +95,14 @@ pub(crate) fn feature() -> Feature {
                 .ids("id workspace_id")
                 .texts("display_name external_id")
                 .times("created_at changed_at")
-                .ints("lsn"),
+                .ints("lsn")
+                .proven("id", "display_name created_at changed_at lsn")
+                .unproven("external_id", "an id at the identity provider, which is in no event"),
             Records::table("scim_group_members", "group_id member_id")
                 .through("group_id", "scim_groups")
                 .after("members")
-                .ids("group_id member_id"),
+                .ids("group_id member_id")
+                .proven("group_id member_id", ""),
         ])
 }
 

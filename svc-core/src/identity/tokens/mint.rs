@@ -195,6 +195,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
     let event = TokenMinted {
         token_id: id,
         member_id: mint.member_id,
+        actor_id: Some(mint.actor_id).filter(|actor| *actor != mint.member_id),
         capabilities: mint.capabilities,
         expires_at: mint.expires_at,
         parent_id: mint.parent_id,

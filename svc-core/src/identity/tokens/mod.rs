@@ -4,13 +4,14 @@
 //! how much may be granted. A derived token never outlives its parent: revoking a token revokes all tokens
 //! derived from it. Labels are only for members who may list tokens: events and audit rows, which more people
 //! read, do not contain them. What a token is, its events and its reading are in this file; each change has a
-//! file of its own.
+//! file of its own, and `replay` has the rows that the events determine.
 
 mod quotas;
 mod mint;
 mod attenuate;
 mod revoke;
 mod rotate;
+mod replay;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::members::load_member;
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_told, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -36,6 +38,7 @@ pub(crate) use mint::{
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
+pub(crate) use replay::{capability_bits, end_tokens, quota_of};
 use revoke::revoke_token;
 pub(crate) use revoke::{check_reaches_no_further, end_of_grant, end_of_installation, end_of_member};
 use rotate::rotate_token;
@@ -129,6 +132,9 @@ struct TokenMinted {
     token_id: TokenId,
     /// The member that it acts as.
     member_id: MemberId,
+    /// The member whose credential it is; absent if that is the member that it acts as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor_id: Option<MemberId>,
     /// What it can do.
     capabilities: Capabilities,
     /// When it expires; null if it does not expire.
@@ -148,6 +154,10 @@ struct TokenMinted {
 
 impl Event for TokenMinted {
     const KIND: &'static str = "TokenMinted";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        replay::minted(event)
+    }
 }
 
 /// A token was revoked, itself or with the token it was derived from.
@@ -163,6 +173,10 @@ struct TokenRevoked {
 
 impl Event for TokenRevoked {
     const KIND: &'static str = "TokenRevoked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.field("token_id").map_or(Ok(()), |token| replay::end(event, token))
+    }
 }
 
 /// A token's secret was replaced; the old one stopped working at once.
@@ -176,6 +190,11 @@ struct TokenRotated {
 
 impl Event for TokenRotated {
     const KIND: &'static str = "TokenRotated";
+
+    /// Nothing but the secret is another one.
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -248,7 +267,23 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<TokenRevoked>().invalidates(Invalidates::Access),
             EventKind::of::<TokenRotated>().invalidates(Invalidates::Access),
         ])
-        .records(vec![Records::table("tokens", "id").first_to_go().after("app_installations").stays()])
+        .records(vec![
+            Records::table("tokens", "id")
+                .first_to_go()
+                .after("app_installations")
+                .stays()
+                .ids("id workspace_id member_id actor_id parent_id grant_id installation_id")
+                .ints("capabilities quota lsn")
+                .texts("label")
+                .times("created_at expires_at revoked_at")
+                .secrets("secret_hash")
+                .proven(
+                    "id",
+                    "member_id actor_id parent_id grant_id installation_id capabilities quota created_at \
+                     expires_at revoked_at lsn",
+                )
+                .unproven("label", "is for those who may list tokens, and in no event"),
+        ])
 }
 
 /// Returns the tokens of a member of your workspace, in the order in which they were minted.

@@ -33,7 +33,7 @@ use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, Shared, Wants, Write};
 use crate::spool::{Spooled, TakesFile, Upload};
-use crate::store::{FromRow, Value as Stored};
+use crate::store::{FromRow, Value as Stored, schema_version};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -430,6 +430,7 @@ fn show(
             epoch: cx.now().micros(),
         },
     )?;
+    let handle = workspaces::if_free(cx, verified.handle.as_deref())?;
     let imported = WorkspaceImported {
         workspace_id: workspace,
         mode: mode.name().to_owned(),
@@ -438,6 +439,9 @@ fn show(
         source_hash: source.head.content_hash.clone(),
         digest: crate::hash::hash_text(&verified.digest),
         signer: verified.signer.clone(),
+        name: workspaces::name_of(cx, workspace)?,
+        handle: handle.map(str::to_owned),
+        from_older_version: source.schema < schema_version(),
     };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
     let head = match mode {
@@ -450,7 +454,7 @@ fn show(
         json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
     )?;
     charge::record(cx, charged_to)?;
-    workspaces::show(cx, workspace, (lsn, verified.handle.as_deref(), charged_to))?;
+    workspaces::show(cx, workspace, (lsn, handle, charged_to))?;
     let admin_token = verified.admin.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
     let outcome = Imported {

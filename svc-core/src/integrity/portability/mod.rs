@@ -53,6 +53,7 @@ pub use arriving::ArrivingExport;
 use form::Envelope;
 pub use form::Words;
 pub use import::{ImportWorkspace, Imported, Mode};
+pub(crate) use row::push_value;
 pub use verify::ExportReport;
 use write::Exporter;
 

@@ -64,40 +64,45 @@ impl RowForm {
             push_name(out, name);
             match column {
                 None => push_json(out, self.table)?,
-                Some((place, class)) => self.push_value(out, row.column(*place)?, *class, name)?,
+                Some((_, Class::Words | Class::Sealed)) if self.words == Words::None => push_json(out, &())?,
+                Some((place, class)) => push_value(out, row.column(*place)?, *class, (self.table, name))?,
             }
         }
         out.push(b'}');
         Ok(())
     }
+}
 
-    fn push_value(&self, out: &mut Vec<u8>, value: Param<'_>, class: Class, name: &str) -> crate::Result<()> {
-        let is_omitted = self.words == Words::None && matches!(class, Class::Words | Class::Sealed);
-        match (class, value) {
-            (_, Param::Null) => out.extend_from_slice(b"null"),
-            _ if is_omitted => out.extend_from_slice(b"null"),
-            (Class::Id | Class::LaterId, Param::Uuid(id)) => push_id(out, id),
-            (Class::Id | Class::LaterId, Param::Bytes(bytes)) => {
-                push_id(out, Uuid::from_slice(bytes).map_err(Error::internal)?);
-            }
-            (Class::Int, Param::Int(number)) => push_json(out, &number)?,
-            (Class::Time, Param::Int(micros)) => push_json(out, &Time::from_micros(micros))?,
-            (Class::Bool, Param::Bool(truth)) => push_json(out, &truth)?,
-            (Class::Bool, Param::Int(number)) => push_json(out, &(number != 0))?,
-            (Class::Text | Class::Words, Param::Text(text)) => push_json(out, text)?,
-            (Class::Hash, Param::Bytes(bytes)) => {
-                let hash = hash_text(bytes.try_into().map_err(Error::internal)?);
-                push_quoted(out, hash.as_bytes());
-            }
-            (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
-            // Sixteen bytes are read as an id.
-            (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
-            (class, value) => {
-                return Err(Error::internal(format!("{}.{name} is {class:?} and {value:?}", self.table)));
-            }
+/// Appends the value of a column as JSON, by its class.
+pub(crate) fn push_value(
+    out: &mut Vec<u8>,
+    value: Param<'_>,
+    class: Class,
+    (table, name): (&str, &str),
+) -> crate::Result<()> {
+    match (class, value) {
+        (_, Param::Null) => out.extend_from_slice(b"null"),
+        (Class::Id | Class::LaterId, Param::Uuid(id)) => push_id(out, id),
+        (Class::Id | Class::LaterId, Param::Bytes(bytes)) => {
+            push_id(out, Uuid::from_slice(bytes).map_err(Error::internal)?);
         }
-        Ok(())
+        (Class::Int, Param::Int(number)) => push_json(out, &number)?,
+        (Class::Time, Param::Int(micros)) => push_json(out, &Time::from_micros(micros))?,
+        (Class::Bool, Param::Bool(truth)) => push_json(out, &truth)?,
+        (Class::Bool, Param::Int(number)) => push_json(out, &(number != 0))?,
+        (Class::Text | Class::Words, Param::Text(text)) => push_json(out, text)?,
+        (Class::Hash, Param::Bytes(bytes)) => {
+            let hash = hash_text(bytes.try_into().map_err(Error::internal)?);
+            push_quoted(out, hash.as_bytes());
+        }
+        (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
+        // Sixteen bytes are read as an id.
+        (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
+        (class, value) => {
+            return Err(Error::internal(format!("{table}.{name} is {class:?} and {value:?}")));
+        }
     }
+    Ok(())
 }
 
 /// Appends a value as JSON; texts are escaped as the canonical form wants it.

@@ -22,6 +22,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
+use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::store::columns;
 use crate::text::Count;
@@ -52,7 +53,11 @@ pub(crate) fn feature() -> Feature {
                 .after("workspaces")
                 .ids("workspace_id")
                 .ints("messages_days events_days deliveries_days media_days media_quota_bytes lsn")
-                .times("at"),
+                .times("at")
+                .proven(
+                    "workspace_id",
+                    "messages_days events_days deliveries_days media_days media_quota_bytes at lsn",
+                ),
         ])
 }
 
@@ -65,6 +70,12 @@ struct RetentionPolicySet {
 
 impl Event for RetentionPolicySet {
     const KIND: &'static str = "RetentionPolicySet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let policy = event.row_of("retention", "$workspace")?.made();
+        let policy = policy.copy("messages_days events_days deliveries_days media_days media_quota_bytes");
+        policy.set("at", event.at()).set("lsn", event.lsn()).keep()
+    }
 }
 
 /// How long a workspace keeps things.

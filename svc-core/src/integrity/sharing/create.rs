@@ -77,7 +77,8 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_of(cx, SECRET_PREFIX)?);
     let artifact_shas: Vec<ArtifactSha> = artifact_shas.into_iter().collect();
     let stored_shas = json!(artifact_shas).to_string();
-    let event = ShareTicketIssued { ticket_id: id, channel_id: channel.id, expires_at, artifact_shas };
+    let (channel_id, installation_id) = (channel.id, cx.caller().installation);
+    let event = ShareTicketIssued { ticket_id: id, channel_id, expires_at, artifact_shas, installation_id };
     let lsn = cx.emit(Subject::channel(channel.id).about(owner_id), &event)?.lsn;
     let ticket = ShareTicket {
         id,
@@ -91,7 +92,6 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
         revoked_at: None,
         lsn,
     };
-    let installation_id = cx.caller().installation;
     cx.insert(&new_row!("insert into share_tickets" {
         id,
         workspace_id: ticket.workspace_id,

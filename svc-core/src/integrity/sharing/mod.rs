@@ -21,10 +21,11 @@ use crate::capability::Right;
 use crate::conversation::places::visible;
 use crate::error::{Code, Error};
 use crate::hash::ArtifactSha;
-use crate::id::{ChannelId, MemberId, ShareTicketId, WorkspaceId};
+use crate::id::{ChannelId, InstallationId, MemberId, ShareTicketId, WorkspaceId};
 use crate::identity::ends::MemberDeactivated;
 use crate::identity::workspaces::Here;
 use crate::log::event::{Event, EventKind, Invalidates};
+use crate::log::replay::Replayed;
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -82,10 +83,23 @@ struct ShareTicketIssued {
     expires_at: Time,
     /// The artifacts that it shows.
     artifact_shas: Vec<ArtifactSha>,
+    /// The app installation that it was issued by, with which it ends; null if no app has issued it.
+    installation_id: Option<InstallationId>,
 }
 
 impl Event for ShareTicketIssued {
     const KIND: &'static str = "ShareTicketIssued";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let (owner, actor) = (event.member(), event.actor());
+        let creator = if actor.is_null() { owner.clone() } else { actor };
+        let ticket = event.row_of("share_tickets", "ticket_id")?.made();
+        let ticket = ticket.copy("channel_id expires_at installation_id");
+        let ticket = ticket.set("owner_id", owner).set("created_by", creator);
+        let shas = event.field("artifact_shas").map(|shas| shas.to_string().into());
+        let ticket = ticket.set_known("artifact_shas", shas).set("created_at", event.at());
+        ticket.clear("revoked_at").set("lsn", event.lsn()).keep()
+    }
 }
 
 /// A share ticket was revoked.
@@ -97,6 +111,10 @@ struct ShareTicketRevoked {
 
 impl Event for ShareTicketRevoked {
     const KIND: &'static str = "ShareTicketRevoked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("share_tickets", "ticket_id")?.set("revoked_at", event.at()).keep()
+    }
 }
 
 pub(crate) fn feature() -> Feature {
@@ -145,7 +163,17 @@ pub(crate) fn feature() -> Feature {
                 .first_to_go()
                 .after("channels")
                 .after("app_installations")
-                .stays(),
+                .stays()
+                .ids("id workspace_id channel_id owner_id created_by installation_id")
+                .texts("artifact_shas")
+                .times("created_at expires_at revoked_at")
+                .ints("lsn")
+                .secrets("secret_hash")
+                .proven(
+                    "id",
+                    "channel_id owner_id created_by installation_id artifact_shas created_at expires_at \
+                     revoked_at lsn",
+                ),
         ])
 }
 

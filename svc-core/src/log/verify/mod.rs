@@ -36,8 +36,10 @@ use crate::id::WorkspaceId;
 pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds, Young, has_its_hash};
+pub(crate) use database::open as open_for_audit;
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};
+pub(crate) use presence::named as named_workspaces;
 pub(crate) use rows::{Fields, Source};
 pub(crate) use walk::Verification;
 

@@ -113,7 +113,7 @@ struct Named {
 }
 
 /// Reads the workspaces that the instance's log names. Unreadable events name none; the chain reveals them.
-fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
+pub(crate) fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
     conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {

@@ -8,48 +8,13 @@ use std::sync::OnceLock;
 
 use uuid::Uuid;
 
+use super::class::Class;
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
 use crate::op::run::context::Write;
 use crate::op::run::permit::DestroyPermit;
 use crate::store::{Engine, Scan, Value, interned};
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// An id of something of the workspace. A copy has another one.
-    Id,
-    /// An id of a row of the same table that may come later.
-    LaterId,
-    /// A number, such as a position in the workspace's log, which a copy keeps.
-    Int,
-    /// A position in the instance's log, which is that of another instance elsewhere.
-    InstancePosition,
-    Time,
-    Bool,
-    /// Text that is part of the record, or JSON as text.
-    Text,
-    /// What somebody has said, as text: evidence without words does not have it.
-    Words,
-    /// Words that are sealed under the key of a message.
-    Sealed,
-    /// The hash of an event, or that an event names.
-    Hash,
-    /// A digest of other columns, by which a row is found again.
-    Digest,
-    /// What proves who somebody is, or opens what is sealed. It never leaves the instance.
-    Secret,
-    /// What the instance makes by itself. It never leaves it either.
-    Derived,
-}
-
-impl Class {
-    /// Returns whether an export has it.
-    pub(crate) fn is_exported(self) -> bool {
-        !matches!(self, Self::InstancePosition | Self::Secret | Self::Derived)
-    }
-}
 
 /// Which rows of a table are those of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +126,22 @@ pub struct Records {
     pub(crate) after_import: Option<fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>>,
     /// Columns that hold JSON, and its members that are ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
+    pub(crate) proof: Proof,
+}
+
+/// Which columns of a table the events of the log determine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Proof {
+    /// The columns by which events name a row; none if they determine nothing of the table.
+    pub key: &'static str,
+    /// The columns that events determine, and how each is read from the row `t`.
+    pub proven: BTreeMap<&'static str, (Class, &'static str)>,
+    /// The columns that no event determines, and why.
+    pub unproven: Vec<(&'static str, &'static str)>,
+    /// The columns that name rows without which its rows go, and the tables of those.
+    pub goes_with: Vec<(&'static str, &'static str)>,
+    /// Whether a purge removes its rows, and not only their words.
+    pub purged_whole: bool,
 }
 
 impl Records {
@@ -180,6 +161,7 @@ impl Records {
             purges: None,
             after_import: None,
             ids_within: Vec::new(),
+            proof: Proof::default(),
         }
     }
 
@@ -369,7 +351,7 @@ impl Records {
     }
 
     /// Returns what selects which rows are those of the workspace `$1`, after `from {table} t`.
-    fn condition(&self) -> String {
+    pub(crate) fn condition(&self) -> String {
         match self.scope {
             Scope::Of(column) => format!("t.{column} = $1"),
             Scope::Through(column, parent) => {

@@ -1,10 +1,13 @@
 //! Machine-readable contracts: the table as JSON arrays, for external tools and tests.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::capability::{Capability, CapabilitySet};
 use crate::log::event::EventKind;
 use crate::op::declare::operation::Operation;
+use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
 
 /// Returns every operation, sorted by name.
@@ -33,6 +36,26 @@ pub fn events(table: &Table) -> Value {
     let event =
         |kind: &EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
     table.events().map(event).collect()
+}
+
+/// Returns every table of a workspace, sorted by name: the columns by which events name a row, the others
+/// that they determine, and the reason for each that they do not.
+pub fn tables(table: &Table) -> Value {
+    let described = |records: &&Records| {
+        let key: Vec<&str> = records.proof_key().collect();
+        let proven = records.proven_columns().into_keys().filter(|name| !key.contains(name));
+        let unproven: BTreeMap<&str, &str> = records.unproven_columns().collect();
+        json!({
+            "table": records.name(),
+            "key": key,
+            "proven": proven.collect::<Vec<_>>(),
+            "unproven": unproven,
+        })
+    };
+    let mut tables: Vec<&Records> =
+        table.records().iter().filter(|records| records.is_of_workspaces()).collect();
+    tables.sort_by_key(|records| records.name());
+    tables.iter().map(described).collect()
 }
 
 /// Returns every capability, with the named sets that it is in.

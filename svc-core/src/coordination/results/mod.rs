@@ -5,12 +5,12 @@
 //! result and makes the move that follows. A result is stored as the canonical text
 //! whose hash its event has.
 
-use std::borrow::Cow;
-use std::ops::Deref;
+mod kind;
+
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::claims::{ClaimEnd, check_holder, end_claim};
@@ -25,17 +25,19 @@ use crate::error::{Code, Error};
 use crate::hash::{hash_text, sha256};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::identity::workspaces::Here;
-use crate::limits::{JSON_MAX_BYTES, RESULT_KIND_MAX};
+use crate::limits::JSON_MAX_BYTES;
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write,
     prepared, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
-use crate::store::{BulkWrite, Param, RowWrite, RowWriteKind, ToParam, columns};
+use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
+use kind::ResultKind;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -109,68 +111,9 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .times("produced_at")
                 .texts("result_kind")
-                .words("result", purge_some),
+                .words("result", purge_some)
+                .proven("thread_id lsn", "result_kind produced_by produced_at result"),
         ])
-}
-
-/// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct ResultKind(String);
-
-impl ResultKind {
-    fn new(text: String) -> Result<Self, String> {
-        if text.len() <= RESULT_KIND_MAX && is_versioned_name(&text) {
-            Ok(Self(text))
-        } else {
-            Err(format!("expected <namespace>.<name>/<n> of at most {RESULT_KIND_MAX} characters"))
-        }
-    }
-}
-
-/// Whether `text` consists of two or more words joined by dots, and a version from 1.
-fn is_versioned_name(text: &str) -> bool {
-    let Some((name, version)) = text.rsplit_once('/') else { return false };
-    let is_word = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    };
-    let is_number = !version.starts_with('0') && version.chars().all(|c| c.is_ascii_digit());
-    name.contains('.') && name.split('.').all(is_word) && is_number && !version.is_empty()
-}
-
-impl Deref for ResultKind {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for ResultKind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-impl JsonSchema for ResultKind {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "ResultKind".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "maxLength": RESULT_KIND_MAX,
-            "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*([.][A-Za-z0-9][A-Za-z0-9_-]*)+/[1-9][0-9]*$",
-        })
-    }
-}
-
-impl ToParam for ResultKind {
-    fn param(&self) -> Param<'_> {
-        Param::Text(&self.0)
-    }
 }
 
 /// A thread's result.
@@ -222,6 +165,15 @@ pub(super) struct ThreadResultSet<'a> {
 
 impl Event for ThreadResultSet<'_> {
     const KIND: &'static str = "ThreadResultSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let thread = event.row_of("threads", "thread_id")?;
+        thread.set("has_result", true).set("judged_from", event.lsn()).keep()?;
+        let row = event.row("results", [event.thread(), event.lsn().into()])?.made();
+        let row = row.copy("result_kind produced_by").set_to("result", "result_hash");
+        row.set("produced_at", event.at()).keep()?;
+        workers::replay_delegate(event)
+    }
 }
 
 /// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
@@ -375,6 +327,14 @@ static ADD: RowWrite = RowWrite {
     kind: RowWriteKind::Adds,
 };
 
+/// Removes the words of the results that were purged up to a position, as the event of the purge says.
+pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
+    event.rows("results", &[], |result| {
+        let lsn = result.key().get(1).and_then(Value::as_i64);
+        if lsn.is_some_and(|lsn| lsn <= up_to) { result.clear("result").keep() } else { Ok(()) }
+    })
+}
+
 /// Purges the words of results: their rows stay, and with them who set them, and when.
 fn purge_some(
     cx: &mut Write<'_>,
@@ -499,21 +459,6 @@ fn wait_for_result(cx: &Read<'_>, input: &mut WaitForResult) -> Result<Poll<Thre
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kind_is_a_namespaced_name_with_a_version() {
-        for good in ["example.port/1", "svc.waiter.result/1", "A-b.c_d/20", "0.0/9"] {
-            assert!(ResultKind::new(good.to_owned()).is_ok(), "{good}");
-        }
-        let long = format!("a.{}/1", "b".repeat(RESULT_KIND_MAX));
-        for bad in ["", "port/1", "example.port", "example.port/", "example.port/0", "example.port/01"]
-            .into_iter()
-            .chain(["example.port/v1", "example..port/1", ".port/1", "example.port /1", "a.b/c.d/1", "é.b/1"])
-            .chain(["example.-port/1", "example.port/1 ", &long])
-        {
-            assert!(ResultKind::new(bad.to_owned()).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn the_hash_is_of_the_canonical_text() {

@@ -2,15 +2,18 @@
 //!
 //! A gate points at one thing, such as a branch, at one commit. A pass counts under the rules of approvals,
 //! from a member with the skill `land_gate`; each later pointer or verdict takes its place, and a later
-//! result or reopening voids it. The close asks for it only where it is required.
+//! result or reopening voids it. The close asks for it only where it is required. `advice` says what the
+//! close would meet.
+
+mod advice;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
-use crate::coordination::lifecycle::transition::{self, CLOSE, Reason};
+use crate::coordination::lifecycle::transition::CLOSE;
 use crate::coordination::thread::{Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::gates::commit::CommitHash;
@@ -19,6 +22,7 @@ use crate::id::{MemberId, ThreadId};
 use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
 use crate::op::{
     Answer, Condition, Feature, Read, Records, Sample, Unmet, Write, destructive, idempotent, read, write,
 };
@@ -71,7 +75,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("gated_thread")})),
-                write("request_land_advice", request_land_advice)
+                write("request_land_advice", advice::request_land_advice)
                     .title("Ask what the close of a thread would meet")
                     .post("/threads/{thread_id}/land-gate/advice")
                     .rest_only()
@@ -99,7 +103,8 @@ pub(crate) fn feature() -> Feature {
         .records(vec![
 Records::table("land_gates", "thread_id").through("thread_id", "threads")
     .ids("thread_id member_id actor_id").bools("required").texts("pointer head_sha verdict objection")
-    .times("set_at").ints("lsn"),
+    .times("set_at").ints("lsn")
+    .proven("thread_id", "required pointer head_sha verdict objection member_id actor_id set_at lsn"),
 ])
 }
 
@@ -117,19 +122,45 @@ struct LandGateSet<'a> {
     head_sha: &'a CommitHash,
     /// Whether it may land; null if that was not judged.
     verdict: Option<LandVerdict>,
+    /// What stood against a pass of whoever set the gate then; null if nothing did.
+    objection: Option<Objection>,
+    /// Whether the close requires a pass, as before.
+    required: bool,
 }
 
 impl Event for LandGateSet<'_> {
     const KIND: &'static str = "LandGateSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let gate = event.row_of("land_gates", "$thread")?;
+        let gate = if event.field("required").is_some() { gate.made().copy("required") } else { gate };
+        let gate = gate.copy("pointer head_sha verdict objection").set_to("member_id", "$member");
+        let gate = gate.set("actor_id", event.actor()).set("set_at", event.at());
+        gate.set("lsn", event.lsn()).keep()
+    }
 }
 
 /// The close of a thread requires a pass of its land gate from now on.
 #[derive(Serialize, JsonSchema)]
-struct LandGateRequired {}
+struct LandGateRequired {
+    /// The position at which the gate was last set; null if it never was.
+    set_lsn: Option<i64>,
+}
 
 impl Event for LandGateRequired {
     const KIND: &'static str = "LandGateRequired";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let gate = event.row_of("land_gates", "$thread")?;
+        let is_new = event.field("set_lsn").is_some_and(Value::is_null);
+        let gate = if is_new { UNSET.iter().fold(gate.made(), |gate, name| gate.clear(name)) } else { gate };
+        gate.set("required", true).keep()
+    }
 }
+
+/// The columns that are null until the gate is set.
+const UNSET: [&str; 8] =
+    ["pointer", "head_sha", "verdict", "objection", "member_id", "actor_id", "set_at", "lsn"];
 
 /// The close of a thread no longer requires a pass of its land gate.
 #[derive(Serialize, JsonSchema)]
@@ -137,6 +168,10 @@ struct LandGateCleared {}
 
 impl Event for LandGateCleared {
     const KIND: &'static str = "LandGateCleared";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("land_gates", "$thread")?.set("required", false).keep()
+    }
 }
 
 /// A land gate's row.
@@ -305,16 +340,23 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         objection: judges.objection_to(by),
         member_id: Some(by.member),
         actor_id: Some(by.actor),
-        set_at: Some(cx.now()),
-        // Its position is not known yet, but after all others.
+        // When and where that is is not known yet, but after all others.
+        set_at: None,
         lsn: Some(i64::MAX),
         active: true,
     };
     if is_same(&before, &after, &judges) {
         return Ok(LandGate::of(&thread, before, &judges));
     }
-    let set = LandGateSet { pointer: &input.pointer, head_sha: &input.head_sha, verdict: input.verdict };
-    after.lsn = Some(cx.emit(thread.place().about(by.member), &set)?.lsn);
+    let set = LandGateSet {
+        pointer: &input.pointer,
+        head_sha: &input.head_sha,
+        verdict: input.verdict,
+        objection: after.objection,
+        required: before.required,
+    };
+    let recorded = cx.emit(thread.place().about(by.member), &set)?;
+    (after.set_at, after.lsn) = (Some(recorded.at), Some(recorded.lsn));
     cx.execute(
         1,
         SET,
@@ -379,7 +421,7 @@ fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<Land
     thread.check_not_archived()?;
     let gate = stored(cx, thread.id)?;
     if !gate.required {
-        cx.emit(thread.place(), &LandGateRequired {})?;
+        cx.emit(thread.place(), &LandGateRequired { set_lsn: gate.lsn })?;
         cx.execute(1, REQUIRE, &[&thread.id])?;
     }
     let judges = judges(cx, &thread, gate.member_id)?;
@@ -433,53 +475,4 @@ fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
         None => "the land gate points at nothing".to_owned(),
     };
     Ok(vec![Unmet { detail, ids: Vec::new() }])
-}
-
-/// What the close of a thread would meet now.
-#[derive(Serialize, JsonSchema)]
-struct LandAdvice {
-    /// The thread.
-    thread_id: ThreadId,
-    /// Whether it could close.
-    could_close: bool,
-    /// The conditions that are not met.
-    reasons: Vec<Reason>,
-}
-
-/// A repeat computes the advice again, from the present state of the thread.
-impl Answer<RequestLandAdvice> for LandAdvice {
-    type Kept = ThreadId;
-
-    fn kept(&self) -> Option<ThreadId> {
-        Some(self.thread_id)
-    }
-
-    fn again(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
-        advice(cx, id)
-    }
-}
-
-/// Returns what the close of a thread would meet now. It decides nothing.
-///
-/// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
-/// `SVC_LAND_ADVICE=1`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RequestLandAdvice {
-    /// The thread.
-    thread_id: ThreadId,
-}
-
-fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {
-    advice(cx, input.thread_id)
-}
-
-fn advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
-    if !cx.settings().land_advice {
-        return Err(Error::new(Code::NotEnabled, "land advice is not enabled: set SVC_LAND_ADVICE=1"));
-    }
-    let thread = visible_thread(cx, id)?;
-    thread.check_unfinished()?;
-    let reasons = transition::against_closing(cx, &thread)?;
-    Ok(LandAdvice { thread_id: thread.id, could_close: reasons.is_empty(), reasons })
 }

@@ -1,0 +1,70 @@
+//! How many unfinished threads a thread waits for, as events tell.
+//!
+//! It is known of a thread that the log has from its creation on, as far as the states of those that it waits
+//! for are known.
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::coordination::thread::ThreadState;
+use crate::log::replay::Replayed;
+
+/// Returns how many of the threads `awaited` are unfinished, if that is known.
+pub(super) fn unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
+    let mut count: i64 = 0;
+    for id in awaited {
+        let thread = event.row("threads", [id.clone()])?;
+        let Some(finished) = thread.value("state").and_then(is_finished) else { return Ok(None) };
+        count = count.saturating_add(i64::from(!finished));
+    }
+    Ok(Some(count))
+}
+
+fn is_finished(state: &Value) -> Option<bool> {
+    let state = state.as_str()?;
+    ThreadState::ALL.iter().find(|known| known.name() == state).map(|known| known.is_finished())
+}
+
+/// Adds the dependencies of a new thread.
+pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
+    event.list("depends_on").iter().try_for_each(|awaited| {
+        let row = event.row("thread_dependencies", [awaited.clone(), event.thread()])?;
+        row.made().set("lsn", event.lsn()).keep()
+    })
+}
+
+/// Adds the dependency that an event says to what its thread waits for, or removes it.
+pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
+    let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
+    if is_added {
+        row.made().set("lsn", event.lsn()).keep()?
+    } else {
+        row.remove()?
+    }
+    let Some(awaited) = event.field("depends_on_id") else { return Ok(()) };
+    let unfinished = unfinished(event, std::slice::from_ref(awaited))?;
+    let change = unfinished.map(|count| if is_added { count } else { count.saturating_neg() });
+    add(event, event.thread(), change)
+}
+
+/// Follows a change of a thread's state for those that wait for it.
+pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
+    let finished = |field| event.field(field).and_then(is_finished);
+    let change = match (finished("from"), finished("to")) {
+        (Some(false), Some(true)) => -1,
+        (Some(true), Some(false)) => 1,
+        _ => return Ok(()),
+    };
+    event.rows("thread_dependencies", &[event.thread()], |dependency| match dependency.key() {
+        [_, waiting] => add(event, waiting.clone(), Some(change)),
+        _ => Ok(()),
+    })
+}
+
+fn add(event: &Replayed<'_>, thread: Value, change: Option<i64>) -> Result<()> {
+    let row = event.row("threads", [thread])?;
+    match change {
+        Some(change) => row.add("blocked", change).keep(),
+        None => row.set_known("blocked", None).keep(),
+    }
+}

@@ -1,0 +1,59 @@
+//! The claim in a thread's row, as the events of its beginning and its end tell.
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::coordination::{budget, workers};
+use crate::log::replay::{Replayed, RowChange};
+
+/// Sets the claim that a change of the holder has made, or ends the one that was there.
+pub(super) fn assignment(event: &Replayed<'_>) -> Result<()> {
+    match event.field("assignee_id") {
+        Some(Value::Null) => end(event),
+        Some(holder) => begin(event, holder.clone()),
+        None => Ok(()),
+    }
+}
+
+fn begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
+    let is_handed_off = event.text("reason") == Some("handed_off");
+    let row = event.row_of("threads", "thread_id")?;
+    let row = if is_handed_off { charge(event, row) } else { row };
+    let row = row.copy("assignee_id claim_lease_id claimed_at acknowledge_by");
+    let row = row.set_to("assignment_expires_at", "expires_at").clear("acknowledged_at");
+    row.set("claim_lsn", event.lsn()).keep()?;
+    workers::replay(event, holder)?;
+    // What was worked until now is charged.
+    if is_handed_off { budget::replay(event, Some(0)) } else { Ok(()) }
+}
+
+fn end(event: &Replayed<'_>) -> Result<()> {
+    let row = charge(event, event.row_of("threads", "thread_id")?);
+    let row = CLAIM.into_iter().fold(row, RowChange::clear);
+    let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPTS.contains(&reason));
+    row.add("attempts", i64::from(is_attempt)).keep()?;
+    budget::replay(event, Some(0))
+}
+
+/// The columns of a claim.
+const CLAIM: [&str; 7] = [
+    "assignee_id",
+    "claim_lease_id",
+    "claimed_at",
+    "assignment_expires_at",
+    "acknowledged_at",
+    "acknowledge_by",
+    "claim_lsn",
+];
+
+/// Why a claim ends that is an attempt of its thread.
+const ATTEMPTS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
+
+/// Adds the time worked under the claim in the row.
+fn charge<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+    let until = event.field("worked_until");
+    match until.and_then(|until| budget::micros_between(row.value("claimed_at")?, until)) {
+        Some(worked) => row.add("worked_micros", worked),
+        None => row.set_known("worked_micros", None),
+    }
+}

@@ -1,0 +1,40 @@
+//! What waits for a decision: gates that the caller could accept.
+
+use super::{ApprovalGate, Stored, gate_columns, is_agent};
+use crate::Result;
+use crate::capability::Capability::ApprovalGrant;
+use crate::conversation::places::visible;
+use crate::op::Read;
+
+/// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
+pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
+    let caller = cx.caller();
+    let Some(member) = caller.member else { return Ok(Vec::new()) };
+    if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
+        return Ok(Vec::new());
+    }
+    let (workspace, now) = (caller.workspace_id, cx.now());
+    let is_agent = is_agent(cx, member)?;
+    let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
+    let params = caller.sight.params();
+    let params = params.and(&[&workspace, &now, &member, &most, &last, &is_agent]);
+    let gates: Vec<Stored> = cx.query(AWAITING, &params)?;
+    gates.into_iter().map(|gate| gate.open(cx)).collect()
+}
+
+/// By the index of pending gates.
+const AWAITING: &str = concat!(
+    "select ",
+    gate_columns!(),
+    " from approval_gates g join channels c on c.id = g.channel_id
+     join threads t on t.id = g.thread_id
+     where g.workspace_id = $5 and t.state <> 'archived' and g.lsn <= $9
+         and g.state = 'pending' and (g.expires_at is null or g.expires_at > $6)
+         and g.requested_by <> $7 and g.requested_actor_id <> $7 and not (g.needs_person and $10) and ",
+    visible!(c),
+    " order by g.lsn limit $8"
+);
+
+const PENDING_HORIZON: &str = "
+    select lsn from approval_gates where workspace_id = $1 and state = 'pending' and lsn > $2
+    order by lsn limit 1 offset $3";

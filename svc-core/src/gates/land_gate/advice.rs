@@ -1,0 +1,60 @@
+//! Land advice: what the close of a thread would meet now. It decides nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::coordination::lifecycle::transition::{self, Reason};
+use crate::coordination::thread::visible_thread;
+use crate::error::{Code, Error};
+use crate::id::ThreadId;
+use crate::op::{Answer, Read, Write};
+
+/// What the close of a thread would meet now.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LandAdvice {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Whether it could close.
+    could_close: bool,
+    /// The conditions that are not met.
+    reasons: Vec<Reason>,
+}
+
+/// A repeat computes the advice again, from the present state of the thread.
+impl Answer<RequestLandAdvice> for LandAdvice {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn again(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
+        advice(cx, id)
+    }
+}
+
+/// Returns what the close of a thread would meet now. It decides nothing.
+///
+/// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
+/// `SVC_LAND_ADVICE=1`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RequestLandAdvice {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+pub(super) fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {
+    advice(cx, input.thread_id)
+}
+
+fn advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
+    if !cx.settings().land_advice {
+        return Err(Error::new(Code::NotEnabled, "land advice is not enabled: set SVC_LAND_ADVICE=1"));
+    }
+    let thread = visible_thread(cx, id)?;
+    thread.check_unfinished()?;
+    let reasons = transition::against_closing(cx, &thread)?;
+    Ok(LandAdvice { thread_id: thread.id, could_close: reasons.is_empty(), reasons })
+}

@@ -1,0 +1,51 @@
+//! Tokens as events tell of them: how a replay of the log makes and ends their rows.
+
+use serde_json::Value;
+
+use crate::capability::Capabilities;
+use crate::error::Result;
+use crate::log::replay::Replayed;
+use crate::store::{Param, ToParam};
+
+/// Replays that a token was minted.
+pub(super) fn minted(event: &Replayed<'_>) -> Result<()> {
+    let optional = |name: &str| event.field(name).cloned().unwrap_or_default();
+    let token = event.row_of("tokens", "token_id")?.made().copy("member_id expires_at parent_id");
+    let token = token.set("grant_id", optional("grant_id"));
+    let token = token.set("installation_id", optional("installation_id"));
+    let token = token.set_known("actor_id", actor(event));
+    let token = token.set_known("capabilities", capability_bits(event, "capabilities"));
+    let token = token.set("quota", quota_of(&optional("quotas")));
+    token.set("created_at", event.at()).clear("revoked_at").set("lsn", event.lsn()).keep()
+}
+
+/// Returns whose credential a token is. Older events do not tell that of tokens under a grant.
+fn actor(event: &Replayed<'_>) -> Option<Value> {
+    let own = event.field("member_id").filter(|_| event.field("grant_id").is_none());
+    event.field("actor_id").or(own).cloned()
+}
+
+/// Replays the end of a token.
+pub(super) fn end(event: &Replayed<'_>, token: &Value) -> Result<()> {
+    event.row("tokens", [token.clone()])?.set("revoked_at", event.at()).keep()
+}
+
+/// Replays the end of the tokens that an event names in `token_ids`.
+pub(crate) fn end_tokens(event: &Replayed<'_>) -> Result<()> {
+    event.list("token_ids").iter().try_for_each(|token| end(event, token))
+}
+
+/// Returns the capabilities that a field of an event names, as rows have them; none if the field is absent,
+/// or names one that is not known.
+pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value> {
+    let named: Capabilities = serde_json::from_value(event.field(field)?.clone()).ok()?;
+    match named.param() {
+        Param::Int(bits) => Some(bits.into()),
+        _ => None,
+    }
+}
+
+/// Returns quotas as rows have them.
+pub(crate) fn quota_of(quotas: &Value) -> Value {
+    quotas.get("requests").cloned().unwrap_or_default()
+}

@@ -1,0 +1,127 @@
+//! The result of comparing tables with logs.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::WorkspaceId;
+use crate::op::Class;
+
+/// A column that does not hold what the log says, or a row that the table lacks or has too many.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The table.
+    pub table: String,
+    /// The columns that identify the row, with their values.
+    pub row: Map<String, Value>,
+    /// The column that differs; null if the whole row does.
+    pub column: Option<String>,
+    /// The kind of difference.
+    pub kind: DifferenceKind,
+    /// How the content of the column is compared. Absent for other columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
+    /// The value that the log says. Absent for a whole row, for sealed content and for a hash.
+    ///
+    /// A time is `{"at_most": TIME}` if the log says only that it is not later.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    pub log: Option<Value>,
+    /// The value in the table. Absent where `log` is, and for a value of another type.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    pub stored: Option<Value>,
+    /// The position of the last event that has determined it; null if there is none.
+    pub lsn: Option<i64>,
+}
+
+impl Difference {
+    /// Returns the difference of a whole row.
+    pub(super) fn of(
+        workspace_id: WorkspaceId,
+        table: &str,
+        row: Map<String, Value>,
+        kind: DifferenceKind,
+    ) -> Self {
+        let (column, compared, log, stored, lsn) = (None, None, None, None, None);
+        let table = table.to_owned();
+        Self { workspace_id, table, row, column, kind, compared, log, stored, lsn }
+    }
+}
+
+/// How a table differs from the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DifferenceKind {
+    /// The column holds another value than the log says.
+    OtherValue,
+    /// The column holds a value of another type than the column has.
+    OtherType,
+    /// The table lacks a row that the log says is there.
+    Missing,
+    /// The table has a row that no event has made.
+    NotInLog,
+    /// The table has a row that an event has removed.
+    Removed,
+}
+
+/// Reads a value that is there, which may be null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+/// How content is compared, which is never shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// By its length, in characters.
+    Length,
+    /// By whether it is there.
+    Presence,
+    /// By its SHA-256.
+    Hash,
+}
+
+impl Compared {
+    pub(super) fn of(class: Class) -> Self {
+        match class {
+            Class::Int => Self::Length,
+            Class::Bool => Self::Presence,
+            _ => Self::Hash,
+        }
+    }
+}
+
+/// How many rows of a table were compared with the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TableCounts {
+    /// Rows of which every compared column holds what the log says.
+    pub proven: u64,
+    /// Rows of which some column cannot be compared, because the event that determined it was pruned or is of
+    /// a version that did not tell.
+    pub unproven: u64,
+    /// Rows that differ, those that are missing included.
+    pub different: u64,
+    /// Rows of a table of which events determine nothing.
+    pub not_covered: u64,
+}
+
+/// The result of comparing the tables of a workspace with its log.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StateReport {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// Whether no row differs.
+    pub valid: bool,
+    /// The position of the log at which the tables were read.
+    pub lsn: i64,
+    /// The position of the oldest event that the log keeps.
+    pub floor: i64,
+    /// The position up to which a purge in progress destroys content, which is unproven meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purging_up_to: Option<i64>,
+    /// The counts of each table that has rows.
+    pub tables: BTreeMap<&'static str, TableCounts>,
+}

@@ -1,0 +1,431 @@
+//! Replaying a log: the rows that events alone determine are built again, beside the tables.
+//!
+//! Each kind of event says with [`Event::replay`](super::event::Event::replay) which columns of which rows it
+//! determines. The rows that result are kept in a [`Scratch`], so that a log of any length is replayed in
+//! bounded memory. A value that an event does not have, as older ones may, is not known: the column then
+//! counts as unproven until a later event determines it.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::Result;
+use crate::error::Error;
+use crate::hash::{hash_text, sha256};
+use crate::store::Scratch;
+use crate::time::Time;
+
+/// The rows that the events of one workspace have determined so far.
+pub struct Rebuilt {
+    scratch: Scratch,
+    /// When the last event happened that was replayed, in microseconds.
+    last_at: Cell<Option<i64>>,
+    /// The tables of which something is proven, by name. Others are not kept.
+    proven: BTreeMap<&'static str, ProvenTable>,
+}
+
+/// A table of which columns are proven.
+pub(crate) struct ProvenTable {
+    /// The columns. Others are not kept.
+    pub columns: BTreeSet<&'static str>,
+    /// Whether its rows are there again after the workspace was restored.
+    pub is_restored: bool,
+    /// Whether its rows are there in a copy of the workspace.
+    pub is_copied: bool,
+}
+
+/// A row as events have determined it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RebuiltRow {
+    /// The position of the event that has made it; none if that was pruned.
+    pub made: Option<i64>,
+    /// Whether it was removed.
+    pub removed: bool,
+    /// The position of the last event that has changed it.
+    pub lsn: i64,
+    /// The values that are known, each with the position of the event that has determined it.
+    pub columns: BTreeMap<String, (Value, i64)>,
+}
+
+impl Rebuilt {
+    pub(crate) fn new(scratch: Scratch, proven: BTreeMap<&'static str, ProvenTable>) -> Self {
+        Self { scratch, last_at: Cell::new(None), proven }
+    }
+
+    /// Returns a row, if an event has determined something of it.
+    pub(crate) fn get(&self, table: &str, key: &[Value]) -> Result<Option<RebuiltRow>> {
+        let bytes: Option<Vec<u8>> = self.scratch.get(&place(table, key)?)?;
+        bytes.map(|bytes| decoded(&bytes)).transpose()
+    }
+
+    /// Forgets a row.
+    pub(crate) fn forget(&self, table: &str, key: &[Value]) -> Result<()> {
+        self.scratch.remove(&place(table, key)?)
+    }
+
+    /// Forgets all rows of a table.
+    fn forget_table(&self, table: &str) -> Result<()> {
+        while let Some((key, _)) = self.next(table, &[], None)? {
+            self.forget(table, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the position up to which events of older versions do not tell of every row of a table; 0 if
+    /// there are none.
+    pub(crate) fn unreported_up_to(&self, table: &str) -> Result<i64> {
+        let up_to =
+            |key: &str| Ok::<i64, Error>(self.get(UNREPORTED, &[key.into()])?.map_or(0, |row| row.lsn));
+        Ok(up_to(table)?.max(up_to(ALL)?))
+    }
+
+    /// Forgets the rows of the tables that an import leaves out: what the log has told of them before is of
+    /// rows that are not there. `mode` is that of the import: `new` or `restore`.
+    pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
+        let is_omitted =
+            |table: &ProvenTable| if mode == "new" { !table.is_copied } else { !table.is_restored };
+        let mut omitted = self.proven.iter().filter(|(_, table)| is_omitted(table));
+        omitted.try_for_each(|(name, _)| self.forget_table(name))
+    }
+
+    /// Returns the row of a table after another one, among those whose keys begin with `begin`.
+    pub(crate) fn next(
+        &self,
+        table: &str,
+        begin: &[Value],
+        after: Option<&[Value]>,
+    ) -> Result<Option<(Vec<Value>, RebuiltRow)>> {
+        let first = place(table, begin)?;
+        let after = after.map(|key| place(table, key)).transpose()?;
+        let found: Option<(Vec<u8>, Vec<u8>)> = self.scratch.next(after.as_deref(), &first)?;
+        found.map(|(place, row)| Ok((key_of(&place)?, decoded(&row)?))).transpose()
+    }
+
+    /// Keeps a value beside the rows, which are none of the table.
+    pub(crate) fn keep_beside(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
+        self.scratch.put(&place(table, &[number.into()])?, value)
+    }
+
+    /// Takes out a value that was kept beside the rows.
+    pub(crate) fn take_beside(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
+        let place = place(table, &[number.into()])?;
+        let value = self.scratch.get(&place)?;
+        self.scratch.remove(&place)?;
+        Ok(value)
+    }
+
+    fn put(&self, table: &str, key: &[Value], row: &RebuiltRow) -> Result<()> {
+        let bytes = serde_json::to_vec(row).map_err(Error::internal)?;
+        self.scratch.put(&place(table, key)?, &bytes)
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Result<RebuiltRow> {
+    serde_json::from_slice(bytes).map_err(Error::internal)
+}
+
+/// The tables of which events of older versions do not tell every row, with the last such event.
+const UNREPORTED: &str = "unreported";
+
+/// Stands for every table there.
+const ALL: &str = "*";
+
+/// Names the latest time that a column can hold, where the log does not have it exactly.
+const AT_MOST: &str = "at_most";
+
+/// Returns whether a column with this value, as JSON, holds what the log says.
+pub(crate) fn agrees(log: &Value, stored: &[u8]) -> Result<bool> {
+    let Some(Value::String(at_most)) = log.get(AT_MOST) else {
+        return Ok(serde_json::to_vec(log).map_err(Error::internal)? == stored);
+    };
+    // Times are written in one form, in which a later one comes later.
+    Ok(serde_json::from_slice(stored).is_ok_and(|at: String| at <= *at_most))
+}
+
+/// Ends each part of a place; no JSON has it.
+const END: u8 = 0;
+
+/// Returns where a row is kept: its table and the parts of its key, each with an end.
+fn place(table: &str, key: &[Value]) -> Result<Vec<u8>> {
+    let mut place = table.as_bytes().to_vec();
+    place.push(END);
+    for part in key {
+        serde_json::to_writer(&mut place, part).map_err(Error::internal)?;
+        place.push(END);
+    }
+    Ok(place)
+}
+
+fn key_of(place: &[u8]) -> Result<Vec<Value>> {
+    let parts = place.split(|byte| *byte == END).skip(1).filter(|part| !part.is_empty());
+    parts.map(|part| serde_json::from_slice(part).map_err(Error::internal)).collect()
+}
+
+/// An event that is replayed.
+pub struct Replayed<'r> {
+    rows: &'r Rebuilt,
+    lsn: i64,
+    /// When it happened, in microseconds.
+    at: i64,
+    /// Whether it is later than the event before it, so that its time is that of its own clock.
+    is_exact: bool,
+    /// The payload as it was hashed.
+    payload: &'r str,
+    fields: Map<String, Value>,
+}
+
+impl<'r> Replayed<'r> {
+    /// Reads an event from its payload.
+    pub(crate) fn of(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
+        let fields: Map<String, Value> = serde_json::from_str(payload).map_err(Error::internal)?;
+        let at = fields.get("$chain").and_then(|chain| chain.get("at")).and_then(Value::as_i64);
+        let at = at.ok_or_else(|| Error::internal("an event without its time"))?;
+        let before = rows.last_at.replace(Some(at));
+        Ok(Self { rows, lsn, at, is_exact: before.is_some_and(|before| before < at), payload, fields })
+    }
+
+    /// Reads an event of another log, whose times are not those of this one.
+    pub(crate) fn elsewhere(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
+        let before = rows.last_at.get();
+        let event = Self::of(rows, lsn, payload)?;
+        rows.last_at.set(before);
+        Ok(Self { is_exact: false, ..event })
+    }
+
+    /// Returns a field of the event; none if it has no such field.
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
+    }
+
+    /// Returns the values of a field that is a list; none if it has no such field.
+    pub(crate) fn list(&self, name: &str) -> &[Value] {
+        self.field(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns a number of the event.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.field(name).and_then(Value::as_i64)
+    }
+
+    /// Returns a text of the event.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.field(name).and_then(Value::as_str)
+    }
+
+    /// Returns the position of the event.
+    pub(crate) fn lsn(&self) -> i64 {
+        self.lsn
+    }
+
+    /// Returns its content hash.
+    pub(crate) fn content_hash(&self) -> String {
+        hash_text(&sha256(self.payload.as_bytes()))
+    }
+
+    /// Returns when it happened, as a row has it.
+    ///
+    /// The times of a log never go back: where a clock is behind the one that the event before was timed by,
+    /// the event has the time of that one, and the row an earlier one.
+    pub(crate) fn at(&self) -> Value {
+        let at = Time::from_micros(self.at).to_string();
+        if self.is_exact { at.into() } else { json!({AT_MOST: at}) }
+    }
+
+    /// Returns the workspace.
+    pub(crate) fn workspace(&self) -> Value {
+        self.within("$chain", "workspace_id")
+    }
+
+    /// Returns the channel in which it happened, or null.
+    pub(crate) fn channel(&self) -> Value {
+        self.within("$chain", "channel_id")
+    }
+
+    /// Returns the thread in which it happened, or null.
+    pub(crate) fn thread(&self) -> Value {
+        self.within("$chain", "thread_id")
+    }
+
+    /// Returns the member whom it is about, or null.
+    pub(crate) fn member(&self) -> Value {
+        self.within("$chain", "member_id")
+    }
+
+    /// Returns the member that the actor acted as, or null.
+    pub(crate) fn subject(&self) -> Value {
+        self.within("attribution", "subject_id")
+    }
+
+    /// Returns the member whose credential acted, or null.
+    pub(crate) fn actor(&self) -> Value {
+        self.within("attribution", "actor_id")
+    }
+
+    fn within(&self, object: &str, name: &str) -> Value {
+        self.fields.get(object).and_then(|object| object.get(name)).cloned().unwrap_or_default()
+    }
+
+    /// Returns the row of a table with this key, to change it.
+    pub(crate) fn row(
+        &self,
+        table: &'static str,
+        key: impl IntoIterator<Item = Value>,
+    ) -> Result<RowChange<'_>> {
+        self.change(table, Some(key.into_iter().collect()))
+    }
+
+    /// Returns the row of a table whose key are these fields of the event, to change it. If the event lacks
+    /// one, nothing is changed.
+    ///
+    /// A field may be `$workspace`, `$channel`, `$thread` or `$member`.
+    pub(crate) fn row_of(&self, table: &'static str, fields: &str) -> Result<RowChange<'_>> {
+        self.change(table, fields.split(' ').map(|name| self.named(name)).collect())
+    }
+
+    fn change(&self, table: &'static str, key: Option<Vec<Value>>) -> Result<RowChange<'_>> {
+        let row = key.as_ref().map(|key| self.rows.get(table, key)).transpose()?;
+        Ok(RowChange { event: self, table, key, row: row.flatten().unwrap_or_default() })
+    }
+
+    fn named(&self, name: &str) -> Option<Value> {
+        match name {
+            "$workspace" => Some(self.workspace()),
+            "$channel" => Some(self.channel()),
+            "$thread" => Some(self.thread()),
+            "$member" => Some(self.member()),
+            _ => self.field(name).cloned(),
+        }
+    }
+
+    /// Calls `each` with every row of a table whose key begins with these values.
+    pub(crate) fn rows(
+        &self,
+        table: &'static str,
+        begin: &[Value],
+        mut each: impl FnMut(RowChange<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut after: Option<Vec<Value>> = None;
+        while let Some((key, row)) = self.rows.next(table, begin, after.as_deref())? {
+            if !row.removed {
+                each(RowChange { event: self, table, key: Some(key.clone()), row })?;
+            }
+            after = Some(key);
+        }
+        Ok(())
+    }
+
+    /// Says that the event, which is of an older version, does not tell of the rows of a table that it made.
+    pub(crate) fn leaves_unreported(&self, table: &'static str) -> Result<()> {
+        self.row(UNREPORTED, [table.into()])?.keep()
+    }
+
+    /// Says that nothing is known of the rows that there are: they were written by a version that told less.
+    pub(crate) fn forget_all(&self) -> Result<()> {
+        self.rows.scratch.clear()?;
+        self.row(UNREPORTED, [ALL.into()])?.keep()
+    }
+
+    /// Forgets the rows of the tables that an import in this mode leaves out.
+    pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
+        self.rows.forget_after_import(mode)
+    }
+}
+
+/// A change that an event makes to a row. It counts once it is kept, or once the row is removed.
+#[must_use]
+pub(crate) struct RowChange<'r> {
+    event: &'r Replayed<'r>,
+    table: &'static str,
+    /// None if the event does not say which row it is.
+    key: Option<Vec<Value>>,
+    row: RebuiltRow,
+}
+
+impl RowChange<'_> {
+    /// Says that the event has made the row: nothing is left of an earlier one with its key.
+    pub fn made(mut self) -> Self {
+        self.row = RebuiltRow { made: Some(self.event.lsn), ..RebuiltRow::default() };
+        self
+    }
+
+    /// Sets columns to the fields of the event that are called the same.
+    pub fn copy(self, names: &str) -> Self {
+        names.split(' ').fold(self, |change, name| change.set_to(name, name))
+    }
+
+    /// Sets a column to a field of the event.
+    pub fn set_to(self, column: &str, field: &str) -> Self {
+        let value = self.event.named(field);
+        self.set_known(column, value)
+    }
+
+    /// Sets a column.
+    pub fn set(self, column: &str, value: impl Into<Value>) -> Self {
+        self.set_known(column, Some(value.into()))
+    }
+
+    /// Sets a column to null.
+    pub fn clear(self, column: &str) -> Self {
+        self.set_known(column, Some(Value::Null))
+    }
+
+    /// Sets a column, whose value is not known if there is none.
+    pub fn set_known(mut self, column: &str, value: Option<Value>) -> Self {
+        match value {
+            Some(value) => self.row.columns.insert(column.to_owned(), (value, self.event.lsn)),
+            None => self.row.columns.remove(column),
+        };
+        self
+    }
+
+    /// Adds to a number, if it is known.
+    pub fn add(self, column: &str, more: i64) -> Self {
+        let sum = self.value(column).and_then(Value::as_i64).and_then(|number| number.checked_add(more));
+        self.set_known(column, sum.map(Value::from))
+    }
+
+    /// Returns the value of a column before this event, or what the change has set it to; none if it is not
+    /// known.
+    pub fn value(&self, column: &str) -> Option<&Value> {
+        self.row.columns.get(column).map(|(value, _)| value)
+    }
+
+    /// Returns whether the row is known to be there.
+    pub fn exists(&self) -> bool {
+        self.row.lsn > 0 && !self.row.removed
+    }
+
+    /// Returns the parts of the row's key.
+    pub fn key(&self) -> &[Value] {
+        self.key.as_deref().unwrap_or_default()
+    }
+
+    /// Keeps the change.
+    pub fn keep(mut self) -> Result<()> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let proven = self.event.rows.proven.get(self.table);
+        let unknown = |name: &String| proven.is_none_or(|table| !table.columns.contains(name.as_str()));
+        if cfg!(debug_assertions)
+            && let Some(column) = self.row.columns.keys().find(|column| unknown(column))
+        {
+            return Err(Error::internal(format!("{}.{column} is not declared as proven", self.table)));
+        }
+        self.row.lsn = self.event.lsn;
+        self.row.removed = false;
+        self.event.rows.put(self.table, key, &self.row)
+    }
+
+    /// Forgets the row, as if no event had told of it.
+    pub fn forget(self) -> Result<()> {
+        self.key.as_ref().map_or(Ok(()), |key| self.event.rows.forget(self.table, key))
+    }
+
+    /// Says that the event has removed the row.
+    pub fn remove(self) -> Result<()> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let row = RebuiltRow { removed: true, lsn: self.event.lsn, ..RebuiltRow::default() };
+        self.event.rows.put(self.table, key, &row)
+    }
+}
