@@ -37,6 +37,16 @@ impl Printer {
         }
     }
 
+    /// Prints one of many results on a line of its own: `value` for programs, `text` for people.
+    pub fn show_line(&self, value: &impl Serialize, text: &str) -> Result<()> {
+        let line =
+            if self.json { serde_json::to_string(value).map_err(Error::internal)? } else { text.to_owned() };
+        match writeln!(io::stdout().lock(), "{line}") {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            printed => printed.map_err(Error::internal),
+        }
+    }
+
     /// Prints a result with a secret in it that cannot be shown again.
     ///
     /// If it cannot be printed, even just because the reader has closed the output, that is an error. `lost`
@@ -109,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_help_has_the_table() {
-        assert!(exit_codes_help().contains("  3  a log does not verify\n"));
+        assert!(exit_codes_help().contains("  3  a log does not verify, or tables differ from it\n"));
     }
 
     #[test]

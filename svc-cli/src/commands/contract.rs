@@ -27,6 +27,8 @@ enum What {
     Subscribe,
     /// Every capability, and the named sets it is in.
     Capabilities,
+    /// Every table of a workspace: the columns that events determine, and the reason for each other one.
+    Tables,
 }
 
 /// Runs the command. The output is JSON with and without `--json`.
@@ -38,6 +40,7 @@ pub fn run(command: &Contract, output: &Printer) -> Result<()> {
         What::Events => contract::events(&table),
         What::Subscribe => subscription_contract(),
         What::Capabilities => contract::capabilities(),
+        What::Tables => contract::tables(&table),
     };
     let text = serde_json::to_string_pretty(&contract).map_err(Error::internal)?;
     output.show(&contract, &text)

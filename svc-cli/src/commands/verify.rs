@@ -6,15 +6,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
 use svc_core::note::{PublicKey, known_keys};
 use svc_core::setup::Variables;
 use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
-use svc_core::{Code, Database, Error, Result, verify_export};
+use svc_core::{
+    Code, Compared, Database, Difference, DifferenceKind, Error, Result, StateReport, TableCounts,
+    verify_export, verify_state,
+};
 
 use super::Folder;
-use crate::output::{Printer, progress};
+use crate::output::{Printer, progress, working};
 
 /// Verify the event logs of a database, or an export.
 ///
@@ -23,6 +27,11 @@ use crate::output::{Printer, progress};
 /// Without --expect-head it does not notice a log whose end was cut off together with its head: keep the head
 /// that this command prints.
 ///
+/// With --state it also compares the tables with the logs: it replays the events, and each column that they
+/// determine must hold the value that they say. The command prints each difference, and can run while the
+/// service does. With --json each difference is an object on a line of its own, and the last line is an
+/// object with the counts.
+///
 /// With FILE it verifies that the file is a whole export, that a known key has signed it, and that the log in
 /// it verifies; then it reads no database.
 #[derive(Args)]
@@ -30,11 +39,14 @@ pub struct Verify {
     #[command(flatten)]
     folder: Folder,
     /// A file that svc export has written.
-    #[arg(value_name = "FILE", conflicts_with_all = ["workspace", "expect_head", "checkpoint"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["workspace", "expect_head", "checkpoint", "state"])]
     file: Option<PathBuf>,
     /// Verify only the log of this workspace.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
+    /// Compare the tables with what the events of the logs determine.
+    #[arg(long, conflicts_with_all = ["expect_head", "checkpoint"])]
+    state: bool,
     /// A head that the log must contain: its position and its hash.
     #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
     expect_head: Option<ExpectedHead>,
@@ -47,7 +59,7 @@ pub struct Verify {
         long,
         value_name = "KEY",
         value_parser = public_key,
-        conflicts_with_all = ["workspace", "expect_head"]
+        conflicts_with_all = ["workspace", "expect_head", "state"]
     )]
     key: Option<PublicKey>,
 }
@@ -72,6 +84,9 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
         None => verify_database(&database, command.workspace, command.expect_head)?,
     };
     let valid = logs.iter().all(|log| log.valid);
+    if command.state && valid {
+        return verify_tables(&database, command.workspace, &logs, output);
+    }
     let text: String = logs.iter().map(line).collect();
     let text = if logs.is_empty() { "There is no log." } else { &text };
     output.show(&Findings { valid, logs: &logs }, text)?;
@@ -87,6 +102,98 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
             format!("the log was pruned up to {}, beyond the head that was expected", log.floor),
         )),
     }
+}
+
+/// The result of `svc verify --state`, after the differences.
+#[derive(Serialize)]
+struct StateFindings<'a> {
+    /// Whether no table differs from its log.
+    valid: bool,
+    logs: &'a [ChainReport],
+    workspaces: &'a [StateReport],
+}
+
+/// Compares the tables with the logs, which verify.
+fn verify_tables(
+    database: &Database,
+    workspace: Option<WorkspaceId>,
+    logs: &[ChainReport],
+    output: &Printer,
+) -> Result<()> {
+    let working = working("comparing the tables with the logs");
+    let mut different = 0_u64;
+    let workspaces = verify_state(database, workspace, &mut |difference| {
+        different = different.saturating_add(1);
+        working.suspend(|| output.show_line(&difference, &sentence(&difference)))
+    })?;
+    drop(working);
+    let valid = workspaces.iter().all(|workspace| workspace.valid);
+    let text: String = logs.iter().map(line).chain(workspaces.iter().map(counts)).collect();
+    output.show_line(&StateFindings { valid, logs, workspaces: &workspaces }, text.trim_end())?;
+    if valid {
+        return Ok(());
+    }
+    let places = if different == 1 { "1 place".to_owned() } else { format!("{different} places") };
+    Err(Error::new(Code::StateDiffers, format!("the tables differ from the logs in {places}")))
+}
+
+/// Returns the line of a difference for people.
+fn sentence(difference: &Difference) -> String {
+    let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
+    let row: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
+    let (column, event) =
+        (column.as_deref().unwrap_or_default(), lsn.map_or(String::new(), |lsn| format!(" (event {lsn})")));
+    let found = match kind {
+        DifferenceKind::OtherValue => format!("{column} {}{event}", values(difference)),
+        DifferenceKind::OtherType => format!("{column} holds a value of another type{event}"),
+        DifferenceKind::Missing => format!("the table lacks the row, which the log has{event}"),
+        DifferenceKind::NotInLog => "the table has the row, which no event has made".to_owned(),
+        DifferenceKind::Removed => format!("the table has the row, which the log has removed{event}"),
+    };
+    format!("{workspace_id}  DIFFERS  {table}, {}: {found}", row.join(", "))
+}
+
+/// Returns the value in the table and the one that the log says.
+fn values(Difference { compared, log, stored, .. }: &Difference) -> String {
+    let (Some(log), Some(stored)) = (log, stored) else {
+        return "is not what the log says".to_owned();
+    };
+    match compared {
+        Some(Compared::Length) => format!("has {} characters, the log says {}", shown(stored), shown(log)),
+        Some(Compared::Presence) if log == true => "is not set, the log says that it is".to_owned(),
+        Some(Compared::Presence) => "is set, the log says that it is not".to_owned(),
+        Some(Compared::Hash) | None => format!("is {}, the log says {}", shown(stored), shown(log)),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match (value, value.get("at_most")) {
+        (_, Some(at)) => format!("at most {}", shown(at)),
+        (Value::String(text), _) => text.escape_debug().to_string(),
+        (Value::Array(items), _) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        (other, _) => other.to_string(),
+    }
+}
+
+/// Returns the counts of a workspace, a line for each table.
+fn counts(report: &StateReport) -> String {
+    let head = if report.valid { "tables agree" } else { "TABLES DIFFER" };
+    let mut text = format!("{}  {head} with the log up to {}\n", report.workspace_id, report.lsn);
+    if let Some(up_to) = report.purging_up_to {
+        text.push_str(&format!("  a purge up to {up_to} is in progress: its content is unproven\n"));
+    }
+    for (table, counts) in &report.tables {
+        let TableCounts { proven, unproven, different, not_covered } = counts;
+        let parts = [
+            (*proven, "proven"),
+            (*unproven, "unproven"),
+            (*different, "different"),
+            (*not_covered, "not covered"),
+        ];
+        let parts = parts.iter().filter(|(rows, _)| *rows > 0).map(|(rows, what)| format!("{rows} {what}"));
+        text.push_str(&format!("  {table}: {}\n", parts.collect::<Vec<_>>().join(", ")));
+    }
+    text
 }
 
 fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> {
