@@ -43,6 +43,7 @@ pub mod search;
 mod server;
 pub mod simulation;
 pub mod site;
+pub mod state;
 pub mod witness;
 mod unlimited;
 mod world;

@@ -97,6 +97,45 @@ fn each_column_of_each_table_is_declared() {
     }
 }
 
+/// What is wrong with the declaration of the columns that events determine.
+fn undetermined(records: &Records) -> Vec<String> {
+    let (table, proven) = (records.name(), records.proven_columns());
+    let unproven: BTreeMap<&str, &str> = records.unproven_columns().collect();
+    let mut defects = Vec::new();
+    for (name, _) in records.columns() {
+        match (proven.contains_key(name), unproven.get(name)) {
+            (true, Some(_)) => defects.push(format!("{table}.{name} is proven and unproven")),
+            // It says whose the row is.
+            (false, None) if name != "workspace_id" && !unproven.contains_key("*") => {
+                defects.push(format!("{table}.{name} is neither proven nor unproven"));
+            }
+            (false, Some(why)) if why.split(' ').count() < 2 => {
+                defects.push(format!("{table}.{name} does not say why it is unproven"));
+            }
+            _ => {}
+        }
+    }
+    let declared: BTreeMap<&str, Class> = records.columns().collect();
+    let named = proven.keys().chain(unproven.keys()).filter(|name| **name != "*");
+    let unknown = named.filter(|name| !declared.contains_key(*name));
+    defects.extend(unknown.map(|name| format!("{table}.{name} is not declared with a class")));
+    defects
+}
+
+/// A column that is neither would be compared with nothing, and nobody would know.
+#[test]
+fn each_column_of_each_table_is_determined_by_events_or_says_why_not() {
+    let table = operation_table().unwrap();
+    let of_workspaces = table.records().iter().filter(|records| records.is_of_workspaces());
+    none(of_workspaces.flat_map(undetermined).collect());
+    let things = Records::table("things", "id").ids("id").texts("name");
+    let defects = undetermined(&things);
+    assert_eq!(
+        defects,
+        ["things.id", "things.name"].map(|name| format!("{name} is neither proven nor unproven"))
+    );
+}
+
 #[test]
 fn a_wrong_declaration_is_found() {
     let columns = BTreeMap::from(

@@ -21,6 +21,7 @@ mod purging;
 mod retention;
 mod second_verifier;
 mod sharing;
+mod state;
 mod snapshot;
 mod subscriptions;
 mod consumers;

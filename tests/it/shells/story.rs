@@ -143,7 +143,7 @@ fn a_day(engine: Engine, python: &str) {
     }
     assert_eq!(&watched, log);
 
-    let verified = site.svc(&["verify", "--json"]);
+    let verified = site.svc(&["verify", "--state", "--json"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 

@@ -35,7 +35,8 @@ fn measure(engine: Engine, events: i64) -> (u64, u64) {
     (exported, restored)
 }
 
-fn growth<T>(work: impl FnOnce() -> T) -> (T, u64) {
+/// Returns by how many KiB the memory of this process grew at most.
+pub fn growth<T>(work: impl FnOnce() -> T) -> (T, u64) {
     // From here on the peak is counted anew; see proc(5).
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
     let before = kib("/proc/self/status", "VmRSS:");

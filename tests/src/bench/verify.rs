@@ -1,15 +1,19 @@
-//! Verifying a chain, beside reading the stored payloads and taking their SHA-256.
+//! Verifying a chain, beside reading the stored payloads and taking their SHA-256; and comparing the tables
+//! with the log, beside verifying the chain alone.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use svc_core::Engine;
+use svc_core::verify::ChainReport;
 use tokio::runtime::Runtime;
 
+use super::memory::growth;
 use super::posts::{callers, poster};
 use super::stage::Stage;
 use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
+use crate::state::assert_state;
 
 const FILL: Duration = Duration::from_secs(12);
 
@@ -27,7 +31,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         || {
             let begun = Instant::now();
             let reports = svc_core::verify::verify_database(&address, None, None).expect("the log verifies");
-            events = reports.iter().map(|report| report.events).sum::<i64>();
+            events = events_of(&reports);
             rate(events, begun)
         },
         || {
@@ -43,6 +47,43 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         floor_is: "reading the stored payloads and their SHA-256",
         extra: json!({"events": events}),
     }
+}
+
+/// Replays the log and compares the tables; `growth_kib` is by how much memory grew meanwhile at most.
+pub fn state(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
+    let database = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    callers(runtime, 64, FILL, poster(&stage));
+    let address = database.address();
+    drop(stage);
+    let mut most = 0;
+    let chain = || svc_core::verify::verify_database(&address, None, None).expect("the log verifies");
+    let events = events_of(&chain());
+    let measured = alternate(
+        pairs,
+        || {
+            let begun = Instant::now();
+            let ((), kib) = growth(|| assert_state(&address));
+            most = kib.max(most);
+            rate(events, begun)
+        },
+        || {
+            let begun = Instant::now();
+            chain();
+            rate(events, begun)
+        },
+    );
+    Finding {
+        name: "verify-state",
+        engine,
+        pairs: measured,
+        floor_is: "verifying the chain alone",
+        extra: json!({"events": events, "growth_kib": most}),
+    }
+}
+
+fn events_of(reports: &[ChainReport]) -> i64 {
+    reports.iter().map(|report| report.events).sum()
 }
 
 fn rate(events: i64, begun: Instant) -> Sample {

@@ -1,8 +1,8 @@
 //! `bench`: runs one benchmark and prints its result.
 //!
-//! `bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|delegated|limits|scim|fanout|
-//! posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore [--engine sqlite|postgres] [--pairs N]
-//! [--json]`;
+//! `bench posts|reads|claims|herd|footprints|verify|verify-state|withdraw|admission|sessions|delegated|
+//! limits|scim|fanout|posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore
+//! [--engine sqlite|postgres] [--pairs N] [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
 //! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
 //! connections, or pipes.
@@ -30,8 +30,8 @@ use svc_tests::database::{POSTGRES, engines};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|withdraw|admission|sessions|\
-    delegated|limits|scim|fanout|posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore|\
+const USAGE: &str = "usage: bench posts|reads|claims|herd|footprints|verify|verify-state|withdraw|admission|\
+    sessions|delegated|limits|scim|fanout|posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore|\
     fair [--engine sqlite|postgres] [--pairs N] [--json]\n   or: bench attacks \
     [--engine sqlite|postgres] [--seconds N] [--only ATTACK] [--json]\n   or: bench memory|idle|mcp-waits \
     [--engine sqlite|postgres] [--json]\n   or: bench pop --engine postgres [--callers N] [--pairs N] \
@@ -146,6 +146,7 @@ fn main() -> ExitCode {
         "herd" => herd::run(engine, pairs, runtime),
         "footprints" => footprints::run(engine, pairs, runtime),
         "verify" => verify::run(engine, pairs, runtime),
+        "verify-state" => verify::state(engine, pairs, runtime),
         "withdraw" => withdraw::run(engine, pairs, runtime),
         "admission" => admission::run(engine, pairs, runtime),
         "sessions" => credentials::sessions(engine, pairs, runtime),

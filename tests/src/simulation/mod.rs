@@ -25,6 +25,7 @@ use svc_core::{Engine, Service};
 use crate::client::Answer;
 use crate::home::features;
 use crate::refusals;
+use crate::state::assert_state;
 use crate::world::{Setup, World, answer_of, call, text};
 pub use model::Random;
 use model::{Channel, MEMBERS, Model};
@@ -104,6 +105,10 @@ impl Course {
                 let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
                 return Err(Disagreement { step, what: said.unwrap_or_default() });
             }
+        }
+        // Without a part of the engine the log says what happened, and not what should have.
+        if left_out.is_none() {
+            assert_state(&world.database.address());
         }
         Ok(simulation.events_after(0))
     }

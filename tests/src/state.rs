@@ -1,0 +1,20 @@
+//! The differences between the tables of a database and its logs.
+
+use svc_core::{Database, Difference, StateReport, verify_state};
+
+/// Compares all workspaces: returns the differences, and the reports.
+pub fn differences(database: &Database) -> (Vec<Difference>, Vec<StateReport>) {
+    let mut told = Vec::new();
+    let reports = verify_state(database, None, &mut |difference| {
+        told.push(difference);
+        Ok(())
+    });
+    let reports = reports.unwrap_or_else(|error| panic!("{error}: {:?}", error.causes()));
+    assert_eq!(reports.iter().all(|report| report.valid), told.is_empty());
+    (told, reports)
+}
+
+/// Asserts that the tables hold what the logs say.
+pub fn assert_state(database: &Database) {
+    assert_eq!(differences(database).0, []);
+}
