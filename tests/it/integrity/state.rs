@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::op::{Class, Records};
+use svc_core::verify::verify_database;
 use svc_core::{DifferenceKind, Engine};
 use svc_tests::database::engines;
 use svc_tests::site::{Site, done};
@@ -79,6 +80,32 @@ fn tables_are_compared_beside_a_service_that_changes_them() {
             reports.iter().find(|report| report.workspace_id == world.id("workspace").into()).unwrap();
         assert!(report.floor > 1 && report.tables["members"].unproven > 0, "{report:?}");
         assert!(report.tables["messages"].proven > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn a_workspace_that_is_erased_meanwhile_is_neither_broken_nor_different() {
+    on_both_engines(|world| {
+        let database = world.database.address();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..12 {
+                    let made =
+                        world.admin("create_workspace", json!({"name": "Brief", "admin_handle": "ada"}));
+                    let (id, token) = (&made["workspace"]["id"], text(&made["token"]["secret"]));
+                    let erase = json!({"workspace_id": id, "confirm": "Brief"});
+                    world.call(&token, "erase_workspace", erase).output();
+                    world.service.housekeep().unwrap();
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                assert_state(&database);
+                let logs = verify_database(&database, None, None).unwrap();
+                assert!(logs.iter().all(|log| log.valid), "{logs:?}");
+            }
+        });
     });
 }
 

@@ -94,13 +94,13 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<C
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
         let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
-        // One that was erased meanwhile is neither broken nor missing.
-        if !report.valid && !Presence::read(conn)?.workspaces().any(|found| found == workspace_id) {
-            continue;
-        }
         // Without the instance's log every workspace would be unlisted, which adds no information.
         if presence.is_unlisted(workspace_id) && presence.names_any() {
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
+        }
+        // One that was erased meanwhile is neither broken, nor missing, nor unlisted.
+        if !report.valid && !Presence::read(conn)?.workspaces().any(|found| found == workspace_id) {
+            continue;
         }
         if workspace_id != WorkspaceId::INSTANCE || report.events > 0 || !report.valid {
             reports.push(report);
