@@ -49,7 +49,8 @@
 //! | | [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
-//! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, verifying |
+//! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, |
+//! | | verifying and replaying it |
 //! | [`op`] | `declare`: what an operation is; `call`: a request as a typed call; `run`: pipeline, waits |
 //! | | `show`: OpenAPI, MCP, contracts, manual |
 //! | `identity` | workspaces, members, tokens, delegation, apps, sessions, set-up, sign-in at a provider |
@@ -59,7 +60,8 @@
 //! | | results, the reaper |
 //! | `gates` | what must be settled before a thread closes: reviews, land gate, approvals, refutations; |
 //! | | what leads to a message |
-//! | `integrity` | reading and following the event log, the audit trail, sharing a channel |
+//! | `integrity` | reading and following the event log, comparing tables with it, the audit trail, exports, |
+//! | | retention, sharing a channel |
 //! | `outreach` | what leaves the service: notification preferences, mail, web push; the board's pages |
 //! | `host` | puts the parts together, exempt from the rule: [`service`], [`setup`], chores, the features |
 //!
