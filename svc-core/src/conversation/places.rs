@@ -178,16 +178,21 @@ impl Cached for SeenThread {
 
 /// Loads the channel, if the caller may see it.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
+    let place = seen_channel(cx, id)?;
+    cx.loaded_in(place.id, place.dm);
+    Ok(place)
+}
+
+/// As [`visible_channel`], for a channel in which the change is not.
+pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let load = || channel_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("channel"));
-    let place = match cx.caller().sight {
+    match cx.caller().sight {
         Sight::Member(member) => {
             let seen = cx.cached_or_load(&(id, member), || load().map(SeenChannel));
             seen.map(|SeenChannel(place)| place)
         }
         _ => load(),
-    }?;
-    cx.loaded_in(place.id, place.dm);
-    Ok(place)
+    }
 }
 
 /// Loads the channel of the caller's workspace, if it is within `sight`.

@@ -331,6 +331,13 @@ fn a_change_in_a_direct_message_is_audited_without_ids() {
                 names_it
             );
         }
+        // A message elsewhere that cites one of a direct message is not in it.
+        let told = json!({"thread_id": dm["thread_id"], "body": "told in private"});
+        let told = world.agent("post_message", told);
+        let cites = json!([{"uri": told["uri"], "content_hash": told["content_hash"]}]);
+        let citing = json!({"thread_id": world.id("thread"), "body": "so", "metadata": {"citations": cites}});
+        world.mcp().call(agent, row, &citing).output();
+        assert!(newest()["metadata"].get("ids").is_some(), "{:#}", newest());
         let dm_id = world.database.id(text(&dm["id"]).parse::<uuid::Uuid>().unwrap());
         let placed = format!("select count(*) from audit where channel_id = {dm_id}");
         assert_eq!(world.database.number(&placed), 0);

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::content::Metadata;
 use super::stored::{MessagePlace, Stored, not_pruned, visible_message};
 use crate::Result;
-use crate::conversation::places::{visible, visible_channel};
+use crate::conversation::places::{seen_channel, visible};
 use crate::conversation::uris::{Address, Named};
 use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
@@ -55,7 +55,7 @@ pub(super) struct Cites {
     to_id: Option<MessageId>,
 }
 
-/// What new words of a message change of the relations that follow from them.
+/// The change of a message's relations that follows from its new words.
 #[derive(Default)]
 pub(super) struct CitationChange {
     made: Vec<(Cites, CitedMessage)>,
@@ -139,7 +139,7 @@ fn to_make(
     let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
     let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace, &ids]))?;
     let made = found.into_iter().filter(|message| cited.contains(message)).map(|to| {
-        let is_shown = to.channel_id == from.channel_id || !visible_channel(cx, to.channel_id)?.private;
+        let is_shown = to.channel_id == from.channel_id || !seen_channel(cx, to.channel_id)?.private;
         let cites = Cites { relation_id: cx.new_id()?, to_id: is_shown.then_some(to.id) };
         Ok((cites, to))
     });
