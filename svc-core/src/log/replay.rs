@@ -39,7 +39,7 @@ pub(crate) struct ProvenTable {
 /// A row as events have determined it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RebuiltRow {
-    /// The position of the event that has made it; none if that was pruned.
+    /// The position of the event that has made it; `None` if that was pruned.
     pub made: Option<i64>,
     /// Whether it was removed.
     pub removed: bool,
@@ -79,15 +79,6 @@ impl Rebuilt {
         let up_to =
             |key: &str| Ok::<i64, Error>(self.get(UNREPORTED, &[key.into()])?.map_or(0, |row| row.lsn));
         Ok(up_to(table)?.max(up_to(ALL)?))
-    }
-
-    /// Forgets the rows of the tables that an import leaves out: what the log has told of them before is of
-    /// rows that are not there. `mode` is that of the import: `new` or `restore`.
-    pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
-        let is_omitted =
-            |table: &ProvenTable| if mode == "new" { !table.is_copied } else { !table.is_restored };
-        let mut omitted = self.proven.iter().filter(|(_, table)| is_omitted(table));
-        omitted.try_for_each(|(name, _)| self.forget_table(name))
     }
 
     /// Returns the row of a table after another one, among those whose keys begin with `begin`.
@@ -194,12 +185,12 @@ impl<'r> Replayed<'r> {
         Ok(Self { is_exact: false, ..event })
     }
 
-    /// Returns a field of the event; none if it has no such field.
+    /// Returns a field of the event; `None` if it has no such field.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.fields.get(name)
     }
 
-    /// Returns the values of a field that is a list; none if it has no such field.
+    /// Returns the values of a field that is a list; an empty list if it has no such field.
     pub(crate) fn list(&self, name: &str) -> &[Value] {
         self.field(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
@@ -327,9 +318,14 @@ impl<'r> Replayed<'r> {
         self.row(UNREPORTED, [ALL.into()])?.keep()
     }
 
-    /// Forgets the rows of the tables that an import in this mode leaves out.
+    /// Forgets the rows of the tables that an import leaves out, of which the log has told before.
+    ///
+    /// `mode` is that of the import: `new` or `restore`.
     pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
-        self.rows.forget_after_import(mode)
+        let is_omitted =
+            |table: &ProvenTable| if mode == "new" { !table.is_copied } else { !table.is_restored };
+        let mut omitted = self.rows.proven.iter().filter(|(_, table)| is_omitted(table));
+        omitted.try_for_each(|(name, _)| self.rows.forget_table(name))
     }
 }
 
@@ -338,7 +334,7 @@ impl<'r> Replayed<'r> {
 pub(crate) struct RowChange<'r> {
     event: &'r Replayed<'r>,
     table: &'static str,
-    /// None if the event does not say which row it is.
+    /// `None` if the event does not say which row it is.
     key: Option<Vec<Value>>,
     row: RebuiltRow,
 }
@@ -386,8 +382,8 @@ impl RowChange<'_> {
         self.set_known(column, sum.map(Value::from))
     }
 
-    /// Returns the value of a column before this event, or what the change has set it to; none if it is not
-    /// known.
+    /// Returns the value of a column before this event, or the one that the change has set; `None` if it is
+    /// not known.
     pub fn value(&self, column: &str) -> Option<&Value> {
         self.row.columns.get(column).map(|(value, _)| value)
     }

@@ -29,10 +29,15 @@ fn begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
 
 fn end(event: &Replayed<'_>) -> Result<()> {
     let row = charge(event, event.row_of("threads", "thread_id")?);
-    let row = CLAIM.into_iter().fold(row, RowChange::clear);
+    let row = without_claim(row);
     let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPTS.contains(&reason));
     row.add("attempts", i64::from(is_attempt)).keep()?;
     budget::replay(event, Some(0))
+}
+
+/// Clears the claim in a thread's row.
+pub(in crate::coordination) fn without_claim(row: RowChange<'_>) -> RowChange<'_> {
+    CLAIM.into_iter().fold(row, RowChange::clear)
 }
 
 /// The columns of a claim.
@@ -46,7 +51,7 @@ const CLAIM: [&str; 7] = [
     "claim_lsn",
 ];
 
-/// Why a claim ends that is an attempt of its thread.
+/// The reasons of an end of a claim that counts as an attempt of its thread.
 const ATTEMPTS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
 
 /// Adds the time worked under the claim in the row.

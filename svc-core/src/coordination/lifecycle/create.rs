@@ -15,6 +15,7 @@ use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::blocked;
 use crate::coordination::budgets::spawn;
+use crate::coordination::claims::without_claim;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
@@ -79,16 +80,6 @@ impl Event for ThreadCreated<'_> {
 
 /// Sets what nobody has changed yet of a new thread.
 fn untouched(row: RowChange<'_>) -> RowChange<'_> {
-    let nothing = [
-        "assignee_id",
-        "claim_lease_id",
-        "claimed_at",
-        "assignment_expires_at",
-        "acknowledged_at",
-        "acknowledge_by",
-        "claim_lsn",
-        "cancelled_at",
-    ];
     let zero = [
         "worked_micros",
         "judged_from",
@@ -99,7 +90,7 @@ fn untouched(row: RowChange<'_>) -> RowChange<'_> {
         "children_ever",
     ];
     let no = ["has_result", "budgeted", "exhausted", "dead"];
-    let row = nothing.into_iter().fold(row, RowChange::clear);
+    let row = without_claim(row).clear("cancelled_at");
     let row = zero.into_iter().fold(row, |row, column| row.set(column, 0));
     no.into_iter().fold(row, |row, column| row.set(column, false))
 }

@@ -92,6 +92,31 @@ struct Column {
     compared: Option<Compared>,
 }
 
+/// The columns by which events name a row, which a scan selects first.
+pub(super) struct Key(Vec<Column>);
+
+impl Key {
+    pub fn of(records: &Records) -> Self {
+        let class = |name| records.proof.proven.get(name).map_or(Class::Derived, |(class, _)| *class);
+        let column = |(place, name)| Column { name, class: class(name), place, compared: None };
+        Self(records.proof_key().enumerate().map(column).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|column| column.name == name)
+    }
+
+    /// Reads the values of a row.
+    pub fn read(&self, table: &str, row: &dyn Columns) -> Result<Vec<Value>> {
+        self.0.iter().map(|column| cell(table, row, column)?.shown(column)).collect()
+    }
+
+    /// Returns the values with the names of their columns.
+    pub fn named(&self, values: &[Value]) -> Map<String, Value> {
+        self.0.iter().map(|column| column.name.to_owned()).zip(values.iter().cloned()).collect()
+    }
+}
+
 /// A table that is compared.
 struct Table<'t> {
     records: &'t Records,
@@ -100,7 +125,7 @@ struct Table<'t> {
     head: Head,
     /// The position up to which a purge in progress destroys words.
     purging: Option<i64>,
-    key: Vec<Column>,
+    key: Key,
     columns: Vec<Column>,
     report: Report<'t>,
     counts: TableCounts,
@@ -113,21 +138,14 @@ impl<'t> Table<'t> {
         (workspace, head, purging): (WorkspaceId, Head, Option<i64>),
         report: Report<'t>,
     ) -> Self {
-        let names: Vec<&str> = records.proof_key().collect();
-        let (mut key, mut columns) = (Vec::new(), Vec::new());
-        for (number, (name, (class, _))) in records.proof.proven.iter().enumerate() {
-            let (name, class) = (*name, *class);
-            match names.iter().position(|key| *key == name) {
-                Some(place) => key.push(Column { name, class, place, compared: None }),
-                None => {
-                    let is_content = records.columns.get(name) == Some(&Class::Words);
-                    let compared = is_content.then_some(Compared::of(class));
-                    let place = names.len().saturating_add(number);
-                    columns.push(Column { name, class, place, compared });
-                }
-            }
-        }
-        key.sort_unstable_by_key(|column| column.place);
+        let key = Key::of(records);
+        let other = |(number, (name, (class, _))): (usize, (&&'static str, &(Class, &str)))| {
+            let (name, class, place) = (*name, *class, key.0.len().saturating_add(number));
+            let is_content = records.columns.get(name) == Some(&Class::Words);
+            let compared = is_content.then_some(Compared::of(class));
+            (!key.has(name)).then_some(Column { name, class, place, compared })
+        };
+        let columns = records.proof.proven.iter().enumerate().filter_map(other).collect();
         let counts = TableCounts::default();
         Self { records, rebuilt, workspace, head, purging, key, columns, report, counts }
     }
@@ -146,8 +164,7 @@ impl<'t> Table<'t> {
     /// Compares a row, and forgets what the log says of it.
     fn row(&mut self, row: &dyn Columns) -> Result<()> {
         let table = self.records.table;
-        let key = self.key.iter().map(|column| self.cell(row, column)?.shown(column));
-        let key: Vec<Value> = key.collect::<Result<_>>()?;
+        let key = self.key.read(table, row)?;
         let Some(rebuilt) = self.rebuilt.get(table, &key)? else {
             return self.unreported(row, &key);
         };
@@ -161,7 +178,7 @@ impl<'t> Table<'t> {
                 is_proven = false;
                 continue;
             };
-            let cell = self.cell(row, column)?;
+            let cell = cell(table, row, column)?;
             if cell.is_what(value)? {
                 continue;
             }
@@ -198,7 +215,7 @@ impl<'t> Table<'t> {
     /// Judges a row of which no event tells: it is unproven if that event may have been pruned, or may be one
     /// of an older version, which tells less.
     fn unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
-        let lsn = self.columns.iter().chain(&self.key).find(|column| column.name == LSN);
+        let lsn = self.columns.iter().chain(&self.key.0).find(|column| column.name == LSN);
         // A position that is none is one that no event has.
         let lsn = lsn.map(|column| row.int(column.place).unwrap_or(i64::MAX));
         let before_floor = self.head.floor.saturating_sub(1);
@@ -248,7 +265,7 @@ impl<'t> Table<'t> {
 
     /// Returns the value of a column, or of a part of the key, if the log says it.
     fn known<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
-        let place = self.key.iter().position(|column| column.name == name);
+        let place = self.key.0.iter().position(|column| column.name == name);
         let of_key = place.and_then(|place| key.get(place));
         of_key.or_else(|| row.columns.get(name).map(|(value, _)| value))
     }
@@ -259,32 +276,6 @@ impl<'t> Table<'t> {
         self.records.purges().is_some() && self.purging.zip(lsn).is_some_and(|(up_to, lsn)| lsn <= up_to)
     }
 
-    fn cell(&self, row: &dyn Columns, column: &Column) -> Result<Cell> {
-        // SQLite holds values of any type in any column.
-        let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
-        let hashed;
-        let value = match (column.compared, value) {
-            (Some(Compared::Presence), Param::Null) => Param::Bool(false),
-            (Some(Compared::Presence), Param::Text(_)) => Param::Bool(true),
-            (Some(Compared::Length), Param::Text(text)) => {
-                Param::Int(i64::try_from(text.chars().count()).map_err(Error::internal)?)
-            }
-            (Some(Compared::Hash), Param::Text(text)) => {
-                hashed = hash_text(&sha256(text.as_bytes()));
-                Param::Text(&hashed)
-            }
-            (None, value) | (Some(_), value @ Param::Null) => value,
-            (Some(_), _) => return Ok(Cell::OtherType),
-        };
-        // SQLite's booleans are numbers.
-        if column.class == Class::Bool && !matches!(value, Param::Null | Param::Bool(_) | Param::Int(0 | 1)) {
-            return Ok(Cell::OtherType);
-        }
-        let mut cell = Vec::new();
-        let pushed = push_value(&mut cell, value, column.class, (self.records.table, column.name));
-        Ok(pushed.map_or(Cell::OtherType, |()| Cell::Json(cell)))
-    }
-
     fn report_row(&mut self, key: &[Value], kind: DifferenceKind, lsn: Option<i64>) -> Result<()> {
         self.counts.different = self.counts.different.saturating_add(1);
         let difference = self.difference(key, kind, lsn);
@@ -292,10 +283,36 @@ impl<'t> Table<'t> {
     }
 
     fn difference(&self, key: &[Value], kind: DifferenceKind, lsn: Option<i64>) -> Difference {
-        let names = self.key.iter().map(|column| column.name.to_owned());
-        let row: Map<String, Value> = names.zip(key.iter().cloned()).collect();
+        let row = self.key.named(key);
         Difference { lsn, ..Difference::of(self.workspace, self.records.table, row, kind) }
     }
+}
+
+/// Reads a column of a row as it is compared.
+fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
+    // SQLite holds values of any type in any column.
+    let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
+    let hashed;
+    let value = match (column.compared, value) {
+        (Some(Compared::Presence), Param::Null) => Param::Bool(false),
+        (Some(Compared::Presence), Param::Text(_)) => Param::Bool(true),
+        (Some(Compared::Length), Param::Text(text)) => {
+            Param::Int(i64::try_from(text.chars().count()).map_err(Error::internal)?)
+        }
+        (Some(Compared::Hash), Param::Text(text)) => {
+            hashed = hash_text(&sha256(text.as_bytes()));
+            Param::Text(&hashed)
+        }
+        (None, value) | (Some(_), value @ Param::Null) => value,
+        (Some(_), _) => return Ok(Cell::OtherType),
+    };
+    // SQLite's booleans are numbers.
+    if column.class == Class::Bool && !matches!(value, Param::Null | Param::Bool(_) | Param::Int(0 | 1)) {
+        return Ok(Cell::OtherType);
+    }
+    let mut cell = Vec::new();
+    let pushed = push_value(&mut cell, value, column.class, (table, column.name));
+    Ok(pushed.map_or(Cell::OtherType, |()| Cell::Json(cell)))
 }
 
 /// The value of a column.
@@ -330,37 +347,5 @@ fn named(column: &Column, value: Value) -> Value {
     match bits.map(|bits| Capabilities::from_value(Stored::Int(bits))) {
         Some(Ok(capabilities)) => capabilities.iter().map(|capability| capability.name()).collect(),
         _ => value,
-    }
-}
-
-/// Differences that are kept until the snapshot in which they were found has ended.
-pub(super) struct Differences<'d> {
-    rebuilt: &'d Rebuilt,
-    count: std::cell::Cell<u64>,
-}
-
-/// Where they are kept beside the rows.
-const DIFFERENCES: &str = "differences";
-
-impl<'d> Differences<'d> {
-    pub fn new(rebuilt: &'d Rebuilt) -> Self {
-        Self { rebuilt, count: std::cell::Cell::new(0) }
-    }
-
-    pub fn keep(&self, difference: &Difference) -> Result<()> {
-        let bytes = serde_json::to_vec(difference).map_err(Error::internal)?;
-        self.rebuilt.keep_beside(DIFFERENCES, self.count.get(), &bytes)?;
-        self.count.set(self.count.get().saturating_add(1));
-        Ok(())
-    }
-
-    /// Reports all, in the order in which they were found.
-    pub fn report(&self, report: Report<'_>) -> Result<()> {
-        for number in 0..self.count.get() {
-            if let Some(bytes) = self.rebuilt.take_beside(DIFFERENCES, number)? {
-                report(serde_json::from_slice(&bytes).map_err(Error::internal)?)?;
-            }
-        }
-        Ok(())
     }
 }

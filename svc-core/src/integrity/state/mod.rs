@@ -28,7 +28,7 @@ use crate::spool::{SpoolLimits, Spools, default_folder};
 use crate::store::migrate::Schema;
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, FromRow, Row, Scratch};
-use compare::Differences;
+use report::Differences;
 pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 use restored::Restored;
 
@@ -71,17 +71,9 @@ fn verify_all(
     for workspace in hidden {
         let row = Map::from_iter([("id".to_owned(), workspace.to_string().into())]);
         report(Difference::of(workspace, WORKSPACES, row, DifferenceKind::Missing))?;
-        let counts = TableCounts { different: 1, ..TableCounts::default() };
-        let tables = BTreeMap::from([(WORKSPACES, counts)]);
-        let (lsn, floor, purging_up_to) = (0, 0, None);
-        reports.push(StateReport {
-            workspace_id: workspace,
-            valid: false,
-            lsn,
-            floor,
-            purging_up_to,
-            tables,
-        });
+        let mut of_hidden = StateReport::without_log(workspace);
+        of_hidden.count_different(WORKSPACES);
+        reports.push(of_hidden);
     }
     Ok(reports)
 }
@@ -177,7 +169,7 @@ impl Verification<'_> {
     /// Returns `None` if the log was pruned beyond what was to be read, or the workspace erased.
     fn attempt(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
         let first = self.head(workspace)?;
-        let rebuilt = self.rebuilt()?;
+        let rebuilt = nothing_rebuilt(self.table)?;
         let restored = self.restored.get(&workspace);
         // One of a log that was pruned beyond its end.
         let earlier = restored.filter(|restored| restored.lsn < first.floor);
@@ -198,7 +190,7 @@ impl Verification<'_> {
         let ended = self.conn.rollback();
         let compared = compared?;
         ended?;
-        // Whoever reads them may be slow, and no snapshot waits for that.
+        // Their reader may be slow, and no snapshot waits for that.
         differences.report(report)?;
         Ok(compared)
     }
@@ -236,12 +228,13 @@ impl Verification<'_> {
         let mut head = head.ok_or_else(|| broken_log(workspace, Break { lsn: 0, defect: Defect::NoHead }))?;
         Head::from_row(&mut head)
     }
+}
 
-    fn rebuilt(&self) -> Result<Rebuilt> {
-        let spools = Spools::new(default_folder(), SpoolLimits::default());
-        let proven = self.table.records().iter().filter(|records| records.is_proven());
-        Ok(Rebuilt::new(Scratch::create(&spools)?, proven.map(proven_table).collect()))
-    }
+/// Returns rows of which nothing is known yet.
+fn nothing_rebuilt(table: &Table) -> Result<Rebuilt> {
+    let spools = Spools::new(default_folder(), SpoolLimits::default());
+    let proven = table.records().iter().filter(|records| records.is_proven());
+    Ok(Rebuilt::new(Scratch::create(&spools)?, proven.map(proven_table).collect()))
 }
 
 fn proven_table(records: &Records) -> (&'static str, ProvenTable) {
@@ -289,7 +282,7 @@ impl Replay<'_> {
 }
 
 fn replay(table: &Table, rebuilt: &Rebuilt, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
-    // An event of a kind that is not known any more determines nothing.
+    // An event of an unknown kind determines nothing.
     let Some(kind) = table.event(kind) else { return Ok(()) };
     kind.replay(&Replayed::of(rebuilt, lsn, payload)?)
 }
@@ -300,12 +293,6 @@ mod tests {
 
     use super::*;
     use crate::host::features::operation_table;
-
-    fn rebuilt(table: &Table) -> Rebuilt {
-        let spools = Spools::new(default_folder(), SpoolLimits::default());
-        let proven = table.records().iter().filter(|records| records.is_proven());
-        Rebuilt::new(Scratch::create(&spools).unwrap(), proven.map(proven_table).collect())
-    }
 
     fn payload(lsn: i64, fields: &Map<String, Value>) -> String {
         let id = "01a1ee56-5e00-7f45-8980-185dc406ec81";
@@ -321,7 +308,7 @@ mod tests {
     #[test]
     fn an_event_is_replayed_whatever_its_fields_hold() {
         let table = operation_table().unwrap();
-        let rebuilt = rebuilt(&table);
+        let rebuilt = nothing_rebuilt(&table).unwrap();
         let odd = [json!(null), json!(7), json!(-1), json!("x"), json!([]), json!([7, null, {}]), json!({})];
         let mut lsn = 0;
         for kind in table.events() {
@@ -345,7 +332,7 @@ mod tests {
     #[test]
     fn a_value_that_an_event_lacks_is_not_known() {
         let table = operation_table().unwrap();
-        let rebuilt = rebuilt(&table);
+        let rebuilt = nothing_rebuilt(&table).unwrap();
         let channel = json!("01a1ee56-5e00-7f45-8980-185dc406ec81");
         let fields = |fields: Value| payload(fields["lsn"].as_i64().unwrap(), fields.as_object().unwrap());
         let made = fields(json!({"lsn": 5, "channel_id": channel, "name": "build", "private": false}));

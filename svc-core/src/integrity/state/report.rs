@@ -1,12 +1,16 @@
 //! The result of comparing tables with logs.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::Report;
+use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
+use crate::log::replay::Rebuilt;
 use crate::op::Class;
 
 /// A column that does not hold what the log says, or a row that the table lacks or has too many.
@@ -124,4 +128,50 @@ pub struct StateReport {
     pub purging_up_to: Option<i64>,
     /// The counts of each table that has rows.
     pub tables: BTreeMap<&'static str, TableCounts>,
+}
+
+impl StateReport {
+    /// Returns that of a workspace whose log was not replayed, without counts.
+    pub(super) fn without_log(workspace_id: WorkspaceId) -> Self {
+        let (lsn, floor, purging_up_to, tables) = (0, 0, None, BTreeMap::new());
+        Self { workspace_id, valid: false, lsn, floor, purging_up_to, tables }
+    }
+
+    /// Counts a row of a table that differs.
+    pub(super) fn count_different(&mut self, table: &'static str) {
+        let counts = self.tables.entry(table).or_default();
+        counts.different = counts.different.saturating_add(1);
+    }
+}
+
+/// Differences that are kept until the snapshot in which they were found has ended.
+pub(super) struct Differences<'d> {
+    rebuilt: &'d Rebuilt,
+    count: Cell<u64>,
+}
+
+/// The name under which they are kept beside the rows.
+const DIFFERENCES: &str = "differences";
+
+impl<'d> Differences<'d> {
+    pub fn new(rebuilt: &'d Rebuilt) -> Self {
+        Self { rebuilt, count: Cell::new(0) }
+    }
+
+    pub fn keep(&self, difference: &Difference) -> Result<()> {
+        let bytes = serde_json::to_vec(difference).map_err(Error::internal)?;
+        self.rebuilt.keep_beside(DIFFERENCES, self.count.get(), &bytes)?;
+        self.count.set(self.count.get().saturating_add(1));
+        Ok(())
+    }
+
+    /// Reports all, in the order in which they were found.
+    pub fn report(&self, report: Report<'_>) -> Result<()> {
+        for number in 0..self.count.get() {
+            if let Some(bytes) = self.rebuilt.take_beside(DIFFERENCES, number)? {
+                report(serde_json::from_slice(&bytes).map_err(Error::internal)?)?;
+            }
+        }
+        Ok(())
+    }
 }

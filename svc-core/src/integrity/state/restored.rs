@@ -10,7 +10,7 @@ use crate::log::event::{Event as _, WorkspaceImported};
 use crate::log::replay::{Rebuilt, Replayed};
 use crate::store::Conn;
 
-/// The last restore of a workspace. What an earlier one has left out was not there any more.
+/// The last restore of a workspace. An earlier one changes nothing: its workspace was erased since.
 pub(super) struct Restored {
     /// The end of the log that was restored.
     pub lsn: i64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::class::Class;
 use super::records::{Records, Scope};
+
 impl Records {
     /// Declares the columns that events determine of its rows, which they name by `key`: `svc verify --state`
     /// compares these with the log. Their classes were declared before.
