@@ -24,7 +24,7 @@ struct Turns {
     covered: Option<WorkspaceId>,
 }
 
-/// Most turns that are remembered. Beyond that all are forgotten, and the order begins anew.
+/// Maximum turns that are remembered. At the maximum all are forgotten, and the order begins anew.
 const TURNS_MAX: usize = 50_000;
 
 impl Default for Sending {

@@ -80,7 +80,7 @@ pub(crate) struct WorkspaceImported {
     pub digest: String,
     /// The public key that has signed the file, as base64.
     pub signer: String,
-    /// What people call the workspace.
+    /// Name of the workspace.
     pub name: String,
     /// Its handle; null if it has none, or another workspace has taken it.
     pub handle: Option<String>,

@@ -39,7 +39,7 @@ pub(super) struct MemoryBlockCreated {
     size: i64,
     /// How many characters its value may have.
     limit: i64,
-    /// Whether it says what it is for.
+    /// Whether the block has a description.
     described: bool,
     /// Whether only its creator and members with `channel:admin` may change it.
     read_only: bool,
@@ -75,7 +75,7 @@ pub(super) struct MemoryBlockUpdated {
     size: i64,
     /// How many characters its value may have.
     limit: i64,
-    /// Whether it says what it is for.
+    /// Whether the block has a description.
     described: bool,
     /// Whether only its creator and members with `channel:admin` may change it.
     read_only: bool,

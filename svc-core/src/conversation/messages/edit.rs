@@ -86,7 +86,7 @@ pub(super) struct MessageEdited {
     sealed: String,
     /// The relations to other messages that follow from what the message cites since.
     cites: Vec<Cites>,
-    /// The relations that ended, because the message does not cite what they led to any more.
+    /// The relations that ended, because the message no longer cites the messages that they led to.
     cites_no_more: Vec<RelationId>,
 }
 

@@ -1,4 +1,4 @@
-//! What waits for a decision: gates that the caller could accept.
+//! Gates that wait for a decision, and that the caller could accept.
 
 use super::{ApprovalGate, Stored, gate_columns, is_agent};
 use crate::Result;

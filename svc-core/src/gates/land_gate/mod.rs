@@ -122,7 +122,7 @@ struct LandGateSet<'a> {
     head_sha: &'a CommitHash,
     /// Whether it may land; null if that was not judged.
     verdict: Option<LandVerdict>,
-    /// What stood against a pass of whoever set the gate then; null if nothing did.
+    /// The reason why a pass by this member did not count then; null if it counted.
     objection: Option<Objection>,
     /// Whether the close requires a pass, as before.
     required: bool,

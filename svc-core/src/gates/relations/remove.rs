@@ -1,4 +1,4 @@
-//! Removing relations: by whoever made one, and with the messages that they lead from or to.
+//! Removing relations: one by its maker, and those from or to messages that go.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

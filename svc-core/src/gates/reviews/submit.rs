@@ -38,7 +38,7 @@ pub(super) struct ReviewSubmitted<'a> {
     findings: Vec<FoundIn>,
     /// The message with its words.
     message_id: MessageId,
-    /// What stood against an approval of its author when it was given; null if nothing did.
+    /// The reason why an approval by its author did not count when it was given; null if it counted.
     objection: Option<Objection>,
 }
 

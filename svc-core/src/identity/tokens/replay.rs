@@ -35,8 +35,8 @@ pub(crate) fn end_tokens(event: &Replayed<'_>) -> Result<()> {
     event.list("token_ids").iter().try_for_each(|token| end(event, token))
 }
 
-/// Returns the capabilities that a field of an event names, as rows have them; none if the field is absent,
-/// or names one that is not known.
+/// Returns the capabilities that a field of an event names, as rows have them; `None` if the field is absent
+/// or names an unknown one.
 pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value> {
     let named: Capabilities = serde_json::from_value(event.field(field)?.clone()).ok()?;
     match named.param() {
