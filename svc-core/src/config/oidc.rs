@@ -29,6 +29,10 @@ pub enum OidcProvider {
         client_secret: SecretString,
         /// Whether addresses may be http on this machine.
         allow_loopback_http: bool,
+        /// `SVC_OIDC_SCOPES`, separated by spaces; `openid` is one of them.
+        scopes: String,
+        /// `SVC_OIDC_TRUSTED_AUDIENCES`.
+        trusted_audiences: Vec<String>,
     },
 }
 
@@ -51,6 +55,7 @@ impl Reader {
         let issuer = self.address("SVC_OIDC_ISSUER", production);
         let client_id = Some(self.text("SVC_OIDC_CLIENT_ID")).filter(|id| !id.is_empty());
         let client_secret = self.secret("SVC_OIDC_CLIENT_SECRET");
+        let scopes = self.scopes();
         for (name, missing) in [
             ("SVC_OIDC_ISSUER", issuer.is_none()),
             ("SVC_OIDC_CLIENT_ID", client_id.is_none()),
@@ -66,8 +71,29 @@ impl Reader {
             client_id: client_id?,
             client_secret: client_secret?,
             allow_loopback_http: !production,
+            scopes,
+            trusted_audiences: self.trusted_audiences(),
         };
         Some(OidcConfig { provider, redirect_uri })
+    }
+
+    /// Returns the scopes with single spaces between them (RFC 6749, 3.3).
+    fn scopes(&mut self) -> String {
+        let text = self.text("SVC_OIDC_SCOPES");
+        let scopes: Vec<&str> = text.split_ascii_whitespace().collect();
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+        if !scopes.contains(&"openid") || !scopes.iter().all(|scope| scope.chars().all(plain)) {
+            self.reject(&format!(
+                "SVC_OIDC_SCOPES: expected openid and other scopes, separated by spaces, found \"{text}\""
+            ));
+        }
+        scopes.join(" ")
+    }
+
+    fn trusted_audiences(&self) -> Vec<String> {
+        let text = self.text("SVC_OIDC_TRUSTED_AUDIENCES");
+        let audiences = text.split(',').map(str::trim).filter(|audience| !audience.is_empty());
+        audiences.map(str::to_owned).collect()
     }
 
     /// Returns an address that is https, or http on this machine outside of production.
@@ -92,6 +118,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use super::OidcProvider;
     use crate::config::Config;
 
     /// Variables that are all there for a real provider.
@@ -161,6 +188,38 @@ mod tests {
                 let found = read(&[("SVC_OIDC_ISSUER", issuer), ("SVC_ENV", environment)]);
                 assert_eq!(found.is_ok(), wanted, "{issuer} in {environment}");
             }
+        }
+    }
+
+    #[test]
+    fn scopes_are_separated_by_spaces_and_have_openid() {
+        for (given, wanted) in [
+            ("", Some("openid email profile")),
+            ("openid", Some("openid")),
+            (" email  openid\turn:idp:roles ", Some("email openid urn:idp:roles")),
+            ("email profile", None),
+            ("OpenID", None),
+            ("openid,email", None),
+            ("openid \"email\"", None),
+            ("openid émail", None),
+        ] {
+            let found = read(&[("SVC_OIDC_SCOPES", given)]).map(|config| config.oidc.unwrap().provider);
+            match (found, wanted) {
+                (Ok(OidcProvider::At { scopes, .. }), Some(wanted)) => assert_eq!(scopes, wanted),
+                (Err(refusal), None) => assert!(refusal.contains("SVC_OIDC_SCOPES: expected"), "{refusal}"),
+                (found, _) => panic!("{given:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn trusted_audiences_are_separated_by_commas() {
+        for (given, wanted) in
+            [("", &[][..]), ("352", &["352"]), (" a b ,, c@project,", &["a b", "c@project"])]
+        {
+            let provider = read(&[("SVC_OIDC_TRUSTED_AUDIENCES", given)]).unwrap().oidc.unwrap().provider;
+            let OidcProvider::At { trusted_audiences, .. } = provider else { panic!("{provider:?}") };
+            assert_eq!(trusted_audiences, wanted, "{given:?}");
         }
     }
 

@@ -5,9 +5,16 @@ use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
-use crate::op::{OwnWork, Surface, Write};
+use crate::op::{OwnWork, Read, Surface, Write};
 
 impl Service {
+    /// Returns whether the subject of verified claims has signed in to a workspace before.
+    pub async fn has_signed_in(&self, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<bool> {
+        let claims = claims.clone();
+        let run = move |cx: &Read<'_>| oidc::has_signed_in(cx, workspace, &claims);
+        self.dispatch().await_read(OwnWork::on(workspace), run).await
+    }
+
     /// Signs in the member of a workspace that the verified claims of an identity provider name.
     ///
     /// The request that brings them was admitted, and its login was taken.

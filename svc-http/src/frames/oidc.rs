@@ -51,6 +51,8 @@ impl Framing for OidcCallback {
     }
 
     /// The login is taken first, then the provider is asked, then the session begins.
+    ///
+    /// UserInfo is asked only about somebody who has not signed in before.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
             let reader = Reader::of(&call)?;
@@ -133,9 +135,15 @@ async fn finish(mut call: Call<'_>) -> Result<Response> {
     };
     let reply = call.reply(admission, &input).await?;
     let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
-    let identified = provider(state)?.identify(holder, &callback, &taken.secrets, state.service.now());
-    let claims = state.unless_closing(identified).await??;
-    let session = state.service.sign_in(taken.workspace_id, claims).await?;
+    let (provider, workspace, now) = (provider(state)?, taken.workspace_id, state.service.now());
+    let identified = provider.identify(holder, &callback, &taken.secrets, now);
+    let identified = state.unless_closing(identified).await??;
+    let claims = if state.service.has_signed_in(workspace, identified.claims()).await? {
+        identified.claims().clone()
+    } else {
+        state.unless_closing(provider.complete(holder, identified, now)).await??
+    };
+    let session = state.service.sign_in(workspace, claims).await?;
     let mut response = redirect(&state.location(&path, &taken.return_to))?;
     response.headers_mut().append(SET_COOKIE, session_cookie(state, &session)?);
     response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);

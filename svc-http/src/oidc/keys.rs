@@ -1,20 +1,21 @@
 //! What the provider says about itself: its discovery document and its keys.
 //!
-//! Both are fetched when they are first needed, and again after an hour. The keys are fetched at once if a
-//! token names one that is not among them, but at most once a minute: anybody can make up the name of a key.
+//! Both are fetched when they are first needed, and again after an hour. The keys are fetched at once if they
+//! do not verify a token, but at most once a minute: anybody can make up a token.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use openidconnect::core::{CoreJsonWebKeySet, CoreProviderMetadata};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use reqwest::Url;
 use svc_core::time::Time;
 use svc_core::{Code, Error, Result};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::outbound::{Failed, Outbound};
+use super::discovery::Discovery;
+use super::document::Kind;
+use super::key_set::KeySet;
+use crate::outbound::Outbound;
 
 /// How long the document and the keys are used.
 const USED_FOR: Duration = Duration::from_secs(3600);
@@ -24,19 +25,10 @@ const BETWEEN_KEYS: Duration = Duration::from_secs(60);
 /// The provider's document with its keys.
 #[derive(Clone)]
 pub(super) struct Known {
-    /// The keys are in it.
-    pub metadata: Arc<CoreProviderMetadata>,
-    /// Whether its answers name it (RFC 9207).
-    pub names_itself: bool,
+    pub discovery: Arc<Discovery>,
+    pub keys: Arc<KeySet>,
     found_at: Time,
     keys_at: Time,
-}
-
-/// The member of the document that the library does not read.
-#[derive(Deserialize)]
-struct NamesItself {
-    #[serde(default)]
-    authorization_response_iss_parameter_supported: bool,
 }
 
 /// What is known of the provider; one request at a time asks it.
@@ -91,52 +83,32 @@ impl Keys {
         let mut newer = Known { keys_at: now, ..held };
         // Noted before the provider is asked, so that one which fails is not asked more often.
         last.known = Some(newer.clone());
-        newer.metadata = Arc::new(with_keys(outbound, (*newer.metadata).clone()).await?);
+        newer.keys = keys_at(outbound, &newer.discovery.jwks_uri).await?;
         last.known = Some(newer.clone());
         Ok(Some(newer))
     }
 
     async fn discover(&self, outbound: &Outbound, now: Time) -> Result<Known> {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let document = outbound.get(&address).await.map_err(away)?;
-        let metadata: CoreProviderMetadata = read(&document)?;
-        if metadata.issuer().as_str() != self.issuer {
-            return Err(broken("its discovery document names another issuer"));
-        }
-        if metadata.token_endpoint().is_none() {
-            return Err(broken("its discovery document names no token endpoint"));
-        }
+        let json = outbound.get(&address).await.map_err(|failed| unusable(Kind::Discovery, failed))?;
+        let discovery = Discovery::read(&json, &self.issuer).map_err(|why| unusable(Kind::Discovery, why))?;
         // The browser goes there, and its person types a password there.
-        outbound.check(metadata.authorization_endpoint().url()).map_err(away)?;
-        let NamesItself { authorization_response_iss_parameter_supported: names_itself } = read(&document)?;
-        let metadata = Arc::new(with_keys(outbound, metadata).await?);
-        Ok(Known { metadata, names_itself, found_at: now, keys_at: now })
+        let checked = outbound.check(&discovery.authorization_endpoint);
+        checked.map_err(|failed| unusable(Kind::Discovery, failed))?;
+        let keys = keys_at(outbound, &discovery.jwks_uri).await?;
+        Ok(Known { discovery: Arc::new(discovery), keys, found_at: now, keys_at: now })
     }
 }
 
-async fn with_keys(outbound: &Outbound, metadata: CoreProviderMetadata) -> Result<CoreProviderMetadata> {
-    let keys = outbound.get(metadata.jwks_uri().as_str()).await.map_err(away)?;
-    let keys: CoreJsonWebKeySet = read(&keys)?;
-    Ok(metadata.set_jwks(keys))
+async fn keys_at(outbound: &Outbound, address: &Url) -> Result<Arc<KeySet>> {
+    let json = outbound.get(address.as_str()).await.map_err(|failed| unusable(Kind::Keys, failed))?;
+    KeySet::read(&json).map(Arc::new).map_err(|why| unusable(Kind::Keys, why))
 }
 
-fn read<T: DeserializeOwned>(document: &[u8]) -> Result<T> {
-    serde_json::from_slice(document).map_err(|error| unavailable(error.to_string()))
-}
-
-/// The provider could not be reached.
-pub(super) fn away(failed: Failed) -> Error {
-    unavailable(failed)
-}
-
-/// The provider answers, but not as one.
-pub(super) fn broken(how: &'static str) -> Error {
-    unavailable(how)
-}
-
-fn unavailable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+/// A document of the provider is missing, or is not what it should be.
+pub(super) fn unusable(document: Kind, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let error = Error::new(Code::ProviderUnavailable, "the identity provider does not respond as it should");
     let error = error.caused_by(cause);
-    tracing::warn!(cause = ?error.cause(), "the identity provider cannot be used");
+    tracing::warn!(%document, cause = ?error.cause(), "the identity provider cannot be used");
     error
 }

@@ -2,8 +2,16 @@
 //!
 //! Of the provider's answers nothing is believed that its signature or TLS does not cover, and nothing of
 //! its errors is shown. Which member a verified person is, is decided in the core.
+//!
+//! Its documents are read tolerantly: only the members that are used, in the forms that providers write.
+//! What decides security is strict.
 
+mod document;
+mod discovery;
+mod key_set;
+mod claims;
 mod keys;
+mod tokens;
 mod mock;
 mod remote;
 
@@ -14,8 +22,9 @@ use svc_core::time::Time;
 use svc_core::{Ceiling, Code, Error, Holder, Result};
 
 use crate::limits::PROVIDER_CALLS_MAX;
+use document::Kind as DocumentKind;
 use mock::Mock;
-use remote::{Known, Remote};
+use remote::{Known, Remote, Vouched};
 
 /// The identity provider that people sign in at.
 pub(crate) struct Provider {
@@ -35,6 +44,14 @@ pub(crate) struct Way<'a>(To<'a>);
 enum To<'a> {
     Remote(&'a Remote, Known),
     Mock(&'a Mock, MockPerson),
+}
+
+/// A person for whom the provider vouches.
+pub(crate) struct Identified<'a>(By<'a>);
+
+enum By<'a> {
+    Remote(&'a Remote, Box<Vouched>),
+    Mock(ProviderClaims),
 }
 
 impl Provider {
@@ -70,14 +87,44 @@ impl Provider {
         callback: &OidcCallback,
         secrets: &LoginSecrets,
         now: Time,
-    ) -> Result<ProviderClaims> {
+    ) -> Result<Identified<'_>> {
         let code = callback.code().ok_or_else(refused)?;
         match &self.kind {
-            Kind::Mock(mock) => mock.identify(code, callback.issuer(), secrets),
+            Kind::Mock(mock) => Ok(Identified(By::Mock(mock.identify(code, callback.issuer(), secrets)?))),
             Kind::Remote(remote) => {
                 let _call = self.calls.take(holder, 1)?;
-                remote.identify(code, callback.issuer(), secrets, now).await
+                let vouched = remote.identify(code, callback.issuer(), secrets, now).await?;
+                Ok(Identified(By::Remote(remote, Box::new(vouched))))
             }
+        }
+    }
+
+    /// Returns the claims of somebody whom the service does not know yet.
+    ///
+    /// UserInfo is asked for a missing email.
+    pub async fn complete(
+        &self,
+        holder: Holder,
+        identified: Identified<'_>,
+        now: Time,
+    ) -> Result<ProviderClaims> {
+        match identified.0 {
+            By::Remote(remote, vouched) if vouched.claims.email.is_none() => {
+                let _call = self.calls.take(holder, 1)?;
+                remote.complete(*vouched, now).await
+            }
+            By::Remote(_, vouched) => Ok(vouched.claims),
+            By::Mock(claims) => Ok(claims),
+        }
+    }
+}
+
+impl Identified<'_> {
+    /// Returns what the ID token says of the person.
+    pub fn claims(&self) -> &ProviderClaims {
+        match &self.0 {
+            By::Remote(_, vouched) => &vouched.claims,
+            By::Mock(claims) => claims,
         }
     }
 }
@@ -98,6 +145,12 @@ fn refused() -> Error {
         Code::Unauthenticated,
         "the identity provider has not signed you in: begin again at /auth/oidc/login",
     )
+}
+
+/// Logs why a sign-in is refused, which the response does not say.
+fn turned_away(document: DocumentKind, why: &str) -> Error {
+    tracing::warn!(%document, why, "a sign-in was refused");
+    refused()
 }
 
 fn owned(secret: &SecretString) -> String {

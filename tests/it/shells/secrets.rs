@@ -11,7 +11,7 @@ use svc_tests::client::Answer;
 use svc_tests::client::mcp::Mcp;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
-use svc_tests::provider::{Provider, pairs};
+use svc_tests::provider::{Provider, Script, pairs};
 use svc_tests::site::{Server, Site};
 use svc_tests::text;
 
@@ -164,19 +164,26 @@ fn by_apps(told: &mut Told<'_>) {
     }
 }
 
-/// A person who signs in at the provider, and one whom it refuses.
+/// A person who signs in at the provider, also by UserInfo; one whom it refuses; and one of whom it says what
+/// nobody can read.
 fn by_provider(told: &mut Told<'_>, provider: &Provider) {
     let login = format!("/auth/oidc/login?workspace_id={}", told.site.founders.workspace_id);
     let person = json!({"sub": "248289761001", "email": "eve@corp.example", "email_verified": true});
-    for is_right in [true, false] {
+    let nobody = json!({"sub": "248289761002"});
+    let unreadable = |_, text: String| json!(text).to_string();
+    for (person, status) in [(&person, 303), (&nobody, 303), (&person, 401), (&person, 503)] {
+        let is_right = status == 303;
         let sent = told.get(&login, &[]);
         let sent_to = sent.headers[LOCATION].to_str().unwrap();
         let browser = cookie_of(&sent, "svc_oidc");
         let browser = told.secret("cookie of a sign-in", &browser);
         let asked = pairs(sent_to.split_once('?').unwrap().1);
-        let mut back = provider.sign_in(Clock::system().now(), sent_to, &person);
-        if !is_right {
+        let mut back = provider.sign_in(Clock::system().now(), sent_to, person);
+        if status == 401 {
             back[0].1 = told.wrong("code of the provider");
+        }
+        if status == 503 {
+            provider.does(Script { written: Some(Box::new(unreadable)), ..Script::default() });
         }
         for (what, secret) in [("state", &asked["state"]), ("nonce", &asked["nonce"]), ("code", &back[0].1)] {
             told.secret(what, secret);
@@ -185,7 +192,7 @@ fn by_provider(told: &mut Told<'_>, provider: &Provider) {
         let target = format!("/auth/oidc/callback?{}", query.join("&"));
         let cookie = format!("svc_oidc={browser}");
         let landed = told.get(&target, &[("cookie", &cookie)]);
-        assert_eq!(landed.status, if is_right { 303 } else { 401 }, "{:#}", landed.body);
+        assert_eq!(landed.status, status, "{:#}", landed.body);
         assert_eq!(told.get(&target, &[("cookie", &cookie)]).status, 401, "a second time");
         if is_right {
             let session = cookie_of(&landed, "svc_session");

@@ -72,6 +72,14 @@ pub struct ProviderClaims {
 }
 
 impl ProviderClaims {
+    /// Fails if the subject is not a name that can be kept.
+    fn check_subject(&self) -> Result<()> {
+        if self.subject.is_empty() || self.subject.len() > OIDC_SUBJECT_MAX || self.subject.contains('\0') {
+            return Err(Error::forbidden("the identity provider names nobody"));
+        }
+        Ok(())
+    }
+
     /// Returns the email, if the provider vouches for it.
     fn verified_email(&self) -> Option<&str> {
         self.email.as_deref().filter(|_| self.email_verified)
@@ -112,9 +120,7 @@ pub(crate) fn sign_in(
 }
 
 fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, Found)> {
-    if claims.subject.is_empty() || claims.subject.len() > OIDC_SUBJECT_MAX {
-        return Err(Error::forbidden("the identity provider names nobody"));
-    }
+    claims.check_subject()?;
     if let Some(member) = known(cx, claims)? {
         check_active(&member)?;
         return Ok((member, Found::Existing));
@@ -134,11 +140,21 @@ fn check_active(member: &Member) -> Result<()> {
 const KNOWN: &str = "
     select member_id from oidc_identities where workspace_id = $1 and issuer = $2 and subject = $3";
 
+fn linked(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<Option<MemberId>> {
+    let found: Option<(MemberId,)> = cx.one(KNOWN, &[&workspace, &claims.issuer, &claims.subject])?;
+    Ok(found.map(|(member,)| member))
+}
+
+/// Returns whether the subject was linked to a member of `workspace` before.
+pub(crate) fn has_signed_in(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<bool> {
+    claims.check_subject()?;
+    Ok(linked(cx, workspace, claims)?.is_some())
+}
+
 /// Returns the member that the subject was linked to before.
 fn known(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
-    let workspace = cx.caller().workspace_id;
-    let found: Option<(MemberId,)> = cx.one(KNOWN, &[&workspace, &claims.issuer, &claims.subject])?;
-    found.map(|(member,)| load_member(cx, member)).transpose()
+    let member = linked(cx, cx.caller().workspace_id, claims)?;
+    member.map(|member| load_member(cx, member)).transpose()
 }
 
 const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";

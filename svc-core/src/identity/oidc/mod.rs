@@ -28,7 +28,7 @@ use crate::op::{Effect, Feature, Frame, Records, homed, without_keys};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
 pub use members::ProviderClaims;
-pub(crate) use members::sign_in;
+pub(crate) use members::{has_signed_in, sign_in};
 
 pub(crate) fn feature() -> Feature {
     let ended = ended_rows("oidc_logins", KEPT, ANY_ENDED, REMOVE_ENDED);

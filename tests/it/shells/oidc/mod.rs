@@ -2,7 +2,9 @@
 
 mod browser;
 mod chromium;
+mod forms;
 mod members;
+mod producers;
 mod provider;
 
 use http::header::{LOCATION, SET_COOKIE};

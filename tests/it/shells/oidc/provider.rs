@@ -127,7 +127,7 @@ fn a_token_with_anything_wrong_signs_nobody_in() {
                 provider.does(Script { claims: Some(Box::new(without)), ..Script::default() });
                 let answer = come_from(world, &provider, &person(), |_| ());
                 let found = (answer.status, answer.code());
-                assert_eq!(found, (503, "provider-unavailable"), "no token without {name}");
+                assert_eq!(found, (401, "unauthenticated"), "no token without {name}");
                 assert_eq!(left(world), before, "without {name}");
             }
             for (what, person) in
@@ -254,18 +254,31 @@ fn a_provider_that_does_not_work_is_unavailable() {
 #[test]
 fn a_provider_that_never_answers_is_given_up() {
     const WAIT: usize = 64;
-    let provider = Provider::start();
-    let engine = engines().remove(0);
-    let world = World::with(engine, at(&provider));
-    provider.does(Script { answers: [(DISCOVERY, Answers::Never)].into(), ..Script::default() });
-    let login = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
-    let refusals = in_parallel(WAIT + 8, |_| {
-        let answer = get(&world, &login, None);
-        (answer.status, answer.code().to_owned())
+    std::thread::scope(|scope| {
+        scope.spawn(user_info_that_never_answers_is_given_up);
+        let provider = Provider::start();
+        let engine = engines().remove(0);
+        let world = World::with(engine, at(&provider));
+        provider.does(Script { answers: [(DISCOVERY, Answers::Never)].into(), ..Script::default() });
+        let login = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
+        let refusals = in_parallel(WAIT + 8, |_| {
+            let answer = get(&world, &login, None);
+            (answer.status, answer.code().to_owned())
+        });
+        let refused = |code: &str| refusals.iter().filter(|found| **found == (503, code.to_owned())).count();
+        assert_eq!((refused("provider-unavailable"), refused("overloaded")), (WAIT, 8), "{refusals:?}");
+        assert_eq!(provider.asked(DISCOVERY), 1);
     });
-    let refused = |code: &str| refusals.iter().filter(|found| **found == (503, code.to_owned())).count();
-    assert_eq!((refused("provider-unavailable"), refused("overloaded")), (WAIT, 8), "{refusals:?}");
-    assert_eq!(provider.asked(DISCOVERY), 1);
+}
+
+fn user_info_that_never_answers_is_given_up() {
+    let provider = Provider::start();
+    let world = World::with(engines().remove(0), at(&provider));
+    provider.does(Script { answers: [("/userinfo", Answers::Never)].into(), ..Script::default() });
+    let before = left(&world);
+    let answer = come_from(&world, &provider, &json!({"sub": "1"}), |_| ());
+    answer.refused(503, "provider-unavailable");
+    assert_eq!((left(&world), provider.asked("/userinfo")), (before, 1), "nobody is created");
 }
 
 #[test]

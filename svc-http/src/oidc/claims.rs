@@ -1,0 +1,142 @@
+//! The claims of a person: those of an ID token, and those that UserInfo adds.
+//!
+//! A claim that decides must be there in its type (OpenID Connect Core, 3.1.3.7). One that decorates, such as
+//! the name, is left out if it is not text.
+
+use std::time::Duration;
+
+use svc_core::ops::ProviderClaims;
+use svc_core::time::Time;
+
+use super::document::{Document, Flag, Texts};
+
+/// How far the provider's clock may be from this one.
+const SKEW: Duration = Duration::from_secs(60);
+/// A token that is not for this service.
+const FOR_OTHERS: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";
+
+/// This service as a client of its provider, which tokens must be for.
+pub(super) struct Client {
+    /// `SVC_OIDC_ISSUER`.
+    pub issuer: String,
+    /// `SVC_OIDC_CLIENT_ID`.
+    pub id: String,
+    /// `SVC_OIDC_TRUSTED_AUDIENCES`.
+    pub trusted_audiences: Vec<String>,
+}
+
+impl Client {
+    /// Returns the claims of an ID token whose signature is verified.
+    pub fn check_id_token(&self, payload: &[u8], nonce: &str, now: Time) -> Result<ProviderClaims, String> {
+        let claims = Document::read(payload)?;
+        self.check_source(&claims)?;
+        self.check_audience(&claims)?;
+        check_times(&claims, now)?;
+        if claims.required::<String>("nonce")? != nonce {
+            return Err("its `nonce` is not that of this sign-in".to_owned());
+        }
+        let email = Email::of(&claims);
+        Ok(ProviderClaims {
+            issuer: self.issuer.clone(),
+            subject: claims.required("sub")?,
+            email_verified: email.as_ref().is_some_and(|email| email.is_verified),
+            email: email.map(|email| email.address),
+            name: name(&claims),
+        })
+    }
+
+    fn check_source(&self, claims: &Document<'_>) -> Result<(), String> {
+        if claims.required::<String>("iss")? == self.issuer {
+            Ok(())
+        } else {
+            Err("its `iss` is not SVC_OIDC_ISSUER".to_owned())
+        }
+    }
+
+    /// Checks that the token is for this client, and that its authorized party is this client, or every other
+    /// audience is trusted.
+    fn check_audience(&self, claims: &Document<'_>) -> Result<(), String> {
+        let audiences: Texts = claims.required("aud")?;
+        if !audiences.as_slice().contains(&self.id) {
+            return Err(FOR_OTHERS.to_owned());
+        }
+        let is_trusted =
+            |audience: &String| *audience == self.id || self.trusted_audiences.contains(audience);
+        match claims.deciding::<String>("azp")? {
+            Some(party) if party != self.id => Err("its `azp` is not SVC_OIDC_CLIENT_ID".to_owned()),
+            None if !audiences.as_slice().iter().all(is_trusted) => {
+                Err("its `aud` has others than SVC_OIDC_TRUSTED_AUDIENCES, and it has no `azp`".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a signed UserInfo answer is of this provider and for this client, if it says so.
+    pub fn check_user_info(&self, claims: &Document<'_>) -> Result<(), String> {
+        if claims.deciding::<String>("iss")?.is_some() {
+            self.check_source(claims)?;
+        }
+        let audiences: Option<Texts> = claims.deciding("aud")?;
+        if audiences.is_none_or(|all| all.as_slice().contains(&self.id)) {
+            Ok(())
+        } else {
+            Err(FOR_OTHERS.to_owned())
+        }
+    }
+}
+
+fn check_times(claims: &Document<'_>, now: Time) -> Result<(), String> {
+    let now = now.micros() as f64 / 1e6;
+    let (earliest, latest) = (now - SKEW.as_secs_f64(), now + SKEW.as_secs_f64());
+    if claims.required::<f64>("exp")? <= earliest {
+        return Err("it has expired".to_owned());
+    }
+    if claims.required::<f64>("iat")? > latest {
+        return Err("it was issued later than now".to_owned());
+    }
+    if claims.deciding::<f64>("nbf")?.is_some_and(|begins| begins > latest) {
+        return Err("it does not count yet".to_owned());
+    }
+    Ok(())
+}
+
+/// An email, with what the same document says of it.
+struct Email {
+    address: String,
+    is_verified: bool,
+}
+
+impl Email {
+    fn of(claims: &Document<'_>) -> Option<Self> {
+        let address = claims.decorating::<String>("email").filter(|address| !address.is_empty())?;
+        let verified: Option<Flag> = claims.decorating("email_verified");
+        Some(Self { address, is_verified: verified.is_some_and(|verified| verified.is_true()) })
+    }
+}
+
+fn name(claims: &Document<'_>) -> Option<String> {
+    claims.decorating::<String>("name").filter(|name| !name.trim().is_empty())
+}
+
+/// Adds what a UserInfo answer says to the claims of the ID token, which come first.
+///
+/// Fails if the answer is about somebody else. One that does not say whom it is about adds nothing.
+pub(super) fn add_user_info(claims: &mut ProviderClaims, answer: &Document<'_>) -> Result<(), String> {
+    let Some(subject) = answer.deciding::<String>("sub")? else {
+        tracing::info!("the UserInfo answer has no `sub`, so it adds no claim");
+        return Ok(());
+    };
+    if subject != claims.subject {
+        return Err("its `sub` is not that of the ID token".to_owned());
+    }
+    if claims.email.is_none()
+        && let Some(email) = Email::of(answer)
+    {
+        claims.email_verified = email.is_verified;
+        claims.email = Some(email.address);
+    }
+    if claims.name.is_none() {
+        claims.name = name(answer);
+    }
+    Ok(())
+}

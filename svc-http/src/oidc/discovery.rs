@@ -1,0 +1,52 @@
+//! The discovery document: where the endpoints of the provider are, and how it knows this service.
+
+use reqwest::Url;
+
+use super::document::{Document, Flag, Texts};
+
+/// Characters of a foreign issuer that the log shows.
+const SHOWN: usize = 200;
+
+/// The members of a discovery document that are used.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Discovery {
+    pub authorization_endpoint: Url,
+    pub token_endpoint: Url,
+    pub jwks_uri: Url,
+    /// Absent if the provider has none, or names it by something that is not an address.
+    pub userinfo_endpoint: Option<Url>,
+    /// Whether the token endpoint takes the secret of the client only in the body.
+    pub takes_secret_in_body: bool,
+    /// Whether answers of the authorization endpoint name the provider (RFC 9207).
+    pub names_itself: bool,
+}
+
+impl Discovery {
+    /// Reads the document, which must be that of `issuer`.
+    pub fn read(json: &[u8], issuer: &str) -> Result<Self, String> {
+        let document = Document::read(json)?;
+        let named: String = document.required("issuer")?;
+        if named != issuer {
+            let shown: String = named.chars().take(SHOWN).collect();
+            return Err(format!("its `issuer` is {shown:?}, which is not SVC_OIDC_ISSUER"));
+        }
+        let address = |name: &str| {
+            let text: String = document.required(name)?;
+            Url::parse(&text).map_err(|_| format!("its `{name}` is not an address"))
+        };
+        let methods: Option<Texts> = document.decorating("token_endpoint_auth_methods_supported");
+        let takes =
+            |method: &str| methods.iter().flat_map(Texts::as_slice).any(|taken| taken.as_str() == method);
+        let userinfo: Option<String> = document.decorating("userinfo_endpoint");
+        let names_itself: Option<Flag> =
+            document.decorating("authorization_response_iss_parameter_supported");
+        Ok(Self {
+            authorization_endpoint: address("authorization_endpoint")?,
+            token_endpoint: address("token_endpoint")?,
+            jwks_uri: address("jwks_uri")?,
+            userinfo_endpoint: userinfo.and_then(|text| Url::parse(&text).ok()),
+            takes_secret_in_body: takes("client_secret_post") && !takes("client_secret_basic"),
+            names_itself: names_itself.is_some_and(|named| named.is_true()),
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Documents of the provider: JSON objects of which single members are read.
+//!
+//! The rest of a document is only scanned, so an unknown member may have any type, depth or number. A member
+//! that decorates counts if it has its type, and else is as good as absent. One that decides must have its
+//! type. `null` means absent.
+//!
+//! No message of this module has a value of a document, since that may be a secret.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A kind of document, as the log names it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// The query that the browser brings back.
+    Callback,
+    Discovery,
+    Keys,
+    Tokens,
+    IdToken,
+    UserInfo,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Callback => "authorization response",
+            Self::Discovery => "discovery document",
+            Self::Keys => "key set",
+            Self::Tokens => "token answer",
+            Self::IdToken => "ID token",
+            Self::UserInfo => "UserInfo answer",
+        })
+    }
+}
+
+/// A JSON object whose members are not parsed yet.
+pub(super) struct Document<'a> {
+    members: BTreeMap<String, &'a RawValue>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads a JSON object, after a byte order mark if there is one.
+    pub fn read(json: &'a [u8]) -> Result<Self, String> {
+        let json = json.strip_prefix("\u{feff}".as_bytes()).unwrap_or(json);
+        let members = serde_json::from_slice(json).map_err(|error| {
+            format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
+        })?;
+        Ok(Self { members })
+    }
+
+    /// Returns a member that decorates; `None` if it is absent or has another type.
+    pub fn decorating<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        self.deciding(name).ok()?
+    }
+
+    /// Returns a member that decides; `None` if it is absent.
+    pub fn deciding<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
+        let member: Option<&'a RawValue> = self.members.get(name).copied();
+        let member = member.filter(|member| member.get() != "null");
+        let read = member.map(|member| serde_json::from_str(member.get())).transpose();
+        read.map_err(|_| format!("its `{name}` has the wrong type"))
+    }
+
+    /// Returns a member that decides and must be present.
+    pub fn required<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
+        self.deciding(name)?.ok_or_else(|| format!("its `{name}` is missing"))
+    }
+}
+
+/// A boolean, or the text "true" or "false", as some providers write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Flag {
+    Boolean(bool),
+    Text(String),
+}
+
+impl Flag {
+    pub fn is_true(&self) -> bool {
+        match self {
+            Self::Boolean(is_true) => *is_true,
+            Self::Text(text) => text == "true",
+        }
+    }
+}
+
+/// One text, or a list of texts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Texts {
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Many(texts) => texts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_members_may_have_any_form() {
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        for odd in ["1e400", "-0.0", r#""\ud800""#, r#"{"a": null}"#, "12345678901234567890123", &deep] {
+            let json = format!(r#"{{"odd": {odd}, "name": "Ada", "odd": {odd}}}"#);
+            let document = Document::read(json.as_bytes()).unwrap();
+            assert_eq!(document.required::<String>("name").unwrap(), "Ada", "{odd:.40}");
+        }
+    }
+
+    #[test]
+    fn a_member_decides_by_its_type_or_only_decorates() {
+        let json = "\u{feff} {\"text\": \"a\", \"number\": 1, \"null\": null, \"lone\": \"\\ud800\"} ";
+        let document = Document::read(json.as_bytes()).unwrap();
+        assert_eq!(document.decorating::<String>("text").as_deref(), Some("a"));
+        for (name, decorating, required) in [
+            ("number", None, Err("its `number` has the wrong type")),
+            ("lone", None, Err("its `lone` has the wrong type")),
+            ("null", None, Err("its `null` is missing")),
+            ("absent", None, Err("its `absent` is missing")),
+        ] {
+            assert_eq!(document.decorating::<String>(name), decorating, "{name}");
+            assert_eq!(document.required::<String>(name), required.map_err(str::to_owned), "{name}");
+        }
+        assert_eq!(document.deciding::<String>("null"), Ok(None));
+    }
+
+    #[test]
+    fn no_message_has_a_value_of_the_document() {
+        for json in ["\"secret\"", "[\"secret\"]", "secret", "{\"secret\": 1", "{secret}", ""] {
+            let why = Document::read(json.as_bytes()).err().unwrap();
+            assert!(!why.contains("secret"), "{json}: {why}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The keys of the provider (RFC 7517), and the tokens that they verify (RFC 7515).
+//!
+//! A key that cannot be used is skipped: of another type, for encryption, or broken. Only asymmetric
+//! algorithms count, since the key of any other is known to more than the provider. A token never brings its
+//! own key: of its header only the algorithm, the key id and the absence of critical extensions count.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, DecodingKey, crypto};
+use serde_json::value::RawValue;
+
+use super::document::{Document, Kind};
+
+/// The algorithms of keys that the provider alone has.
+const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
+
+/// Bytes of the modulus of the shortest RSA key.
+const MODULUS_MIN: usize = 256;
+
+/// Numbers of keys, which some providers pad.
+const NUMBERS: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The form of a key, which decides the algorithms that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Rsa,
+    P256,
+    P384,
+    Ed25519,
+}
+
+impl Form {
+    fn of(algorithm: Algorithm) -> Option<Self> {
+        match algorithm {
+            Algorithm::ES256 => Some(Self::P256),
+            Algorithm::ES384 => Some(Self::P384),
+            Algorithm::EdDSA => Some(Self::Ed25519),
+            other => ALGORITHMS.contains(&other).then_some(Self::Rsa),
+        }
+    }
+}
+
+/// A key of the provider.
+struct Key {
+    /// The name by which tokens refer to it.
+    id: Option<String>,
+    /// The only algorithm that it is for, if it says so.
+    algorithm: Option<String>,
+    form: Form,
+    key: DecodingKey,
+}
+
+impl Key {
+    fn read(json: &str) -> Result<Self, String> {
+        let document = Document::read(json.as_bytes())?;
+        let purpose: Option<String> = document.deciding("use")?;
+        if purpose.is_some_and(|purpose| purpose != "sig") {
+            return Err("it is not for signatures".to_owned());
+        }
+        let number = |name: &str| {
+            let text: String = document.required(name)?;
+            NUMBERS.decode(text).map_err(|_| format!("its `{name}` is not base64url"))
+        };
+        let kind: String = document.required("kty")?;
+        let curve: Option<String> = document.decorating("crv");
+        let (form, key) = match (kind.as_str(), curve.as_deref()) {
+            ("RSA", _) => (Form::Rsa, rsa(&number("n")?, &number("e")?)?),
+            ("EC", Some("P-256")) => (Form::P256, point(&number("x")?, &number("y")?, 32)?),
+            ("EC", Some("P-384")) => (Form::P384, point(&number("x")?, &number("y")?, 48)?),
+            ("OKP", Some("Ed25519")) => (Form::Ed25519, DecodingKey::from_ed_der(&number("x")?)),
+            _ => return Err("its type is not supported".to_owned()),
+        };
+        Ok(Self { id: document.decorating("kid"), algorithm: document.deciding("alg")?, form, key })
+    }
+
+    fn fits(&self, algorithm: Algorithm) -> bool {
+        let own = self.algorithm.as_deref();
+        Form::of(algorithm) == Some(self.form)
+            && own.is_none_or(|own| Algorithm::from_str(own).is_ok_and(|own| own == algorithm))
+    }
+}
+
+/// Makes an RSA key; some providers write their numbers with leading zeros.
+fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
+    let [modulus, exponent] = [modulus, exponent].map(|number| {
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        number.get(zeros..).unwrap_or_default()
+    });
+    if modulus.len() < MODULUS_MIN || exponent.is_empty() {
+        return Err("its modulus has fewer than 2,048 bits, or its exponent is zero".to_owned());
+    }
+    Ok(DecodingKey::from_rsa_raw_components(modulus, exponent))
+}
+
+/// Makes a key on a curve; some providers leave out leading zeros of a coordinate.
+fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
+    // The uncompressed form (SEC 1, 2.3.3).
+    let mut bytes = vec![4];
+    for coordinate in [x, y] {
+        let zeros = size.checked_sub(coordinate.len()).ok_or("a coordinate is too long for its curve")?;
+        bytes.extend(std::iter::repeat_n(0, zeros));
+        bytes.extend_from_slice(coordinate);
+    }
+    Ok(DecodingKey::from_ec_der(&bytes))
+}
+
+/// The keys of the provider that can be used.
+pub(super) struct KeySet(Vec<Key>);
+
+impl KeySet {
+    /// Reads a key set; what is wrong with keys that are skipped is logged in one line.
+    pub fn read(json: &[u8]) -> Result<Self, String> {
+        let document = Document::read(json)?;
+        let given: Vec<&RawValue> = document.required("keys")?;
+        let (mut keys, mut skipped) = (Vec::new(), BTreeMap::<String, usize>::new());
+        for key in given {
+            match Key::read(key.get()) {
+                Ok(key) => keys.push(key),
+                Err(why) => *skipped.entry(why).or_default() += 1,
+            }
+        }
+        if !skipped.is_empty() {
+            tracing::info!(document = %Kind::Keys, used = keys.len(), ?skipped, "keys are skipped");
+        }
+        Ok(Self(keys))
+    }
+
+    /// Returns the keys that a token may be signed with: those that it names, or else the only one that fits.
+    ///
+    /// A token that names a key is never verified by one of another name.
+    fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> Vec<&Key> {
+        let fitting: Vec<&Key> = self.0.iter().filter(|key| key.fits(algorithm)).collect();
+        let is_named = |key: &Key| id.is_some() && key.id.as_deref() == id;
+        let (named, others): (Vec<&Key>, Vec<&Key>) = fitting.into_iter().partition(|key| is_named(key));
+        if !named.is_empty() {
+            return named;
+        }
+        let nameless: Vec<&Key> = others.into_iter().filter(|key| id.is_none() || key.id.is_none()).collect();
+        if nameless.len() == 1 { nameless } else { Vec::new() }
+    }
+}
+
+/// A signed token in the compact form (RFC 7515, 7.1).
+pub(super) struct Token<'t> {
+    algorithm: Algorithm,
+    key_id: Option<String>,
+    /// The bytes that are signed.
+    message: &'t str,
+    signature: &'t str,
+    payload: Vec<u8>,
+}
+
+impl<'t> Token<'t> {
+    /// Reads a token, without verifying it.
+    pub fn read(token: &'t str) -> Result<Self, String> {
+        let shape = || "it is not a signed token in the compact form".to_owned();
+        let (message, signature) = token.rsplit_once('.').ok_or_else(shape)?;
+        let (header, payload) = message.split_once('.').ok_or_else(shape)?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| shape());
+        let (header, payload) = (decode(header)?, decode(payload)?);
+        let header = Document::read(&header).map_err(|why| format!("of its header: {why}"))?;
+        let algorithm: String = header.required("alg")?;
+        let algorithm = Algorithm::from_str(&algorithm).ok().filter(|known| ALGORITHMS.contains(known));
+        let algorithm = algorithm.ok_or("its `alg` is not one of an asymmetric key")?;
+        if header.deciding::<&RawValue>("crit")?.is_some() {
+            return Err("its `crit` names extensions, and none is supported".to_owned());
+        }
+        Ok(Self { algorithm, key_id: header.decorating("kid"), message, signature, payload })
+    }
+
+    /// Returns the payload, if one of the keys verifies the signature.
+    pub fn verified(&self, keys: &KeySet) -> Option<&[u8]> {
+        let is_by = |key: &&Key| {
+            let verified = crypto::verify(self.signature, self.message.as_bytes(), &key.key, self.algorithm);
+            verified.is_ok_and(|is_right| is_right)
+        };
+        keys.candidates(self.algorithm, self.key_id.as_deref()).iter().any(is_by).then_some(&*self.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_has_the_size_of_its_curve() {
+        let key = point(&[7], &[9; 32], 32).unwrap();
+        let bytes = [&[4][..], &[0; 31], &[7], &[9; 32]].concat();
+        assert_eq!(key.try_get_as_bytes().unwrap(), bytes);
+        assert!(point(&[7; 33], &[9; 32], 32).is_err());
+    }
+
+    #[test]
+    fn an_rsa_key_has_no_leading_zeros_and_is_not_short() {
+        assert!(rsa(&[1; 255], &[1, 0, 1]).is_err(), "too short");
+        assert!(
+            rsa(&[[0; 1].as_slice(), &[1; 255]].concat(), &[1, 0, 1]).is_err(),
+            "too short but for a zero"
+        );
+        assert!(rsa(&[1; 256], &[0, 0]).is_err(), "an exponent of zero");
+        assert!(rsa(&[[0; 1].as_slice(), &[1; 256]].concat(), &[0, 1, 0, 1]).is_ok());
+    }
+}

@@ -1,0 +1,98 @@
+//! The token answer: the exchange of a code for tokens (RFC 6749, 4.1.3).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Request, StatusCode};
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+use svc_core::{Error, Result};
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::document::{Document, Kind};
+use super::keys::unusable;
+use super::turned_away;
+
+/// The errors of a token endpoint (RFC 6749, 5.2). The log shows no other, since it might be anything.
+const ERRORS: [&str; 6] = [
+    INVALID_GRANT,
+    "invalid_client",
+    "invalid_request",
+    "invalid_scope",
+    "unauthorized_client",
+    "unsupported_grant_type",
+];
+const INVALID_GRANT: &str = "invalid_grant";
+
+/// What the code is exchanged with.
+pub(super) struct Exchange<'e> {
+    pub endpoint: &'e Url,
+    pub client_id: &'e str,
+    pub client_secret: &'e SecretString,
+    pub takes_secret_in_body: bool,
+    pub redirect_uri: &'e str,
+    pub code: &'e str,
+    pub verifier: &'e SecretString,
+}
+
+impl Exchange<'_> {
+    pub fn request(&self) -> Result<Request<Vec<u8>>> {
+        let secret = self.client_secret.expose_secret();
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", self.code)
+            .append_pair("redirect_uri", self.redirect_uri)
+            .append_pair("code_verifier", self.verifier.expose_secret());
+        let mut request = Request::post(self.endpoint.as_str())
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if self.takes_secret_in_body {
+            form.append_pair("client_id", self.client_id).append_pair("client_secret", secret);
+        } else {
+            // Both are encoded like the fields of a form (RFC 6749, 2.3.1).
+            let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            let credentials = format!("{}:{}", encoded(self.client_id), encoded(secret));
+            let mut basic = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(credentials)))
+                .map_err(Error::internal)?;
+            basic.set_sensitive(true);
+            request = request.header(AUTHORIZATION, basic);
+        }
+        request.body(form.finish().into_bytes()).map_err(|error| unusable(Kind::Discovery, error))
+    }
+}
+
+/// The tokens of an answer that are used.
+pub(super) struct Tokens {
+    pub id_token: SecretString,
+    /// The token for UserInfo, if it is one that whoever bears it may use (RFC 6750).
+    pub access_token: Option<SecretString>,
+}
+
+impl Tokens {
+    /// Reads the answer of the token endpoint.
+    ///
+    /// A code that the provider does not know, or an answer without an ID token, is a person for whom it does
+    /// not vouch. Everything else that is wrong is the provider's fault, or the operator's.
+    pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
+        let broken = |why: String| unusable(Kind::Tokens, why);
+        let away = |why: &str| turned_away(Kind::Tokens, why);
+        let answer = Document::read(body).map_err(|why| broken(format!("its status is {status}; {why}")))?;
+        let id_token = answer.deciding::<String>("id_token").map_err(|why| away(&why))?;
+        let id_token = id_token.filter(|_| status.is_success());
+        let access_token = answer.decorating::<String>("access_token").filter(|token| !token.is_empty());
+        let Some(id_token) = id_token else {
+            let error: Option<String> = answer.decorating("error");
+            let known = ERRORS.into_iter().find(|known| error.as_deref() == Some(*known));
+            return Err(match known {
+                Some(INVALID_GRANT) => away("the provider does not know the code"),
+                Some(error) => broken(format!("the provider refuses this client: {error}")),
+                None if status.is_success() && access_token.is_some() => away("its `id_token` is missing"),
+                None => broken(format!("it has no tokens, and its status is {status}")),
+            });
+        };
+        let kind = answer.deciding::<String>("token_type");
+        let is_bearer = kind.is_ok_and(|kind| kind.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer")));
+        let access_token = access_token.filter(|_| is_bearer).map(SecretString::from);
+        Ok(Self { id_token: SecretString::from(id_token), access_token })
+    }
+}
