@@ -44,7 +44,7 @@
 //!
 //! | layer | contents |
 //! |---|---|
-//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`json`],
+//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`ignored`], [`json`],
 //! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`spool`], [`config`],
 //! | | [`data_dir`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
@@ -190,6 +190,7 @@ pub mod limits;
 mod sync;
 pub mod hash;
 pub mod text;
+pub mod ignored;
 pub mod error;
 pub mod time;
 pub mod id;

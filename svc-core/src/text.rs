@@ -41,6 +41,14 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         }
     }
 
+    /// Returns what fits of a text that somebody else has written: a space stands for each character that is
+    /// not allowed, and what is too long is cut. Returns `None` if too little is left.
+    pub fn cut(text: &str) -> Option<Self> {
+        let rejected = |c: char| if LINES { c == '\0' } else { breaks_a_line(c) };
+        let allowed: String = text.trim().chars().map(|c| if rejected(c) { ' ' } else { c }).take(MAX).collect();
+        Self::new(allowed.trim().to_owned()).ok()
+    }
+
     /// Returns the allowed characters as an ECMA-262 regular expression.
     fn pattern() -> &'static str {
         if LINES {
@@ -547,6 +555,23 @@ mod tests {
         }
         let message = Text::<1, 9>::new("\u{1b}[31m".to_owned()).unwrap_err();
         assert!(message.contains("U+001B"), "{message}");
+    }
+
+    #[test]
+    fn what_others_have_written_is_cut_to_size() {
+        let cut = |text: &str| Text::<1, 4>::cut(text).as_deref().map(str::to_owned);
+        for (text, wanted) in [
+            ("ada", Some("ada")),
+            ("  ada  ", Some("ada")),
+            ("äöüßä", Some("äöüß")),
+            ("abc def", Some("abc")),
+            ("a\nb", Some("a b")),
+            ("\u{202e}ada\0", Some("ada")),
+            ("", None),
+            (" \t", None),
+        ] {
+            assert_eq!(cut(text).as_deref(), wanted, "{text:?}");
+        }
     }
 
     #[test]

@@ -158,7 +158,9 @@ pub const EMAIL_MAX: usize = 254;
 /// Characters of the name by which an identity provider knows a person.
 pub const USER_NAME_MAX: usize = 254;
 /// Characters of what an identity provider calls a person or a group for itself.
-pub const EXTERNAL_ID_MAX: usize = 255;
+pub const EXTERNAL_ID_MAX: usize = 1000;
+/// Characters of the name of a SCIM group.
+pub const SCIM_GROUP_NAME_MAX: usize = 256;
 /// Resources in one SCIM answer.
 pub const SCIM_COUNT_MAX: usize = 200;
 /// Characters of a SCIM filter, or of the path of a change.

@@ -1,12 +1,13 @@
 //! SCIM (RFC 7644): its media type, its errors, and addresses that name this service.
 //!
 //! Names of attributes are in any case, and what a row does not take is left out, because identity providers
-//! send all that they have. Every failure below `/scim/v2` is that RFC's error, also where no route matches:
+//! send all that they have; the log tells of each such name once. Every failure below `/scim/v2` is that RFC's error, also where no route matches:
 //! this is the one exception to problems. The headers of a failure are those of the problem that it would be.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use serde_json::{Map, Value, json};
+use svc_core::ignored;
 use svc_core::json::{Unread, read_at_most};
 use svc_core::op::{self, Reply};
 use svc_core::{Error, Result};
@@ -84,7 +85,10 @@ fn object(body: &[u8]) -> Result<Map<String, Value>> {
 fn known(members: Map<String, Value>, fields: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut known = Map::new();
     for (name, value) in members {
-        let Some(field) = fields.keys().find(|field| field.eq_ignore_ascii_case(&name)) else { continue };
+        let Some(field) = fields.keys().find(|field| field.eq_ignore_ascii_case(&name)) else {
+            ignored::note("SCIM", &name, "it is not kept");
+            continue;
+        };
         if known.insert(field.clone(), value).is_some() {
             let detail = format!("the attribute {field} appears twice");
             return Err(Error::malformed(detail).with("scimType", "invalidSyntax"));

@@ -149,7 +149,10 @@ pub(crate) fn reached(
             (member.is_some() || group.is_some()).then_some((name, member, group))
         });
         let Some((name, member, group)) = found else {
-            not_reached(&mut reached, &mention.text, WhyNot::Unknown);
+            // A sign with nothing behind it that looks like a handle is no mention.
+            if !mention.text.is_empty() {
+                not_reached(&mut reached, &mention.text, WhyNot::Unknown);
+            }
             continue;
         };
         covered = name.end;
@@ -160,10 +163,10 @@ pub(crate) fn reached(
         match (member, group) {
             (Some(member), _) if Some(member.member_id) == author => {}
             (Some(Called { active: false, .. }), _) => {
-                not_reached(&mut reached, &mention.text, WhyNot::Inactive);
+                not_reached(&mut reached, &name.text, WhyNot::Inactive);
             }
             (Some(Called { sees: false, .. }), _) => {
-                not_reached(&mut reached, &mention.text, WhyNot::CannotSee);
+                not_reached(&mut reached, &name.text, WhyNot::CannotSee);
             }
             (Some(Called { member_id, online, .. }), _) => {
                 let mentioned = Mentioned { member_id: *member_id, online: *online };
@@ -173,9 +176,9 @@ pub(crate) fn reached(
             }
             (None, Some(group)) => match why_not(cx, channel, group)? {
                 None => drop(reached.groups.insert(group)),
-                Some(why) => not_reached(&mut reached, &mention.text, why),
+                Some(why) => not_reached(&mut reached, &name.text, why),
             },
-            (None, None) => not_reached(&mut reached, &mention.text, WhyNot::Unknown),
+            (None, None) => not_reached(&mut reached, &name.text, WhyNot::Unknown),
         }
     }
     for text in &mentioning.beyond {

@@ -90,7 +90,10 @@ pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>
 
 /// Returns the people whom the identity provider calls so, `most` of them, in the order of joining.
 pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<Person>> {
-    let statement = people!("and m.external_id = $2 order by m.lsn limit $3");
+    let statement = people!(
+        "and substr(m.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and m.external_id = $2
+         order by m.lsn limit $3"
+    );
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 

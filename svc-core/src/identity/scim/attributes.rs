@@ -1,7 +1,6 @@
-//! Attributes: which there are, which of them an answer has, and values that clients write in several ways.
+//! Attributes: which there are, and which of them an answer has.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use scim_v2::filter::AttrPath;
@@ -10,9 +9,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::error::Result;
+use crate::id::MemberId;
 use crate::identity::scim::Fault;
 use crate::limits::SCIM_NAMES_MAX;
-use crate::text::Items;
+use crate::time::Time;
 
 /// The schema of a user.
 pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
@@ -51,25 +51,87 @@ impl Kind {
         }
     }
 
-    /// Returns the attribute that a path names, if resources of this kind have it.
-    pub fn attribute(self, path: &AttrPath) -> Option<Attribute> {
+    /// Returns what a path names, if RFC 7643 or an extension knows it for this kind.
+    pub fn named(self, path: &AttrPath) -> Option<Named> {
+        use Named::{Constant, Kept, Unkept};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
-            return None;
+            return is_extension(path).then_some(Unkept);
         }
         let sub = path.sub_attr.as_ref().map(|sub| sub.to_ascii_lowercase());
-        match (self, &*path.name.to_ascii_lowercase(), sub.as_deref()) {
-            (_, "id", None) => Some(Attribute::Id),
-            (_, "externalid", None) => Some(Attribute::ExternalId),
-            (_, "displayname", None) => Some(Attribute::DisplayName),
-            (_, "meta", Some("created")) => Some(Attribute::Created),
-            (_, "meta", Some("lastmodified")) => Some(Attribute::LastModified),
-            (_, "meta", Some("resourcetype")) => Some(Attribute::ResourceType),
-            (Self::User, "username", None) => Some(Attribute::UserName),
-            (Self::User, "active", None) => Some(Attribute::Active),
-            (Self::Group, "members", None | Some("value")) => Some(Attribute::Members),
-            _ => None,
-        }
+        let named = match (self, &*path.name.to_ascii_lowercase(), sub.as_deref()) {
+            (_, "id", None) => Kept(Attribute::Id),
+            (_, "externalid", None) => Kept(Attribute::ExternalId),
+            (_, "displayname", None) => Kept(Attribute::DisplayName),
+            (_, "schemas", None) => Constant(Attribute::Id, Held::Text(self.schema().into())),
+            (_, "meta", Some("created")) => Kept(Attribute::Created),
+            (_, "meta", Some("lastmodified")) => Kept(Attribute::LastModified),
+            (_, "meta", None | Some("resourcetype")) => Kept(Attribute::ResourceType),
+            (_, "meta", Some("location")) => Named::Address(Attribute::Id),
+            (_, "meta", Some(_)) => Unkept,
+            (Self::User, "username", None) => Kept(Attribute::UserName),
+            (Self::User, "active", None) => Kept(Attribute::Active),
+            // The name of a person is its one email.
+            (Self::User, "emails", None | Some("value")) => Kept(Attribute::UserName),
+            (Self::User, "emails", Some("type")) => Constant(Attribute::UserName, Held::Text("work".into())),
+            (Self::User, "emails", Some("primary")) => Constant(Attribute::UserName, Held::Flag(true)),
+            (Self::User, name, None) if UNKEPT.contains(&name) => Unkept,
+            (Self::User, name, _) if UNKEPT_COMPLEX.contains(&name) => Unkept,
+            (Self::Group, "members", None | Some("value")) => Kept(Attribute::Members),
+            (Self::Group, "members", Some("ref")) => Named::Address(Attribute::Members),
+            (Self::Group, "members", Some("type")) => {
+                Constant(Attribute::Members, Held::Text(Self::User.name().into()))
+            }
+            (Self::Group, "members", Some(_)) => Unkept,
+            _ => return None,
+        };
+        Some(named)
     }
+}
+
+/// What a path of a filter names.
+#[derive(Debug)]
+pub(super) enum Named {
+    Kept(Attribute),
+    /// The address of the resource whose id this attribute holds.
+    Address(Attribute),
+    /// What is the same for each value of this attribute.
+    Constant(Attribute, Held<'static>),
+    /// No resource has it.
+    Unkept,
+}
+
+/// Attributes of users in RFC 7643 (4.1) that are not kept, in lower case.
+const UNKEPT: [&str; 8] = [
+    "nickname",
+    "profileurl",
+    "title",
+    "usertype",
+    "preferredlanguage",
+    "locale",
+    "timezone",
+    "password",
+];
+
+/// Those of them that have attributes of their own.
+const UNKEPT_COMPLEX: [&str; 10] = [
+    "name",
+    "emails",
+    "phonenumbers",
+    "ims",
+    "photos",
+    "addresses",
+    "groups",
+    "entitlements",
+    "roles",
+    "x509certificates",
+];
+
+/// Returns whether a path names an attribute of an extension.
+fn is_extension(path: &AttrPath) -> bool {
+    path.uri.as_ref().is_some_and(|uri| {
+        let uri = uri.to_ascii_lowercase();
+        uri.starts_with("urn:") && !uri.starts_with("urn:ietf:params:scim:schemas:core:")
+    })
 }
 
 /// An attribute that can be compared.
@@ -84,6 +146,37 @@ pub(super) enum Attribute {
     Created,
     LastModified,
     ResourceType,
+}
+
+impl Attribute {
+    /// Those that a PATCH can change.
+    pub const CHANGED: [Self; 5] =
+        [Self::UserName, Self::Active, Self::ExternalId, Self::DisplayName, Self::Members];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::ExternalId => "externalId",
+            Self::UserName => "userName",
+            Self::DisplayName => "displayName",
+            Self::Active => "active",
+            Self::Members => "members",
+            Self::Created => "meta.created",
+            Self::LastModified => "meta.lastModified",
+            Self::ResourceType => "meta.resourceType",
+        }
+    }
+}
+
+/// What a resource holds as an attribute.
+#[derive(Clone, Debug)]
+pub(super) enum Held<'a> {
+    Nothing,
+    Flag(bool),
+    Text(Cow<'a, str>),
+    Time(Time),
+    Ids(&'a [MemberId]),
 }
 
 /// Which attributes a request asks for: a list, or one text with commas.
@@ -212,91 +305,6 @@ fn name_of(text: &str) -> Name {
     }
 }
 
-/// The name of a schema.
-pub(super) trait SchemaName {
-    const NAME: &'static str;
-}
-
-/// That of a user.
-pub(super) struct UserSchema;
-
-impl SchemaName for UserSchema {
-    const NAME: &'static str = USER;
-}
-
-/// That of a group.
-pub(super) struct GroupSchema;
-
-impl SchemaName for GroupSchema {
-    const NAME: &'static str = GROUP;
-}
-
-/// The schemas that a request names, that of `S` among them.
-pub(super) struct Schemas<S>(PhantomData<fn() -> S>);
-
-/// Most schemas that a request names.
-const SCHEMAS_MAX: usize = 20;
-
-impl<'de, S: SchemaName> Deserialize<'de> for Schemas<S> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let names = Items::<String, SCHEMAS_MAX>::deserialize(deserializer)?;
-        if names.iter().any(|name| name.eq_ignore_ascii_case(S::NAME)) {
-            return Ok(Self(PhantomData));
-        }
-        Err(de::Error::custom(format!("expected {}", S::NAME)))
-    }
-}
-
-impl<S: SchemaName> JsonSchema for Schemas<S> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("SchemasWith{}", S::NAME).into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "array", "items": {"type": "string"}, "contains": {"const": S::NAME},
-            "maxItems": SCHEMAS_MAX,
-        })
-    }
-}
-
-/// True or false, which some identity providers send as a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flag(pub bool);
-
-impl Flag {
-    /// Reads a value of a PATCH.
-    pub fn of(value: &Value) -> Option<bool> {
-        match value {
-            Value::Bool(flag) => Some(*flag),
-            Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
-            Value::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
-            _ => None,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Flag {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Self::of(&value).map(Self).ok_or_else(|| de::Error::custom("expected true or false"))
-    }
-}
-
-impl JsonSchema for Flag {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Flag".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "boolean"})
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -324,19 +332,5 @@ mod tests {
         assert_eq!(rest, json!({"id": "1", "meta": {"created": "x"}}));
         let both: Names = serde_json::from_value(json!(["a"])).unwrap();
         assert!(Asked::of(Some(&both), Some(&both)).is_err());
-    }
-
-    #[test]
-    fn a_flag_may_be_a_text() {
-        for (value, flag) in [
-            (json!(true), Some(true)),
-            (json!("False"), Some(false)),
-            (json!("TRUE"), Some(true)),
-            (json!("yes"), None),
-            (json!(1), None),
-            (json!(null), None),
-        ] {
-            assert_eq!(Flag::of(&value), flag, "{value}");
-        }
     }
 }

@@ -1,17 +1,19 @@
 //! Filters (RFC 7644, 3.4.2.2), and what they are compared with.
 //!
 //! Text is bounded in length and nesting before it is parsed. What is parsed is bound to the attributes of a
-//! kind of resources: what names another is refused, not silently empty. An equality of a unique attribute
+//! kind of resources. It may name whatever RFC 7643 or an extension knows; what nobody knows is refused, not
+//! silently empty. A resource has no value of what is not kept: nothing equals it, everything differs from
+//! it, and it is not present. The name of a person is its one email, which is primary and of the type `work`.
+//!
+//! An equality of a unique attribute
 //! becomes the parameter of a statement ([`Filter::key`]); everything else of a filter is compared here, so
 //! that both engines agree on what is the same text.
-
-use std::borrow::Cow;
 
 use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
 use uuid::Uuid;
 
-use super::attributes::{Attribute, Kind};
+use super::attributes::{Attribute, Held, Kind, Named};
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::identity::members::mapped;
@@ -37,16 +39,6 @@ pub(super) enum Operand {
     Flag(bool),
     Text(String),
     Time(Time),
-}
-
-/// What a resource holds as an attribute.
-#[derive(Debug)]
-pub(super) enum Held<'a> {
-    Nothing,
-    Flag(bool),
-    Text(Cow<'a, str>),
-    Time(Time),
-    Ids(&'a [MemberId]),
 }
 
 /// A resource that filters can be compared with.
@@ -89,7 +81,7 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
 /// Parses the filter of a search in resources of `kinds`, and returns one for each of these.
 pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
     check_bounds(text, Fault::InvalidFilter)?;
-    let parsed: syntax::Filter = text.parse().map_err(|_| {
+    let parsed: syntax::Filter = normal(text).parse().map_err(|_| {
         Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
     })?;
     kinds.iter().map(|kind| Binder { kind: *kind, kinds }.filter(&parsed)).collect()
@@ -114,7 +106,7 @@ impl Binder<'_> {
         match parsed {
             syntax::Filter::Attr(test) => self.test(test),
             syntax::Filter::ValuePath(path) => self.value_filter(&path.attr, &path.filter),
-            syntax::Filter::Not(inner) => Ok(Filter::Not(Box::new(self.filter(inner)?))),
+            syntax::Filter::Not(inner) => Ok(not(self.filter(inner)?)),
             syntax::Filter::And(items) => {
                 items.iter().map(|item| self.filter(item)).collect::<Result<_>>().map(Filter::All)
             }
@@ -126,18 +118,28 @@ impl Binder<'_> {
 
     /// Binds a filter of the values of the attribute `of`, whose tests name what is in these.
     fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
+        let inner = self.inner_filter(of, parsed)?;
+        Ok(match (self.kind.named(of), inner) {
+            (Some(Named::Kept(_)), inner @ (Filter::Present(_) | Filter::Never)) => inner,
+            (Some(Named::Kept(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
+            // Whatever a test says of a value, there must be one.
+            (Some(Named::Kept(attribute)), inner) => Filter::All(vec![Filter::Present(attribute), inner]),
+            _ => Filter::Never,
+        })
+    }
+
+    fn inner_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
+        let all = |items: &[ValFilter]| -> Result<Vec<Filter>> {
+            items.iter().map(|item| self.inner_filter(of, item)).collect()
+        };
         match parsed {
             ValFilter::Attr(AttrExp::Present(path)) => self.test(&AttrExp::Present(below(of, path)?)),
             ValFilter::Attr(AttrExp::Comparison(path, op, value)) => {
                 self.test(&AttrExp::Comparison(below(of, path)?, op.clone(), value.clone()))
             }
-            ValFilter::Not(inner) => Ok(Filter::Not(Box::new(self.value_filter(of, inner)?))),
-            ValFilter::And(items) => {
-                items.iter().map(|item| self.value_filter(of, item)).collect::<Result<_>>().map(Filter::All)
-            }
-            ValFilter::Or(items) => {
-                items.iter().map(|item| self.value_filter(of, item)).collect::<Result<_>>().map(Filter::Any)
-            }
+            ValFilter::Not(inner) => Ok(not(self.inner_filter(of, inner)?)),
+            ValFilter::And(items) => all(items).map(Filter::All),
+            ValFilter::Or(items) => all(items).map(Filter::Any),
         }
     }
 
@@ -146,19 +148,137 @@ impl Binder<'_> {
             AttrExp::Present(path) => (path, None),
             AttrExp::Comparison(path, op, value) => (path, Some((op, value))),
         };
-        let Some(attribute) = self.kind.attribute(path) else {
-            if self.kinds.iter().any(|kind| kind.attribute(path).is_some()) {
+        let Some(named) = self.kind.named(path) else {
+            if self.kinds.iter().any(|kind| kind.named(path).is_some()) {
                 return Ok(Filter::Never);
             }
             return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
         };
-        match compared {
-            None => Ok(Filter::Present(attribute)),
-            Some((CompareOp::Eq, CompValue::Null)) => Ok(Filter::Not(Box::new(Filter::Present(attribute)))),
-            Some((CompareOp::Ne, CompValue::Null)) => Ok(Filter::Present(attribute)),
-            Some((op, value)) => Ok(Filter::Compare(attribute, op.clone(), operand(attribute, op, value)?)),
+        let of = match named {
+            Named::Unkept => None,
+            Named::Kept(of) | Named::Address(of) | Named::Constant(of, _) => Some(of),
+        };
+        let present = || of.map_or(Filter::Never, Filter::Present);
+        match (named, compared) {
+            (_, None | Some((CompareOp::Ne, CompValue::Null))) => Ok(present()),
+            (_, Some((CompareOp::Eq, CompValue::Null))) => Ok(not(present())),
+            (Named::Unkept, Some((CompareOp::Ne, _))) => Ok(not(Filter::Never)),
+            (Named::Unkept, Some(_)) => Ok(Filter::Never),
+            (Named::Kept(of), Some((op, value))) => {
+                Ok(Filter::Compare(of, op.clone(), operand(of, op, value)?))
+            }
+            (Named::Address(of), Some((op, value))) => {
+                let operand = match operand(of, op, value)? {
+                    Operand::Text(text) => Operand::Text(last_of(&text).to_owned()),
+                    other => other,
+                };
+                Ok(Filter::Compare(of, op.clone(), operand))
+            }
+            // What differs from a constant is what does not equal it, also where there is none.
+            (Named::Constant(of, held), Some((CompareOp::Ne, value))) => {
+                Ok(not(constant(of, &held, &CompareOp::Eq, value)))
+            }
+            (Named::Constant(of, held), Some((op, value))) => Ok(constant(of, &held, op, value)),
         }
     }
+}
+
+fn not(filter: Filter) -> Filter {
+    Filter::Not(Box::new(filter))
+}
+
+/// Returns the comparison of what is the same for each value of an attribute.
+fn constant(of: Attribute, held: &Held<'_>, op: &CompareOp, value: &CompValue) -> Filter {
+    let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "true" => Operand::Flag(true),
+        "false" => Operand::Flag(false),
+        _ => Operand::Text(text.to_owned()),
+    };
+    let operand = match (held, value) {
+        (_, CompValue::True) => Operand::Flag(true),
+        (_, CompValue::False) => Operand::Flag(false),
+        (Held::Flag(_), CompValue::Str(text)) => flag(text),
+        (_, CompValue::Str(text)) => Operand::Text(text.clone()),
+        _ => return Filter::Never,
+    };
+    if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::Never }
+}
+
+/// Returns the last part of the address of a resource, which is its id.
+fn last_of(address: &str) -> &str {
+    address.rsplit('/').next().unwrap_or(address)
+}
+
+/// Returns a filter as the grammar of RFC 7644 writes what clients write differently.
+///
+/// Entra has the path of a PATCH in a filter: `emails[type eq "work"].value eq "a"` is
+/// `emails[(type eq "work") and value eq "a"]`. The grammar has no `$` in a name, though `$ref` is one, and no
+/// literal but in lower case.
+fn normal(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let (mut rest, mut opened) = (text.trim(), None);
+    while let Some(c) = rest.chars().next() {
+        let token = token(rest);
+        rest = rest.get(token.len()..).unwrap_or_default();
+        match c {
+            '[' => opened = Some(written.len()),
+            ']' if rest.starts_with('.') => {
+                let (test, behind) = split_test(rest.get(1..).unwrap_or_default());
+                if let (Some(at), false) = (opened, test.is_empty()) {
+                    written.insert(at.saturating_add(1), '(');
+                    written.push_str(") and ");
+                    written.push_str(&normal(test));
+                    rest = behind;
+                }
+            }
+            _ => {}
+        }
+        match token.to_ascii_lowercase().as_str() {
+            literal @ ("true" | "false" | "null") => written.push_str(literal),
+            "$ref" => written.push_str("ref"),
+            _ => written.push_str(token),
+        }
+    }
+    written
+}
+
+/// Returns the token that a filter begins with: a text, a word, or one other character.
+fn token(text: &str) -> &str {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
+    let mut escaped = true;
+    let end = match text.chars().next() {
+        Some('"') => {
+            let closes = |(at, c): (usize, char)| {
+                let is_end = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                is_end.then(|| at.saturating_add(1))
+            };
+            text.char_indices().find_map(closes)
+        }
+        Some(first) if is_of_word(first) => text.find(|c| !is_of_word(c)),
+        Some(other) => Some(other.len_utf8()),
+        None => None,
+    };
+    end.and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// Splits a filter behind its first test.
+fn split_test(text: &str) -> (&str, &str) {
+    let (mut end, mut words) = (0_usize, 0);
+    while let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) {
+        let token = token(rest);
+        let is_word = token.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '"' | '-' | '$'));
+        let is_space = token.chars().all(char::is_whitespace);
+        if !is_word && !is_space && token != "." {
+            break;
+        }
+        end = end.saturating_add(token.len());
+        words += usize::from(is_word);
+        if words == 3 || (words == 2 && token.eq_ignore_ascii_case("pr")) {
+            break;
+        }
+    }
+    text.split_at_checked(end).unwrap_or((text, ""))
 }
 
 /// Returns the path of what is in the values of an attribute.

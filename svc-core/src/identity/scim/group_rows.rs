@@ -42,7 +42,10 @@ pub(super) fn group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>> {
 
 /// Returns the groups that the identity provider calls so, `most` of them.
 pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
-    let statement = groups!("and g.external_id = $2 order by g.lsn limit $3");
+    let statement = groups!(
+        "and substr(g.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and g.external_id = $2
+         order by g.lsn limit $3"
+    );
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 

@@ -1,23 +1,25 @@
 //! Groups: what an identity provider sorts people into. They carry no rights here.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::attributes::{Asked, Attribute, GROUP, GroupSchema, Kind, Names, Schemas};
-use super::filter::{Compared, Held, of_members};
+use super::attributes::{Asked, Attribute, GROUP, Held, Kind, Names};
+use super::filter::{Compared, of_members};
 use super::group_rows::{self, GroupRow};
-use super::patch::{Change, Does, Operations, PatchSchema, changes, unfit};
+use super::patch::{Change, Does, Operations, changes, unfit};
 use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
-use super::users::{ExternalId, external_id};
+use super::users::external_id;
+use super::values::{ExternalId, Schemas, member_of, unquoted};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members;
 use crate::identity::scim::Fault;
-use crate::limits::{NAME_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_GROUPS_MAX};
+use crate::limits::{SCIM_GROUP_MEMBERS_MAX, SCIM_GROUP_NAME_MAX, SCIM_GROUPS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
@@ -116,15 +118,60 @@ impl Compared for Full {
     }
 }
 
+/// The name of a group, which identity providers find it by.
+type GroupName = Text<1, SCIM_GROUP_NAME_MAX>;
+
 /// A user who is in a group.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-pub(super) struct Named {
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is read")]
+struct GroupUser {
     /// The user's id.
     value: String,
 }
 
-/// The users who are in a group.
-type Members = Items<Named, SCIM_GROUP_MEMBERS_MAX>;
+/// The ids of users in a group, as texts, in the several ways in which clients list them.
+#[derive(Clone, Debug)]
+struct Members(Vec<String>);
+
+impl Members {
+    /// Reads a list of members, or one. A member is an object with the user's id as `value`, or that id.
+    fn of(value: &Value) -> std::result::Result<Self, String> {
+        let value = unquoted(value);
+        let items = match &*value {
+            Value::Null => &[],
+            Value::Array(items) => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if items.len() > SCIM_GROUP_MEMBERS_MAX {
+            return Err(format!("expected at most {SCIM_GROUP_MEMBERS_MAX} members, found {}", items.len()));
+        }
+        let id = |item: &Value| match &*unquoted(item) {
+            Value::String(id) => Some(id.clone()),
+            Value::Object(members) => member_of(members, "value").and_then(Value::as_str).map(str::to_owned),
+            _ => None,
+        };
+        let ids = items.iter().map(id).collect::<Option<Vec<_>>>();
+        ids.map(Self).ok_or_else(|| "a member has a value, which is an id".to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::of(&Value::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Members {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "GroupUsers".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Items::<GroupUser, SCIM_GROUP_MEMBERS_MAX>::json_schema(generator)
+    }
+}
 
 /// Creates a group of people of the workspace, and returns it.
 #[derive(Deserialize, JsonSchema)]
@@ -132,9 +179,9 @@ type Members = Items<Named, SCIM_GROUP_MEMBERS_MAX>;
 pub(super) struct CreateGroup {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<GroupSchema>>,
+    _schemas: Option<Schemas>,
     /// Its name for people.
-    display_name: Text<1, NAME_MAX>,
+    display_name: GroupName,
     /// What the identity provider calls it.
     external_id: Option<ExternalId>,
     /// Who is in it: users of the workspace.
@@ -155,7 +202,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
     check_people(cx, &added)?;
     let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
     let display_name = input.display_name.to_string();
-    let external_id = input.external_id.as_deref().map(str::to_owned);
+    let external_id = input.external_id.clone().and_then(|ExternalId(id)| id);
     let removed = Vec::new();
     let event = GroupChanged { group_id: id, created: true, display_name, added, removed };
     let lsn = cx.emit(Subject::WORKSPACE, &event)?.lsn;
@@ -175,7 +222,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
 
 /// Returns the ids of users that a request names, each once.
 fn ids_of(named: Option<&Members>) -> Result<BTreeSet<MemberId>> {
-    named.into_iter().flat_map(|named| named.iter()).map(|named| id_of(&named.value)).collect()
+    named.into_iter().flat_map(|Members(ids)| ids).map(|id| id_of(id)).collect()
 }
 
 fn id_of(text: &str) -> Result<MemberId> {
@@ -226,9 +273,9 @@ pub(super) struct ReplaceGroup {
     id: String,
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<GroupSchema>>,
+    _schemas: Option<Schemas>,
     /// Its name for people.
-    display_name: Text<1, NAME_MAX>,
+    display_name: GroupName,
     /// What the identity provider calls it. Default: nothing.
     external_id: Option<ExternalId>,
     /// Who is in it. Default: nobody.
@@ -244,7 +291,7 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Shown<
     let before = load(cx, &input.id)?;
     let wanted = GroupRow {
         display_name: input.display_name.to_string(),
-        external_id: input.external_id.as_deref().map(str::to_owned),
+        external_id: input.external_id.clone().and_then(|ExternalId(id)| id),
         ..before.clone()
     };
     let were = group_rows::members(cx, before.id)?.into_iter().collect();
@@ -260,7 +307,7 @@ pub(super) struct PatchGroup {
     id: String,
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<PatchSchema>>,
+    _schemas: Option<Schemas>,
     /// The changes, in order.
     #[serde(rename = "Operations")]
     operations: Operations,
@@ -278,12 +325,12 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
     for change in changes(Kind::Group, &input.operations)? {
         match change.attribute {
             Attribute::Members => change_members(&mut members, &change)?,
-            Attribute::ExternalId => wanted.external_id = external_id(change.some_text()?)?,
+            Attribute::ExternalId => wanted.external_id = external_id(change.single())?,
             Attribute::DisplayName if change.does == Does::Remove => {
                 return Err(Fault::Mutability.error("the attribute is required"));
             }
             Attribute::DisplayName => {
-                let name = Text::<1, NAME_MAX>::new(change.text()?.to_owned());
+                let name = GroupName::new(change.text()?.to_owned());
                 let name = name.map_err(|detail| unfit(format!("`displayName`: {detail}")))?;
                 wanted.display_name = name.to_string();
             }
@@ -296,7 +343,11 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
 
 /// Changes who is in a group, in memory.
 fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<()> {
-    let named = || named_in(change.value.as_ref());
+    let sent = || match &change.value {
+        Some(value) => Members::of(value).map_err(|detail| unfit(format!("`members`: {detail}"))),
+        None => Err(unfit("`members`: expected a list of members")),
+    };
+    let named = || ids_of(Some(&sent()?));
     match (change.does, &change.of) {
         (Does::Remove, Some(of)) => {
             let of = of_members(of)?;
@@ -306,7 +357,9 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<(
         (Does::Remove, None) => match &change.value {
             None | Some(Value::Null) => members.clear(),
             Some(_) => {
-                let named = named()?;
+                // Who is in no group need not be removed.
+                let Members(named) = sent()?;
+                let named: BTreeSet<MemberId> = named.iter().filter_map(|id| id_of(id).ok()).collect();
                 members.retain(|member| !named.contains(member));
             }
         },
@@ -324,20 +377,6 @@ impl Compared for One {
     fn held(&self, attribute: Attribute) -> Held<'_> {
         if attribute == Attribute::Members { Held::Ids(&self.0) } else { Held::Nothing }
     }
-}
-
-/// Returns the ids in a value of a PATCH: a list of members, or one.
-fn named_in(value: Option<&Value>) -> Result<BTreeSet<MemberId>> {
-    let items = match value {
-        Some(Value::Array(items)) => items.as_slice(),
-        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
-        _ => return Err(unfit("`members`: expected a list of members")),
-    };
-    let id = |item: &Value| {
-        let named = item.get("value").and_then(Value::as_str);
-        id_of(named.ok_or_else(|| unfit("`members`: a member has a value, which is an id"))?)
-    };
-    items.iter().map(id).collect()
 }
 
 /// Makes a group what is wanted, and returns it.

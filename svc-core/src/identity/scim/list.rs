@@ -12,12 +12,13 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::attributes::{Asked, Kind, Names, SchemaName, Schemas};
+use super::attributes::{Asked, Kind, Names};
 use super::filter::{Filter, Key, parse};
 use super::group_rows::{self, GroupRow};
 use super::groups::Full;
 use super::resource::{Group, List, Shown, User, UserOrGroup};
 use super::selection;
+use super::values::Schemas;
 use crate::error::Result;
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::{self, Person};
@@ -58,7 +59,7 @@ pub(super) struct ListResources {
 pub(super) struct SearchResources {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<SearchSchema>>,
+    _schemas: Option<Schemas>,
     /// What the resources match. Default: all.
     filter: Option<String>,
     /// The place of the first to return, counted from 1. Default: 1.
@@ -81,13 +82,6 @@ pub(super) struct SearchResources {
 type Whole = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
 /// The largest number that every reader of JSON preserves.
 const WHOLE_MAX: i64 = (1 << 53) - 1;
-
-/// That of a search.
-struct SearchSchema;
-
-impl SchemaName for SearchSchema {
-    const NAME: &'static str = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
-}
 
 pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<User>>> {
     input.search()?.run(cx, &[Kind::User])

@@ -2,12 +2,14 @@
 //!
 //! Its users are the people of the workspace of the token; agents, and people who were removed, are none of
 //! them. A user's `userName` is its handle, whatever the case; `displayName` is set once, and a later value
-//! is ignored, as are attributes that are not announced. Groups carry no rights. What a value
+//! is ignored, as are attributes that are not announced. What decides is checked: `userName`, `active`,
+//! `externalId`, the name of a group and who is in it; what only decorates never fails a request. Groups carry no rights. What a value
 //! `active: false` ends, and that nothing comes back, is in `identity::ends`.
 //!
 //! A request fails before anything is changed: a PATCH is worked out in memory first. Failures have the type
 //! of RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
 //!
+//! - `values`: values of attributes, in the several ways in which clients write them
 //! - `attributes`: which attributes there are, and which of them an answer has
 //! - `filter`: filters, and what they are compared with; `selection`: those that the database checks
 //! - `patch`: the operations of a PATCH
@@ -16,6 +18,7 @@
 //! - `list`: pages of either or of both
 //! - `discovery`: what the service supports, in its own words
 
+mod values;
 mod attributes;
 mod filter;
 mod selection;

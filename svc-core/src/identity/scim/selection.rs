@@ -105,7 +105,8 @@ mod tests {
     use std::borrow::Cow;
 
     use super::super::attributes::Kind;
-    use super::super::filter::{Compared, Held, parse};
+    use super::super::attributes::Held;
+    use super::super::filter::{Compared, parse};
     use super::*;
 
     struct Someone(&'static str, bool);

@@ -2,24 +2,21 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::attributes::{Asked, Attribute, Flag, Kind, Names, Schemas, UserSchema};
-use super::filter::{Compared, Held};
-use super::patch::{Does, Operations, PatchSchema, changes, unfit};
+use super::attributes::{Asked, Attribute, Held, Kind, Names};
+use super::filter::Compared;
+use super::patch::{Does, Operations, changes, unfit};
 use super::resource::{Nothing, Shown, User};
+use super::values::{Decoration, ExternalId, Flag, Schemas};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
 use crate::identity::ends;
 use crate::identity::enrol::{NewMember, check_handle_free, enrol};
 use crate::identity::members::{self, MemberKind, MemberUpdated, Person, UserName};
 use crate::identity::scim::Fault;
-use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::log::event::Subject;
 use crate::op::{Read, Surface, Write};
-use crate::text::Text;
-
-/// What an identity provider calls a resource.
-pub(super) type ExternalId = Text<1, EXTERNAL_ID_MAX>;
 
 impl Compared for Person {
     fn held(&self, attribute: Attribute) -> Held<'_> {
@@ -43,7 +40,7 @@ impl Compared for Person {
 /// Creates a person of the workspace and returns it as a SCIM user.
 ///
 /// The person has no token; it gets one, or signs in at an identity provider, as its handle. Attributes that
-/// `GET /scim/v2/Schemas` does not announce are ignored.
+/// `GET /scim/v2/Schemas` does not announce are ignored, and `displayName` never fails a request.
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle, whatever its case.
 #[derive(Deserialize, JsonSchema)]
@@ -51,13 +48,13 @@ impl Compared for Person {
 pub(super) struct CreateUser {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<UserSchema>>,
+    _schemas: Option<Schemas>,
     /// The person's handle, which may be an email. Its case does not matter.
     user_name: UserName,
     /// What the identity provider calls the person.
     external_id: Option<ExternalId>,
-    /// A name for people to read, which SCIM does not change later.
-    display_name: Option<Text<1, NAME_MAX>>,
+    /// A name for people to read, which SCIM does not change later. What is too long is cut.
+    display_name: Option<Decoration>,
     /// Whether the person may use the service. Default: true.
     active: Option<Flag>,
     /// The only attributes to return, with commas between them.
@@ -72,7 +69,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<Use
         workspace_id: cx.caller().workspace_id,
         handle: &input.user_name,
         kind: MemberKind::Human,
-        display_name: input.display_name.as_deref(),
+        display_name: input.display_name.as_ref().and_then(|Decoration(name)| name.as_deref()),
         surface: Some(Surface::Scim),
     };
     check_handle_free(cx, &new).map_err(unique)?;
@@ -80,7 +77,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<Use
     let mut person = Person {
         id: member.id,
         handle: member.handle,
-        external_id: input.external_id.as_deref().map(str::to_owned),
+        external_id: input.external_id.clone().and_then(|ExternalId(id)| id),
         display_name: member.display_name,
         active: true,
         created_at: member.created_at,
@@ -145,13 +142,13 @@ pub(super) struct ReplaceUser {
     id: String,
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<UserSchema>>,
+    _schemas: Option<Schemas>,
     /// The person's handle.
     user_name: UserName,
     /// What the identity provider calls the person.
     external_id: Option<ExternalId>,
-    /// A name for people to read, if the person has none.
-    display_name: Option<String>,
+    /// A name for people to read, if the person has none. What is too long is cut.
+    display_name: Option<Decoration>,
     /// Whether the person may use the service.
     active: Option<Flag>,
     /// The only attributes to return, with commas between them.
@@ -165,8 +162,8 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<
     let person = load(cx, &input.id)?;
     let wanted = Person {
         handle: input.user_name.to_string(),
-        external_id: input.external_id.as_deref().map(str::to_owned),
-        display_name: first_name(&person, input.display_name.as_deref())?,
+        external_id: input.external_id.clone().and_then(|ExternalId(id)| id),
+        display_name: first_name(&person, input.display_name.as_ref()),
         active: input.active.map_or(person.active, |Flag(active)| active),
         ..person.clone()
     };
@@ -176,8 +173,9 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<
 
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
 ///
-/// What it means to become inactive or active is said at `PUT`. Attributes that the service does not have are
-/// ignored if RFC 7643 knows them, as is `displayName` of a person that has one.
+/// What it means to become inactive or active is said at `PUT`. Operations on attributes that the service does
+/// not have are ignored, as is `displayName` of a person that has one. Beside one on `active`, so is any
+/// operation that nothing can be made of; what would not be allowed by itself still fails the request.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -189,7 +187,7 @@ pub(super) struct PatchUser {
     id: String,
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas<PatchSchema>>,
+    _schemas: Option<Schemas>,
     /// The changes, in order.
     #[serde(rename = "Operations")]
     operations: Operations,
@@ -223,9 +221,10 @@ fn patched(mut person: Person, operations: &Operations) -> Result<Person> {
                 let active = change.value.as_ref().and_then(Flag::of);
                 person.active = active.ok_or_else(|| unfit("`active`: expected true or false"))?;
             }
-            Attribute::ExternalId => person.external_id = external_id(change.some_text()?)?,
-            Attribute::DisplayName if change.does != Does::Remove && person.display_name.is_none() => {
-                person.display_name = first_name(&person, change.some_text()?)?;
+            Attribute::ExternalId => person.external_id = external_id(change.single())?,
+            Attribute::DisplayName if person.display_name.is_none() => {
+                let name = Decoration::of(Attribute::DisplayName.name(), change.single());
+                person.display_name = first_name(&person, Some(&name));
             }
             _ => {}
         }
@@ -234,22 +233,15 @@ fn patched(mut person: Person, operations: &Operations) -> Result<Person> {
 }
 
 /// Returns the display name of a person for whom this one is sent: it is immutable once there is one.
-fn first_name(person: &Person, sent: Option<&str>) -> Result<Option<String>> {
-    match (&person.display_name, sent) {
-        (Some(name), _) => Ok(Some(name.clone())),
-        (None, sent) => {
-            let name = sent.map(|sent| Text::<1, NAME_MAX>::new(sent.to_owned())).transpose();
-            let name = name.map_err(|detail| unfit(format!("`displayName`: {detail}")))?;
-            Ok(name.as_deref().map(str::to_owned))
-        }
-    }
+fn first_name(person: &Person, sent: Option<&Decoration>) -> Option<String> {
+    let sent = || sent.and_then(|Decoration(name)| name.as_deref()).map(str::to_owned);
+    person.display_name.clone().or_else(sent)
 }
 
 /// Checks what an identity provider calls a resource.
-pub(super) fn external_id(text: Option<&str>) -> Result<Option<String>> {
-    let id = text.map(|text| ExternalId::new(text.to_owned())).transpose();
-    let id = id.map_err(|detail| unfit(format!("`externalId`: {detail}")))?;
-    Ok(id.as_deref().map(str::to_owned))
+pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
+    let id = ExternalId::of(value).map_err(|detail| unfit(format!("`externalId`: {detail}")))?;
+    Ok(id.0)
 }
 
 /// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of a

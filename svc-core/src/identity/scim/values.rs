@@ -1,0 +1,254 @@
+//! Values of attributes, in the several ways in which clients write them.
+//!
+//! What decides is checked: external ids, and whether a person is active. What only decorates is cut to size
+//! or ignored, and never fails a request. A log line tells of each attribute that is ignored, once.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value};
+
+use crate::ignored;
+use crate::json::read_at_most;
+use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
+use crate::text::Text;
+
+/// The kind of documents that the log names.
+pub(super) const DOCUMENT: &str = "SCIM";
+
+/// The schemas that a request names. The path says what a resource is, so they are ignored.
+pub(super) struct Schemas;
+
+impl<'de> Deserialize<'de> for Schemas {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+impl JsonSchema for Schemas {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Schemas".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": {"type": "string"}})
+    }
+}
+
+/// Returns the member of an object that has this name, whatever its case (RFC 7643, 2.1).
+pub(super) fn member_of<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    let in_any_case = || members.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    members.get(name).or_else(|| in_any_case().map(|(_, value)| value))
+}
+
+/// Returns the value of an attribute that has one at most, as clients write it: by itself, as a list of one,
+/// or as an object with a `value`. An empty list is no value (RFC 7643, 2.5).
+pub(super) fn single(value: &Value) -> &Value {
+    let value = match value {
+        Value::Array(items) if items.len() <= 1 => items.first().unwrap_or(&Value::Null),
+        other => other,
+    };
+    value.as_object().and_then(|members| member_of(members, "value")).unwrap_or(value)
+}
+
+/// Most values in a text that is JSON.
+const VALUES_MAX: usize = 100_000;
+
+/// Returns what a text says that is JSON: some clients write an object or a list as a text.
+pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            read_at_most(text.as_bytes(), VALUES_MAX).map_or(Cow::Borrowed(value), Cow::Owned)
+        }
+        _ => Cow::Borrowed(value),
+    }
+}
+
+/// A name that people read, and nothing is decided by: what fits of it, if it is a text at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Decoration(pub Option<Text<1, NAME_MAX>>);
+
+impl Decoration {
+    /// Reads the value of the attribute `name`.
+    pub fn of(name: &str, value: &Value) -> Self {
+        let Value::String(text) = single(value) else {
+            if !value.is_null() {
+                ignored::note(DOCUMENT, name, "it is no text");
+            }
+            return Self(None);
+        };
+        let fits = Text::cut(text);
+        if fits.as_deref().is_some_and(|fits| fits != text) {
+            ignored::note(DOCUMENT, name, "only what fits of it is kept");
+        }
+        Self(fits)
+    }
+}
+
+impl<'de> Deserialize<'de> for Decoration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::of("displayName", &Value::deserialize(deserializer)?))
+    }
+}
+
+impl JsonSchema for Decoration {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Decoration".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string"})
+    }
+}
+
+/// What an identity provider calls a resource, if it calls it anything: an empty text is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ExternalId(pub Option<String>);
+
+impl ExternalId {
+    /// Reads the value of the attribute.
+    pub fn of(value: &Value) -> Result<Self, String> {
+        match single(value) {
+            Value::Null => Ok(Self(None)),
+            Value::String(text) if text.is_empty() => Ok(Self(None)),
+            Value::String(text) => {
+                let text = Text::<1, EXTERNAL_ID_MAX>::new(text.clone())?;
+                Ok(Self(Some(text.to_string())))
+            }
+            _ => Err("expected a text".to_owned()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ExternalId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(&Value::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for ExternalId {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "ExternalId".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": EXTERNAL_ID_MAX})
+    }
+}
+
+/// True or false, which some identity providers send as a text, or as a list of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flag(pub bool);
+
+impl Flag {
+    /// Reads the value of an attribute.
+    pub fn of(value: &Value) -> Option<bool> {
+        match single(value) {
+            Value::Bool(flag) => Some(*flag),
+            Value::String(text) => match text.trim() {
+                text if text.eq_ignore_ascii_case("true") => Some(true),
+                text if text.eq_ignore_ascii_case("false") => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::of(&value).map(Self).ok_or_else(|| de::Error::custom("expected true or false"))
+    }
+}
+
+impl JsonSchema for Flag {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Flag".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "boolean"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_flag_may_be_a_text() {
+        for (value, flag) in [
+            (json!(true), Some(true)),
+            (json!("False"), Some(false)),
+            (json!("TRUE"), Some(true)),
+            (json!(["true"]), Some(true)),
+            (json!([false]), Some(false)),
+            (json!([{"$ref": null, "value": "False"}]), Some(false)),
+            (json!({"Value": true}), Some(true)),
+            (json!("yes"), None),
+            (json!(1), None),
+            (json!(null), None),
+            (json!([]), None),
+            (json!([true, false]), None),
+            (json!({"other": true}), None),
+        ] {
+            assert_eq!(Flag::of(&value), flag, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_external_id_is_kept_whole_or_refused_and_nothing_if_it_is_empty() {
+        let of = |value: Value| ExternalId::of(&value).map(|ExternalId(id)| id);
+        let some = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(of(json!("00u1")), some("00u1"));
+        assert_eq!(of(json!(["00u1"])), some("00u1"));
+        assert_eq!(of(json!([{"$ref": null, "value": "00u1"}])), some("00u1"));
+        assert_eq!(of(json!("é".repeat(1000))), some(&"é".repeat(1000)));
+        for nothing in [json!(""), json!(null), json!([]), json!([""])] {
+            assert_eq!(of(nothing.clone()), Ok(None), "{nothing}");
+        }
+        for refused in [json!(7), json!({"a": 1}), json!("x".repeat(1001)), json!("a\nb"), json!(["a", "b"])] {
+            assert!(of(refused.clone()).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_decoration_is_what_fits_of_a_text() {
+        let of = |value: Value| Decoration::of("displayName", &value).0.as_deref().map(str::to_owned);
+        for (value, wanted) in [
+            (json!("Ada"), Some("Ada".to_owned())),
+            (json!([{"value": "Ada"}]), Some("Ada".to_owned())),
+            (json!("x".repeat(300)), Some("x".repeat(100))),
+            (json!("Ada\u{0}\nL"), Some("Ada  L".to_owned())),
+            (json!(""), None),
+            (json!(null), None),
+            (json!(7), None),
+            (json!({"formatted": "Ada"}), None),
+            (json!(["a", "b"]), None),
+        ] {
+            assert_eq!(of(value.clone()), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn json_in_a_text_is_read() {
+        let read = |value: Value| unquoted(&value).into_owned();
+        assert_eq!(read(json!("[{\"value\":\"1\"}]")), json!([{"value": "1"}]));
+        assert_eq!(read(json!(" {\"active\":false}")), json!({"active": false}));
+        for same in [json!("[no json"), json!("1"), json!("{\"a\":1,\"a\":2}"), json!({"a": "[]"}), json!("")] {
+            assert_eq!(read(same.clone()), same);
+        }
+    }
+}
