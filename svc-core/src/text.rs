@@ -45,7 +45,8 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
     /// not allowed, and what is too long is cut. Returns `None` if too little is left.
     pub fn cut(text: &str) -> Option<Self> {
         let rejected = |c: char| if LINES { c == '\0' } else { breaks_a_line(c) };
-        let allowed: String = text.trim().chars().map(|c| if rejected(c) { ' ' } else { c }).take(MAX).collect();
+        let allowed: String =
+            text.trim().chars().map(|c| if rejected(c) { ' ' } else { c }).take(MAX).collect();
         Self::new(allowed.trim().to_owned()).ok()
     }
 

@@ -5,7 +5,8 @@
 // posted; a draft stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
 
 import { list as listOf } from "../pure/format.js";
-import { mentionAt, plain } from "../pure/text.js";
+import { mentionAt } from "../pure/handles.js";
+import { plain } from "../pure/text.js";
 import { actionOf } from "../actions.js";
 import { disable, send, whyNot } from "../act.js";
 import { acting, composer as say, message } from "../strings/en.js";

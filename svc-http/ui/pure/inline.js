@@ -2,11 +2,15 @@
 // however it is made: a mark that has no end is looked for once, and what is in a mark ends before its next end, so that
 // each mark is in each other at most.
 
+import { createSigns, createWord, isSign } from "./handles.js";
 import { shown } from "./shown.js";
 
 /** @typedef {import("./text.js").TextNode} TextNode */
 /** @typedef {(handle: string) => string | null} Mentions the member that a handle is of, if one sees it */
-/** @typedef {{mentions: Mentions, left: {nodes: number}}} Setting */
+/**
+ * @typedef {{mentions: Mentions, missed: (text: string) => void, signs: ReturnType<typeof createSigns>, quoted?: boolean,
+ *   left: {nodes: number}}} Setting `missed`: is told of each mention of nobody; `quoted`: nobody is mentioned
+ */
 
 /** Marks around text, the longer first, and what is in them. @type {[string, "strong" | "strike" | "em", ("em")?][]} */
 const MARKS = [
@@ -22,29 +26,46 @@ const SPECIAL = /[\\`*_~[<@＠\n]|https?:\/\//g;
 /**
  * @param {string} text
  * @param {Setting} setting
- * @param {boolean} [inLink] a link has no link in it
  * @returns {TextNode[]}
  */
-export function inline(text, setting, inLink = false) {
+export function inline(text, setting) {
+  return line(text, { setting, inLink: false, word: createWord(), without: new Set() });
+}
+
+/**
+ * @param {string} text
+ * @param {State} outer a link has no link in it, and marks are between the parts of one word
+ * @returns {TextNode[]}
+ */
+function line(text, outer) {
   /** @type {TextNode[]} */
   const nodes = [];
-  const without = new Set();
-  let [from, plainFrom] = [0, 0];
+  const state = { ...outer, without: new Set() };
+  const { setting, word } = state;
+  let [from, plainFrom, spoken] = [0, 0, 0];
+  /** @param {number} to */
+  const speak = (to) => {
+    while (spoken < to) spoken = word.push(text, spoken);
+  };
   const search = new RegExp(SPECIAL);
   while (from < text.length && setting.left.nodes > 0) {
     search.lastIndex = from;
     const found = search.exec(text);
     if (!found) break;
     const at = found.index;
-    const made = begin(text, at, { setting, inLink, without });
+    speak(at);
+    const made = begin(text, at, state);
     if (made) {
       plain(text.slice(plainFrom, at), nodes, setting);
       nodes.push(...made.nodes);
       setting.left.nodes -= made.nodes.length;
-      plainFrom = made.end;
+      plainFrom = spoken = made.end;
+    } else if (isSign(text[at])) {
+      spoken = word.push(text, at, word.mayMention());
     }
     from = made ? made.end : at + 1;
   }
+  speak(text.length);
   plain(text.slice(plainFrom), nodes, setting);
   return nodes;
 }
@@ -60,7 +81,10 @@ function plain(text, nodes, setting) {
   nodes.push(...made);
 }
 
-/** @typedef {{setting: Setting, inLink: boolean, without: Set<string>}} State `without`: ends that are not there */
+/**
+ * @typedef {{setting: Setting, inLink: boolean, word: import("./handles.js").Word, without: Set<string>}} State
+ * `word`: what was said before; `without`: ends that are not there
+ */
 /** @typedef {{nodes: TextNode[], end: number} | null} Made */
 
 /**
@@ -72,17 +96,18 @@ function plain(text, nodes, setting) {
 function begin(text, at, state) {
   switch (text[at]) {
     case "\n":
+      state.word.gap();
       return { nodes: [{ type: "break" }], end: at + 1 };
     case "\\":
-      return /[!-/:-@[-`{-~]/.test(text[at + 1] ?? "") ? { nodes: shown(text[at + 1]), end: at + 2 } : null;
+      return escaped(text, at, state);
     case "`":
       return code(text, at, state);
     case "[":
       return state.inLink ? null : link(text, at, state);
     case "<":
-      return state.inLink ? null : angled(text, at, state);
+      return angled(text, at, state);
     case "h":
-      return state.inLink ? null : bare(text, at);
+      return state.inLink ? null : bare(text, at, state);
     case "@":
     case "＠":
       return mention(text, at, state);
@@ -106,13 +131,24 @@ function find(text, end, from, { without }) {
 }
 
 /** @param {string} text @param {number} at @param {State} state @returns {Made} */
+function escaped(text, at, { word }) {
+  if (!/[!-/:-@[-`{-~]/.test(text[at + 1] ?? "")) return null;
+  word.push(text, at + 1);
+  return { nodes: shown(text[at + 1]), end: at + 2 };
+}
+
+/** @param {string} text @param {number} at @param {State} state @returns {Made} */
 function code(text, at, state) {
   let length = 1;
   while (text[at + length] === "`") length += 1;
   const mark = "`".repeat(length);
   const end = length > 8 ? -1 : find(text, mark, at + length, state);
   // A run of signs that ends nowhere is text as a whole.
-  if (end < 0) return { nodes: [{ type: "text", text: mark }], end: at + length };
+  if (end < 0) {
+    state.word.push(text, at);
+    return { nodes: [{ type: "text", text: mark }], end: at + length };
+  }
+  state.word.gap();
   return { nodes: [{ type: "code", children: shown(text.slice(at + length, end)) }], end: end + length };
 }
 
@@ -123,7 +159,7 @@ function marked(text, at, state) {
     const end = closing(text, mark, at + mark.length, state);
     if (end < 0) continue;
     const inner = text.slice(at + mark.length, end);
-    const children = inline(inner, state.setting, state.inLink);
+    const children = line(inner, state);
     const inside = within ? [/** @type {TextNode} */ ({ type: within, children })] : children;
     return { nodes: [{ type, children: inside }], end: end + mark.length };
   }
@@ -163,28 +199,47 @@ function link(text, at, state) {
   if (end < 0 || text.slice(at, middle).includes("\n\n")) return null;
   const href = webAddress(text.slice(middle + 2, end).trim());
   if (!href) return null;
-  const children = inline(text.slice(at + 1, middle), state.setting, true);
+  state.word.gap();
+  const children = line(text.slice(at + 1, middle), { ...state, inLink: true });
+  state.word.gap();
   return { nodes: [{ type: "link", href, children }], end: end + 1 };
 }
 
+/** A tag of HTML, as CommonMark defines it. */
+const TAG =
+  /^<\/?[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)*\s*\/?>/;
+/** So much of a text is looked at for its end. */
+const TAG_MAX = 1_000;
+
 /** @param {string} text @param {number} at @param {State} state @returns {Made} */
 function angled(text, at, state) {
-  if (!/^<https?:/.test(text.slice(at, at + 7))) return null;
+  const isLink = /^<https?:/.test(text.slice(at, at + 7));
+  const tag = isLink ? undefined : TAG.exec(text.slice(at, at + TAG_MAX))?.[0];
+  if (tag) {
+    state.word.gap();
+    return { nodes: shown(tag), end: at + tag.length };
+  }
+  if (!isLink || state.inLink) return null;
   const end = find(text, ">", at, state);
   const href = end < 0 ? null : webAddress(text.slice(at + 1, end));
-  return href ? { nodes: [{ type: "link", href, children: shown(text.slice(at + 1, end)) }], end: end + 1 } : null;
+  if (!href) return null;
+  state.word.gap();
+  return { nodes: [{ type: "link", href, children: shown(text.slice(at + 1, end)) }], end: end + 1 };
 }
 
 const ADDRESS = /https?:\/\/[^\s<>"'`{}|\\^]{1,2000}/y;
 
-/** @param {string} text @param {number} at @returns {Made} */
-function bare(text, at) {
+/** @param {string} text @param {number} at @param {State} state @returns {Made} */
+function bare(text, at, { word }) {
   ADDRESS.lastIndex = at;
   const found = ADDRESS.exec(text)?.[0];
   if (!found || isWord(text[at - 1])) return null;
   const address = withoutEnd(found);
   const href = webAddress(address);
-  return href ? { nodes: [{ type: "link", href, children: shown(address) }], end: at + address.length } : null;
+  if (!href) return null;
+  const end = at + address.length;
+  for (let from = at; from < end; ) from = word.push(text, from);
+  return { nodes: [{ type: "link", href, children: shown(address) }], end };
 }
 
 /** Punctuation after an address is not of it, nor is a bracket that was opened before. @param {string} address */
@@ -205,18 +260,16 @@ export function webAddress(text) {
   return isWeb && url.username === "" && url.password === "" ? url.href : null;
 }
 
-const HANDLE = /[\p{L}\p{N}\p{M}@+:._-]{1,64}/uy;
-
 /** @param {string} text @param {number} at @param {State} state @returns {Made} */
-function mention(text, at, { setting }) {
-  if (/[A-Za-z0-9_.\-/@+]/.test(text[at - 1] ?? " ")) return null;
-  HANDLE.lastIndex = at + 1;
-  const longest = HANDLE.exec(text)?.[0] ?? "";
-  // What follows a name may be punctuation, or more of the name.
-  for (let name = longest; name; name = name.replace(/(?:[@+:._-]+|[^@+:._-]+)$/u, "")) {
-    const member = setting.mentions(name.toLowerCase());
+function mention(text, at, { setting, word }) {
+  if (setting.quoted || !word.mayMention()) return null;
+  const possible = setting.signs.at(text, at);
+  for (const { name, end } of possible?.names ?? []) {
+    const member = setting.mentions(name);
     if (member === null) continue;
-    return { nodes: [{ type: "mention", text: text[at] + name, member }], end: at + 1 + name.length };
+    for (let from = at; from < at + end; ) from = word.push(text, from, from === at);
+    return { nodes: [{ type: "mention", text: text.slice(at, at + end), member }], end: at + end };
   }
+  if (possible?.looks) setting.missed(possible.looks);
   return null;
 }

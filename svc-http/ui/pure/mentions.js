@@ -1,12 +1,9 @@
-// Whom a text mentions, as the service counts it: what stands in code or in a quote mentions nobody.
+// Whom a text mentions, as the service counts it: the rule stands in handles.js.
 
 import { parse } from "./text.js";
 
 /** Those who are meant by what they do, not by their handle. */
 export const GROUPS = ["channel", "here"];
-
-const QUOTE = /^ {0,3}>/;
-const PUNCTUATION = /[@+:._-]+$/;
 
 /**
  * @param {string} text
@@ -15,28 +12,11 @@ const PUNCTUATION = /[@+:._-]+$/;
  */
 export function mentionsIn(text, isKnown) {
   const [known, unknown] = [new Set(), new Set()];
-  // Of what stands behind an @ first all is tried, then less and less, because what follows may be punctuation.
-  let tried = "";
-  const settle = () => {
-    const name = tried.replace(PUNCTUATION, "");
-    if (name) unknown.add(name);
-    tried = "";
-  };
-  /** @param {string} name */
-  const look = (name) => {
-    if (tried && !tried.startsWith(name)) settle();
-    if (isKnown(name)) {
-      known.add(name);
-      tried = "";
-      return name;
-    }
-    tried ||= name;
-    return null;
-  };
-  if (text.includes("@")) {
-    const said = text.split("\n").filter((line) => !QUOTE.test(line));
-    parse(said.join("\n"), { mentions: look });
-    settle();
+  if (/[@＠]/.test(text)) {
+    parse(text, {
+      mentions: (name) => (isKnown(name) ? (known.add(name), name) : null),
+      missed: (written) => void unknown.add(written.slice(1).toLowerCase()),
+    });
   }
   return { known: [...known], unknown: [...unknown] };
 }

@@ -3,6 +3,7 @@
 // It never makes markup: whatever text is no Markdown of these forms is text. Depth and number of nodes are bounded, and
 // what is beyond them is text too. Links lead to http and https alone.
 
+import { createSigns } from "./handles.js";
 import { inline } from "./inline.js";
 import { shown, shownText } from "./shown.js";
 
@@ -31,14 +32,18 @@ const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const QUOTE = /^ {0,3}>\s?/;
 const ITEM = /^( {0,3})(?:([-*+])|(\d{1,9})[.)])(?:\s+|$)/;
 const INDENT = /^(?: {2,}|\t)/;
+const INDENTED = /^(?: {4}|\t)/;
 
 /**
  * @param {string} text
- * @param {{mentions?: (handle: string) => string | null}} [options] `mentions`: the member that a handle in lower case is of
+ * @param {{mentions?: (handle: string) => string | null, missed?: (text: string) => void}} [options] `mentions`: the
+ * member that a handle in lower case is of; `missed`: is told of each mention of nobody, as it is written
  * @returns {TextNode[]}
  */
-export function parse(text, { mentions = () => null } = {}) {
-  const setting = { mentions, left: { nodes: NODES_MAX } };
+export function parse(text, { mentions, missed = () => {} } = {}) {
+  const left = { nodes: NODES_MAX };
+  // Where nobody can be mentioned, no sign is looked at.
+  const setting = { mentions: mentions ?? (() => null), missed, signs: createSigns(), quoted: !mentions, left };
   return blocks(text.replace(/\r\n?/g, "\n").split("\n"), setting, 0);
 }
 
@@ -88,6 +93,7 @@ function block(lines, at, setting, depth) {
     const title = withoutClosing(line.slice(heading[0].length));
     return { node: { type: "heading", level: heading[1].length, children: inline(title, setting) }, next: at + 1 };
   }
+  if (INDENTED.test(line)) return indented(lines, at);
   if (RULE.test(line)) return { node: { type: "rule" }, next: at + 1 };
   if (depth < DEPTH_MAX && QUOTE.test(line)) return quote(lines, at, setting, depth);
   if (depth < DEPTH_MAX && ITEM.test(line)) return list(lines, at, setting, depth);
@@ -103,12 +109,30 @@ function fenced(lines, at, fence, language) {
   return { node: { type: "code_block", language, children: shown(code) }, next: end + 1 };
 }
 
+/** @param {string[]} lines @param {number} at @returns {Block} */
+function indented(lines, at) {
+  let end = at + 1;
+  while (end < lines.length && INDENTED.test(lines[end])) end += 1;
+  const code = lines.slice(at, end).map((line) => line.replace(INDENTED, ""));
+  return { node: { type: "code_block", language: "", children: shown(code.join("\n")) }, next: end };
+}
+
 /** @param {string[]} lines @param {number} at @param {Setting} setting @param {number} depth @returns {Block} */
 function quote(lines, at, setting, depth) {
+  const inner = [];
   let end = at;
-  while (end < lines.length && QUOTE.test(lines[end])) end += 1;
-  const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, ""));
-  return { node: { type: "quote", children: blocks(inner, setting, depth + 1) }, next: end };
+  // A paragraph that is quoted goes on without the mark.
+  while (end < lines.length && (QUOTE.test(lines[end]) || isOfQuote(lines[end - 1], lines[end]))) {
+    inner.push(lines[end].replace(QUOTE, ""));
+    end += 1;
+  }
+  return { node: { type: "quote", children: blocks(inner, { ...setting, quoted: true }, depth + 1) }, next: end };
+}
+
+/** @param {string} before @param {string} line */
+function isOfQuote(before, line) {
+  const quoted = before.replace(QUOTE, "");
+  return continues(line) && (continues(quoted) || QUOTE.test(quoted) || ITEM.test(quoted)) && !INDENTED.test(quoted);
 }
 
 /** @param {string[]} lines @param {number} at @param {Setting} setting @param {number} depth @returns {Block} */
@@ -183,17 +207,4 @@ function says(node) {
   if (!("children" in node)) return " ";
   const isBlock = !["strong", "em", "strike", "link", "code"].includes(node.type);
   return isBlock ? ` ${saying(node.children)} ` : saying(node.children);
-}
-
-const COMPLETES = /(?:^|[^A-Za-z0-9_.\-/@+])([@＠])([\p{L}\p{N}\p{M}+:._-]{0,64})$/u;
-
-/**
- * The mention that is being written at a place in a text.
- * @param {string} text
- * @param {number} caret
- * @returns {{start: number, end: number, word: string} | null}
- */
-export function mentionAt(text, caret) {
-  const found = COMPLETES.exec(text.slice(Math.max(0, caret - 80), caret));
-  return found ? { start: caret - found[2].length - 1, end: caret, word: found[2].toLowerCase() } : null;
 }

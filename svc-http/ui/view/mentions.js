@@ -3,7 +3,7 @@
 // Promises: the list goes by arrows, Enter and Escape, and by pointer, and is told to a screen reader;
 // without it, keys do what they do. Leaves out: who can be mentioned.
 
-import { mentionAt } from "../pure/text.js";
+import { mentionAt, writtenHandle } from "../pure/handles.js";
 import { h, setAttr, show, words } from "./node.js";
 
 /** @typedef {{id: string, text: string, label: string}} Found */
@@ -51,7 +51,7 @@ export function createMentions(input, { label, find }) {
   function take({ text }) {
     const mention = mentionAt(input.value, input.selectionStart ?? 0);
     if (!mention) return;
-    input.setRangeText(`@${text} `, mention.start, mention.end, "end");
+    input.setRangeText(`@${writtenHandle(text)} `, mention.start, mention.end, "end");
     input.dispatchEvent(new Event("input", { bubbles: true }));
     found = [];
     draw();

@@ -62,6 +62,48 @@ fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
     });
 }
 
+/// Handles are what an identity provider calls people, and people write all of them.
+#[test]
+fn whoever_a_directory_has_made_is_reached_by_its_handle_or_told_of() {
+    let names = [
+        "O'Brien@corp.example".to_owned(),
+        "ada+test@corp.example".to_owned(),
+        "_svc_@corp.example".to_owned(),
+        "josé@corp.example".to_owned(),
+        "a*b*c".to_owned(),
+        "corp/ada".to_owned(),
+        "田中".to_owned(),
+        "ünï.cödé@пример.рф".to_owned(),
+        "x".repeat(254),
+    ];
+    on_both_engines(|world| {
+        let agent = &*world.people.agent;
+        let people = names.each_ref().map(|name| world.admin("create_scim_user", json!({"userName": name})));
+        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed-door"));
+        world.admin("add_channel_member", json!({"channel_id": closed, "member_id": world.id("agent")}));
+        let [open, closed] = [open, closed].map(|channel| world.new_thread(&channel, "Talk"));
+        for (name, person) in names.iter().zip(&people) {
+            let body = format!("ask @{name}, please; not {name} or https://x.example/@{name}");
+            let answer = post(world, agent, &open, &body);
+            assert_eq!((mentioned(&answer), &answer["not_reached"]), (vec![text(&person["id"])], &json!([])));
+            let answer = post(world, agent, &closed, &format!("@{name}'s turn"));
+            let told = json!([{"text": format!("@{name}"), "why": "cannot_see"}]);
+            assert_eq!((mentioned(&answer).len(), &answer["not_reached"]), (0, &told));
+        }
+        world.admin(
+            "patch_scim_user",
+            json!({"id": people[0]["id"], "Operations": [
+            {"op": "replace", "path": "active", "value": false}]}),
+        );
+        let answer =
+            post(world, agent, &open, "cc/@o'brien@corp.example/@o'neil@corp.example @田中/@ada (@)");
+        assert_eq!(mentioned(&answer), [text(&people[6]["id"]), world.id("admin").to_string()]);
+        let told = json!([{"text": "@o'brien@corp.example", "why": "inactive"},
+                          {"text": "@o'neil@corp.example", "why": "unknown"}]);
+        assert_eq!(answer["not_reached"], told);
+    });
+}
+
 #[test]
 fn blocks_of_text_mention_as_the_body_does() {
     on_both_engines(|world| {

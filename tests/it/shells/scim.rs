@@ -80,7 +80,7 @@ fn a_user_is_created_read_changed_and_removed_over_http() {
 #[test]
 fn every_failure_below_the_path_is_an_error_of_the_rfc() {
     on_both_engines(|world| {
-        let patch = json!({"Operations": [{"op": "add", "path": "shoe", "value": 1}]});
+        let patch = json!({"Operations": [{"op": "add", "path": "active.shoe", "value": 1}]});
         let person = format!("/Users/{}", world.id("person"));
         for (method, path, sent, status, kind) in [
             ("GET", "/Nothing", None, 404, None),

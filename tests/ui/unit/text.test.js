@@ -5,7 +5,8 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { NODES_MAX, mentionAt, parse, plain, shown, shownText, webAddress } from "../../../svc-http/ui/pure/text.js";
+import { mentionAt, writtenHandle } from "../../../svc-http/ui/pure/handles.js";
+import { NODES_MAX, parse, plain, shown, shownText, webAddress } from "../../../svc-http/ui/pure/text.js";
 
 const members = { ada: "A", "ada.b": "B", worker: "W" };
 const mentions = (handle) => members[handle] ?? null;
@@ -114,7 +115,19 @@ test("what is being mentioned", () => {
   assert.deepEqual(mentionAt("hello @Wo", 9), { start: 6, end: 9, word: "wo" });
   assert.deepEqual(mentionAt("@", 1), { start: 0, end: 1, word: "" });
   assert.deepEqual(mentionAt("hello @wo and", 9)?.word, "wo");
-  for (const text of ["a@b", "hello wo", "@a b", ""]) assert.equal(mentionAt(text, text.length), null, text);
+  for (const [text, word] of [
+    ["@O'Bri", "o'bri"],
+    ["ask (@o'brien@corp.ex", "o'brien@corp.ex"],
+    ["cc/@ada+te", "ada+te"],
+    ["@ada/@bo", "bo"],
+    ["请@a", "a"],
+    ["@田", "田"],
+    ["\n@josé", "josé"],
+  ])
+    assert.equal(mentionAt(text, text.length)?.word, word, text);
+  for (const text of ["a@b", "hello wo", "@a b", "", "o'brien@corp", "https://x.example/@a", "src/lib/@a", "\\@a"])
+    assert.equal(mentionAt(text, text.length), null, text);
+  assert.equal(writtenHandle("a`b\\c@d"), "a\\`b\\\\c@d");
 });
 
 const pieces = fc.constantFrom(

@@ -336,7 +336,8 @@ impl Run {
         let local = chars().take_while(|c| !is_sign(*c) && (is_of_handle(*c) || is_of_email(*c))).count();
         let host = chars().skip(local.saturating_add(1));
         let host = host.take_while(|c| c.is_alphanumeric() || is_mark(*c) || matches!(c, '.' | '-')).count();
-        let ends_like_a_word = local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_of_handle);
+        let ends_like_a_word =
+            local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_of_handle);
         let is_email = ends_like_a_word && host > 0 && self.char(local).is_some_and(is_sign);
         let spoken = |length: usize| -> Option<usize> {
             let last = self.0.get(..length)?.iter().rposition(|(c, _)| !is_trailing(*c))?;
@@ -547,7 +548,8 @@ mod tests {
             let text = form.repeat(100_000 / form.len());
             let begun = std::time::Instant::now();
             let found = Mentioning::of(&[&text]).found;
-            let bytes: usize = found.iter().flat_map(|mention| &mention.names).map(|name| name.name.len()).sum();
+            let bytes: usize =
+                found.iter().flat_map(|mention| &mention.names).map(|name| name.name.len()).sum();
             assert!(bytes < 4_000_000, "{form}: {bytes}");
             assert!(begun.elapsed().as_secs() < 10, "{form}: {:?}", begun.elapsed());
         }

@@ -110,9 +110,9 @@ impl Event for MessagePosted {
 /// which mentions reach nobody.
 ///
 /// `@channel` mentions those who are in the channel, `@here` those of them who are online; for more than 15
-/// that needs `channel:admin`, and neither reaches more than 1000. What stands in code, in quotes or in HTML
-/// mentions nobody; blocks of text mention as the body does. Of each message the first 50 mentions count. In
-/// a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
+/// that needs `channel:admin`, and neither reaches more than 1000. What stands in code, quotes, addresses or
+/// HTML mentions nobody; blocks of text mention as the body does. Of each message the first 50 mentions
+/// count. In a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -101,16 +101,8 @@ pub(super) enum Named {
 }
 
 /// Attributes of users in RFC 7643 (4.1) that are not kept, in lower case.
-const UNKEPT: [&str; 8] = [
-    "nickname",
-    "profileurl",
-    "title",
-    "usertype",
-    "preferredlanguage",
-    "locale",
-    "timezone",
-    "password",
-];
+const UNKEPT: [&str; 8] =
+    ["nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"];
 
 /// Those of them that have attributes of their own.
 const UNKEPT_COMPLEX: [&str; 10] = [

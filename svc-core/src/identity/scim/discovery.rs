@@ -117,8 +117,13 @@ pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<Shown<Descriptio
 fn described_schema(kind: Kind) -> Value {
     let attributes = match kind {
         Kind::User => vec![
-            text("userName", "The person's handle, which may be an email, of 254 characters at most").required().unique().value(),
-            text("displayName", "A name for people, which is set once and cut to 100 characters").immutable().value(),
+            text("userName", "The person's handle, which may be an email, of 254 characters at most")
+                .required()
+                .unique()
+                .value(),
+            text("displayName", "A name for people, which is set once and cut to 100 characters")
+                .immutable()
+                .value(),
             Described::of("active", "boolean", "Whether the person may use the service").required().value(),
         ],
         Kind::Group => vec![

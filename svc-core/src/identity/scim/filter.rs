@@ -463,9 +463,21 @@ mod tests {
             ("active eq 1", None),
             ("meta.created eq \"yesterday\"", None),
             ("meta.created co \"1970-01-01T00:00:00Z\"", None),
-            ("emails.value eq \"a\"", None),
-            ("emails[type eq \"work\"]", None),
-            ("urn:other:userName eq \"a\"", None),
+            ("emails.value eq \"ada@corp.example\"", Some(true)),
+            ("emails.value eq \"a\"", Some(false)),
+            ("emails[type eq \"work\"]", Some(true)),
+            ("emails[type ne \"work\"]", Some(false)),
+            ("emails[type eq \"work\"].value eq \"ADA@corp.example\"", Some(true)),
+            ("emails[ type eq \"a].b\" ].value pr or active eq FALSE", Some(false)),
+            ("emails[primary eq \"True\"]", Some(true)),
+            ("title eq \"a\"", Some(false)),
+            ("title ne \"a\"", Some(true)),
+            ("title pr", Some(false)),
+            ("name[not (familyName eq \"a\")]", Some(false)),
+            ("urn:other:userName eq \"a\"", Some(false)),
+            ("urn:ietf:params:scim:schemas:core:2.0:Group:members pr", None),
+            ("shoeSize eq 1", None),
+            ("title.x eq 1", None),
             ("userName eq ada", None),
             ("userName", None),
             ("", None),
@@ -477,11 +489,29 @@ mod tests {
             (format!("members eq \"{one}\""), Some(true)),
             (format!("members[value eq \"{one}\"]"), Some(true)),
             (format!("members.value ne \"{one}\""), Some(false)),
-            ("members[display eq \"a\"]".to_owned(), None),
+            ("members[display eq \"a\"]".to_owned(), Some(false)),
+            (format!("members[type eq \"User\" and value eq \"{one}\"]"), Some(true)),
+            (format!("members.$ref eq \"https://svc.example/scim/v2/Users/{one}\""), Some(true)),
             ("displayName sw \"ada\"".to_owned(), Some(true)),
             ("active eq true".to_owned(), None),
         ] {
             assert_eq!(matched(&text, Kind::Group), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_clients_write_differently_is_written_as_the_grammar_has_it() {
+        for (text, wanted) in [
+            ("userName eq \"a].b True\"", "userName eq \"a].b True\""),
+            ("a[b eq \"c\"].d eq \"e\"", "a[(b eq \"c\") and d eq \"e\"]"),
+            ("x pr and a[b eq 1].d pr or c pr", "x pr and a[(b eq 1) and d pr] or c pr"),
+            ("(a[b eq TRUE].$ref eq \"]\")", "(a[(b eq true) and ref eq \"]\"])"),
+            ("a]. b", "a]. b"),
+            ("a[b pr].", "a[b pr]."),
+            ("\"open", "\"open"),
+            (" é[\\ ", "é[\\"),
+        ] {
+            assert_eq!(normal(text), wanted, "{text}");
         }
     }
 

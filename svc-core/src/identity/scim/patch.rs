@@ -239,7 +239,10 @@ mod tests {
         let off = json!({"op": "replace", "path": "active", "value": false});
         let cases = [
             (json!([{"op": "Replace", "path": "active", "value": "False"}]), Ok("Replace Active \"False\"")),
-            (json!([{"OP": "REPLACE", "Path": " active ", "Value": ["true"]}]), Ok("Replace Active [\"true\"]")),
+            (
+                json!([{"OP": "REPLACE", "Path": " active ", "Value": ["true"]}]),
+                Ok("Replace Active [\"true\"]"),
+            ),
             (json!([{"op": "replace", "value": {"active": false, "id": "x"}}]), Ok("Replace Active false")),
             (json!([{"op": "replace", "value": "{\"active\":false}"}]), Ok("Replace Active false")),
             (json!([{"op": "replace", "value": ["{\"active\":false}"]}]), Ok("Replace Active false")),
@@ -291,7 +294,8 @@ mod tests {
         ] {
             assert_eq!(read(Kind::Group, json!([{"op": "remove", "path": path}])), wanted, "{path}");
         }
-        let broken = [json!({}), json!({"path": "active"}), json!({"op": 1}), json!({"op": "add", "path": []})];
+        let broken =
+            [json!({}), json!({"path": "active"}), json!({"op": 1}), json!({"op": "add", "path": []})];
         for operation in broken {
             assert!(serde_json::from_value::<PatchOperation>(operation.clone()).is_err(), "{operation}");
         }

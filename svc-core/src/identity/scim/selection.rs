@@ -104,8 +104,8 @@ fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) ->
 mod tests {
     use std::borrow::Cow;
 
-    use super::super::attributes::Kind;
     use super::super::attributes::Held;
+    use super::super::attributes::Kind;
     use super::super::filter::{Compared, parse};
     use super::*;
 

@@ -219,7 +219,8 @@ mod tests {
         for nothing in [json!(""), json!(null), json!([]), json!([""])] {
             assert_eq!(of(nothing.clone()), Ok(None), "{nothing}");
         }
-        for refused in [json!(7), json!({"a": 1}), json!("x".repeat(1001)), json!("a\nb"), json!(["a", "b"])] {
+        for refused in [json!(7), json!({"a": 1}), json!("x".repeat(1001)), json!("a\nb"), json!(["a", "b"])]
+        {
             assert!(of(refused.clone()).is_err(), "{refused}");
         }
     }
@@ -247,7 +248,8 @@ mod tests {
         let read = |value: Value| unquoted(&value).into_owned();
         assert_eq!(read(json!("[{\"value\":\"1\"}]")), json!([{"value": "1"}]));
         assert_eq!(read(json!(" {\"active\":false}")), json!({"active": false}));
-        for same in [json!("[no json"), json!("1"), json!("{\"a\":1,\"a\":2}"), json!({"a": "[]"}), json!("")] {
+        for same in [json!("[no json"), json!("1"), json!("{\"a\":1,\"a\":2}"), json!({"a": "[]"}), json!("")]
+        {
             assert_eq!(read(same.clone()), same);
         }
     }

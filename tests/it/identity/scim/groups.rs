@@ -82,7 +82,7 @@ fn who_is_no_user_is_in_no_group() {
             (json!([{"op": "remove", "path": "displayName"}]), "mutability"),
             (json!([{"op": "add", "path": "members.value", "value": "x"}]), "invalidPath"),
             (json!([{"op": "add", "path": "members[value eq \"1\"]", "value": []}]), "invalidPath"),
-            (json!([{"op": "remove", "path": "members[shoe eq \"1\"]"}]), "invalidFilter"),
+            (json!([{"op": "remove", "path": "members[value eq 1]"}]), "invalidFilter"),
             (json!([{"op": "add", "path": "displayName", "value": ""}]), "invalidValue"),
         ] {
             let input = json!({"id": group, "Operations": operations});

@@ -1,5 +1,6 @@
 //! SCIM in process: users, groups, filters, and what the end of a person ends.
 
+mod documents;
 mod ends;
 mod groups;
 mod lists;

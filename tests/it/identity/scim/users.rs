@@ -46,7 +46,7 @@ fn what_a_directory_may_not_call_a_person_is_refused() {
             ("userName", json!("app:x")),
             ("userName", json!(7)),
             ("active", json!("maybe")),
-            ("externalId", json!("x".repeat(256))),
+            ("externalId", json!("x".repeat(1001))),
         ] {
             let refused = patch(world, &user, "replace", path, value).refused(400, "malformed-request");
             assert_eq!(refused["scimType"], "invalidValue", "{path}");
@@ -67,7 +67,7 @@ fn a_patch_is_done_whole_or_not_at_all() {
         let operations = json!([
             {"op": "replace", "path": "userName", "value": "ada2"},
             {"op": "replace", "path": "active", "value": false},
-            {"op": "replace", "path": "externalId", "value": ""},
+            {"op": "replace", "path": "externalId", "value": "two\nlines"},
         ]);
         let input = json!({"id": id, "Operations": operations});
         world.call(&world.people.admin, "patch_scim_user", input).refused(400, "malformed-request");
@@ -95,7 +95,7 @@ fn a_display_name_is_set_once() {
                 };
                 world.call(&world.people.admin, operation, input)
             };
-            named(&"x".repeat(101)).refused(400, "malformed-request");
+            assert_eq!(named("").output().get("displayName"), None);
             for name in ["Eva", "Other", "", &"x".repeat(101)] {
                 assert_eq!(named(name).output()["displayName"], "Eva", "{operation} {name}");
             }
