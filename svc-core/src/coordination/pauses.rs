@@ -114,7 +114,7 @@ impl Event for RepoPaused<'_> {
 
 /// Sets when and by whom a repository was paused.
 fn paused<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
-    let key = event.text("repo").map(|repo| repo.to_ascii_lowercase().into());
+    let key = event.text("repo").map(|repo| RepoKey::of(repo).to_string().into());
     let row = row.set_known("repo_key", key).set("paused_by", event.subject());
     row.set("paused_at", event.at()).set("lsn", event.lsn())
 }

@@ -4,6 +4,7 @@
 //! the way of a thread is found in `obstacles`; nothing here reads claims.
 
 mod names;
+mod clone_url;
 mod repo;
 mod value;
 mod overlap;

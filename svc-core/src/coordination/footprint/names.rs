@@ -70,7 +70,12 @@ pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
 
 /// Returns the form of a slot's name by which slots are compared, whatever the case of its letters.
 pub(crate) fn slot_key(slot: &str) -> String {
-    nfc(&caseless(&nfc(slot))).into_owned()
+    folded(slot)
+}
+
+/// Returns the form of a name that is compared whatever the case of its letters.
+pub(super) fn folded(name: &str) -> String {
+    nfc(&caseless(&nfc(name))).into_owned()
 }
 
 /// Returns a text without the case of its letters.

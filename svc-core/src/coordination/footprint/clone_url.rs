@@ -1,0 +1,541 @@
+//! The path of a repository, read from what people and tools write: `owner/name`, a clone URL, or a path.
+//!
+//! Where a repository is does not count: scheme, credentials, host, port, query, fragment and `.git` are left
+//! out, and so is what the hosts of code put into the path for themselves. Credentials go before anything
+//! else is looked at, and no part of a path has an `@`, so that none is ever taken for a name.
+//!
+//! No crate does that: `gix-url` splits a clone URL as git does, but keeps what hosts add, knows no address
+//! without a scheme, and brings ten other crates.
+
+use percent_encoding::percent_decode_str;
+
+use super::names::{is_invisible, nfc};
+
+/// The schemes of a clone URL.
+const SCHEMES: [&str; 13] = [
+    "https",
+    "ssh",
+    "http",
+    "git",
+    "file",
+    "git+ssh",
+    "ssh+git",
+    "git+https",
+    "git+http",
+    "git+file",
+    "git+git",
+    "ftp",
+    "ftps",
+];
+
+const SUFFIX: &str = ".git";
+
+/// Returns the path of a repository, such as `owner/name`; none if the text names no repository.
+///
+/// A path that would be read as something else, because it has one part only or begins like a host, is
+/// returned with a `/` before it. What is returned is read as the same again.
+pub(super) fn path_of(text: &str) -> Option<String> {
+    let (path, place) = located(text)?;
+    let decoded = percent_decode_str(path).decode_utf8().ok()?;
+    let mut parts: Vec<String> =
+        nfc(&decoded).split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    if let Some(place) = &place {
+        parts = place.named(parts);
+    }
+    while parts.first().is_some_and(|first| first == "~") {
+        parts.remove(0);
+    }
+    drop_suffix(&mut parts);
+    let is_short = is_short(&parts);
+    let is_whole = !parts.is_empty() && parts.iter().all(|part| is_part(part));
+    let is_meant = is_short || place.is_some() || is_path(path);
+    let joined = parts.join("/");
+    (is_whole && is_meant).then(|| if is_short { joined } else { format!("/{joined}") })
+}
+
+/// Returns whether a text is a path of the file system.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') || text.starts_with("~/")
+}
+
+/// Whether parts that are joined by `/` alone are read as the same again: as `owner/name`, or as a longer
+/// path that does not begin like a host.
+fn is_short(parts: &[String]) -> bool {
+    let is_plain = |part: &String| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~".contains(&b));
+    match parts {
+        [] | [_] => false,
+        [owner, name] => is_plain(owner) && is_plain(name),
+        [first, ..] => !first.contains('.'),
+    }
+}
+
+/// Returns whether a path may have such a part.
+fn is_part(part: &str) -> bool {
+    let is_refused = |c: char| {
+        is_invisible(c)
+            || c.is_control()
+            || (c.is_whitespace() && c != ' ')
+            || matches!(c, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' | '#' | '%' | '@')
+    };
+    part.trim() == part && part.chars().any(|c| c != '.') && !part.contains(is_refused)
+}
+
+/// Leaves out `.git` at the end of the last part, in any case, and a last part that is the `.git` of a
+/// working tree. A repository may be called `.git`.
+fn drop_suffix(parts: &mut Vec<String>) {
+    while let Some(mut last) = parts.pop() {
+        while let Some((name, end)) =
+            last.len().checked_sub(SUFFIX.len()).and_then(|at| last.split_at_checked(at))
+            && end.eq_ignore_ascii_case(SUFFIX)
+            && is_part(name)
+        {
+            last = name.to_owned();
+        }
+        if !last.eq_ignore_ascii_case(SUFFIX) || parts.len() < 2 {
+            parts.push(last);
+            return;
+        }
+    }
+}
+
+/// Where a clone URL leads.
+#[derive(Debug)]
+struct Place<'t> {
+    /// The name of the user before the host; empty without one.
+    user: &'t str,
+    host: &'t str,
+}
+
+/// Splits a text into its path and where that is: none of a plain path or a name.
+fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
+    let url = text.split(['?', '#']).next()?;
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let scheme = SCHEMES.iter().find(|known| known.eq_ignore_ascii_case(scheme))?;
+        if scheme.ends_with("file") {
+            let (_, path) = rest.split_once('/')?;
+            // A drive is a place.
+            let path =
+                path.split_once(":/").filter(|(drive, _)| drive.len() == 1).map_or(path, |(_, path)| path);
+            return Some((path, Some(Place { user: "", host: "" })));
+        }
+        let (place, after) = Place::before(rest)?;
+        let path = match after.strip_prefix(':') {
+            None => after,
+            Some(after) => match after.split_once('/')? {
+                (port, path) if is_port(port) => path,
+                // As package managers write it: git+ssh://git@host:owner/name.
+                _ if scheme.contains("ssh") => after,
+                _ => return None,
+            },
+        };
+        return Some((path, Some(place)));
+    }
+    let (first, rest) = url.split_once('/').unwrap_or((url, ""));
+    if first.contains([':', '@']) {
+        let (place, after) = Place::before(url)?;
+        let is_scheme = SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(place.host));
+        // Else a password with one of the characters that end the path could be taken for it.
+        let may_hide = text.get(url.len()..).is_some_and(|rest| rest.contains('@'));
+        if (is_scheme && place.user.is_empty()) || may_hide {
+            return None;
+        }
+        let path = match after.strip_prefix(':').map(|path| (path, path.split_once('/'))) {
+            None => after,
+            // An address without its scheme. After a user, git takes a number for a part of the path.
+            Some((_, Some((port, path))))
+                if place.user.is_empty() && !port.is_empty() && is_port(port) && has_two(path) =>
+            {
+                path
+            }
+            Some((path, _)) => path,
+        };
+        return Some((path, Some(place)));
+    }
+    if first.contains('.') && is_host(first) && has_two(rest) {
+        return Some((rest, Some(Place { user: "", host: first })));
+    }
+    Some((text, None))
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Returns whether a path has two parts or more.
+fn has_two(path: &str) -> bool {
+    path.split('/').filter(|part| !part.is_empty()).nth(1).is_some()
+}
+
+fn is_host(text: &str) -> bool {
+    text.contains(char::is_alphanumeric) && text.chars().all(|c| c.is_alphanumeric() || ".-_".contains(c))
+}
+
+impl<'t> Place<'t> {
+    /// Reads the user and the host that a text begins with, and returns what follows them.
+    fn before(text: &'t str) -> Option<(Self, &'t str)> {
+        let (first, _) = text.split_once('/').unwrap_or((text, ""));
+        let at = if first.starts_with('[') { None } else { first.rfind('@') };
+        let (credentials, rest) = match at {
+            Some(at) => (text.get(..at)?, text.get(at.checked_add(1)?..)?),
+            None => ("", text),
+        };
+        let (user, _) = credentials.split_once(':').unwrap_or((credentials, ""));
+        // An address of IPv6, or `[user@host:port]:path`, which git takes too.
+        if let Some((host, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            let is_allowed = |c: char| c.is_alphanumeric() || ".-_:@%".contains(c);
+            let is_ended = after.is_empty() || after.starts_with([':', '/']);
+            return (is_ended && !host.is_empty() && host.chars().all(is_allowed))
+                .then_some((Self { user, host }, after));
+        }
+        let end = rest.find([':', '/']).unwrap_or(rest.len());
+        let (host, after) = rest.split_at_checked(end)?;
+        is_host(host).then_some((Self { user, host }, after))
+    }
+
+    /// Returns the parts of a path that name the repository at this place.
+    fn named(&self, mut parts: Vec<String>) -> Vec<String> {
+        if self.host.is_empty() {
+            return parts;
+        }
+        // A revision follows `.git`, as pip writes it.
+        let revision = parts.iter().enumerate().find_map(|(at, part)| Some((at, part.find(".git@")?)));
+        if let Some((at, name)) = revision {
+            parts.truncate(at.saturating_add(1));
+            parts.iter_mut().skip(at).for_each(|part| part.truncate(name));
+        }
+        if let Some(page) = parts.iter().skip(2).position(|part| part == "-") {
+            // Of GitLab, a page of the project.
+            parts.truncate(page.saturating_add(2));
+        }
+        let parts = self.of_azure(parts);
+        let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
+        // Bitbucket Server: what it is cloned from, and its pages.
+        let page = parts.windows(4).find_map(|four| match four {
+            [kind, owner, repos, name] if is(repos, "repos") && is(kind, "projects") => {
+                Some(vec![owner.clone(), name.clone()])
+            }
+            [kind, owner, repos, name] if is(repos, "repos") && is(kind, "users") => {
+                Some(vec![format!("~{}", owner.trim_start_matches('~')), name.clone()])
+            }
+            _ => None,
+        });
+        match (page, parts.as_slice()) {
+            (Some(named), _) => named,
+            (None, [.., scm, owner, name]) if is(scm, "scm") => vec![owner.clone(), name.clone()],
+            (None, _) => parts,
+        }
+    }
+
+    /// Returns `organisation/project/repository` for what Azure DevOps and its predecessors write.
+    fn of_azure(&self, mut parts: Vec<String>) -> Vec<String> {
+        const OLD: &str = ".visualstudio.com";
+        let host = self.host.to_ascii_lowercase();
+        let Some(first) = parts.first() else { return parts };
+        if first == "v3" && ["ssh.dev.azure.com", "vs-ssh.visualstudio.com"].contains(&&*host) {
+            parts.remove(0);
+        } else if let Some(organisation) = host.strip_suffix(OLD) {
+            let organisation = if organisation == "vs-ssh" { self.user } else { organisation };
+            parts.insert(0, organisation.to_owned());
+        }
+        let is = |part: &String, words: [&str; 2]| words.iter().any(|word| part.eq_ignore_ascii_case(word));
+        let at = parts.iter().position(|part| is(part, ["_git", "_ssh"])).filter(|at| *at > 0);
+        let Some(at) = at else { return parts };
+        let mut after = parts.iter().skip(at.saturating_add(1));
+        let name = after.find(|part| !is(part, ["_full", "_optimized"])).cloned();
+        let Some(name) = name else { return parts };
+        parts.truncate(at);
+        parts.retain(|part| !part.eq_ignore_ascii_case("DefaultCollection"));
+        // A project that is called like its repository is left out.
+        if parts.len() < 2 {
+            parts.push(name.clone());
+        }
+        parts.push(name);
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is written, and the path that it means.
+    const FORMS: &[(&str, &str)] = &[
+        // A name.
+        ("Acme/App", "Acme/App"),
+        ("Acme/App/", "Acme/App"),
+        ("Acme/App.git", "Acme/App"),
+        ("Acme/App.git.Git", "Acme/App"),
+        (".github/a.b-c_d", ".github/a.b-c_d"),
+        ("acme.io/app", "acme.io/app"),
+        ("acme/.git", "acme/.git"),
+        ("~ada/app", "~ada/app"),
+        ("group/sub/app", "group/sub/app"),
+        ("acme/My Project/app", "acme/My Project/app"),
+        // GitHub.
+        ("https://github.com/acme/app", "acme/app"),
+        ("https://github.com/acme/app.git", "acme/app"),
+        ("https://github.com/acme/app.git/", "acme/app"),
+        ("https://github.com/acme/app?tab=readme#install", "acme/app"),
+        ("HTTPS://GitHub.com/acme/app.GIT", "acme/app"),
+        ("https://ada:ghp_x@github.com/acme/app.git", "acme/app"),
+        ("https://x-access-token:a@b:c@github.com/acme/app.git", "acme/app"),
+        ("git@github.com:acme/app.git", "acme/app"),
+        ("org-7@github.com:acme/app.git", "acme/app"),
+        ("ssh://git@github.com/acme/app.git", "acme/app"),
+        ("ssh://git@ssh.github.com:443/acme/app.git", "acme/app"),
+        ("git://github.com/acme/app.git", "acme/app"),
+        ("git+https://github.com/acme/app.git#v1", "acme/app"),
+        ("git+ssh://git@github.com/acme/app.git", "acme/app"),
+        ("git+ssh://git@github.com:acme/app.git#semver:^1", "acme/app"),
+        ("git+https://github.com/acme/app.git@release/1#egg=app", "acme/app"),
+        ("github:acme/app", "acme/app"),
+        ("github.com/acme/app", "acme/app"),
+        ("www.github.com/acme/app.git", "acme/app"),
+        ("git@github.com/acme/app", "acme/app"),
+        ("ada:ghp_x@github.com/acme/app", "acme/app"),
+        ("git@gist.github.com:0123abcd.git", "/0123abcd"),
+        // GitLab.
+        ("https://gitlab.com/group/sub/app.git", "group/sub/app"),
+        ("https://oauth2:glpat-x@gitlab.com/group/sub/deep/app.git", "group/sub/deep/app"),
+        ("git@gitlab.com:group/sub/app.git", "group/sub/app"),
+        ("git@gitlab.com:123/sub/app.git", "123/sub/app"),
+        ("ssh://git@gitlab.example:2222/group/sub/app.git", "group/sub/app"),
+        ("gitlab.example/group/sub/app", "group/sub/app"),
+        ("gitlab.example:8443/group/sub/app", "group/sub/app"),
+        ("https://gitlab.com/group/sub/app/-/tree/main?ref=x", "group/sub/app"),
+        ("https://gitlab.com/my.group/sub/app.git", "/my.group/sub/app"),
+        ("/my.group/sub/app", "/my.group/sub/app"),
+        // Bitbucket, in the cloud and on a server.
+        ("https://ada@bitbucket.org/team/app.git", "team/app"),
+        ("git@bitbucket.org:team/app.git", "team/app"),
+        ("ssh://git@altssh.bitbucket.org:443/team/app.git", "team/app"),
+        ("https://git.example/scm/PROJ/app.git", "PROJ/app"),
+        ("https://ada@git.example:7990/bitbucket/scm/PROJ/app.git", "PROJ/app"),
+        ("ssh://git@git.example:7999/PROJ/app.git", "PROJ/app"),
+        ("https://git.example/projects/PROJ/repos/app/browse", "PROJ/app"),
+        ("https://git.example/bitbucket/projects/PROJ/repos/app", "PROJ/app"),
+        ("https://git.example/users/ada/repos/app", "~ada/app"),
+        ("https://git.example/scm/~ada/app.git", "~ada/app"),
+        ("ssh://git@git.example:7999/~ada/app.git", "~ada/app"),
+        // Azure DevOps.
+        ("https://dev.azure.com/org/project/_git/app", "org/project/app"),
+        ("https://org@dev.azure.com/org/project/_git/app", "org/project/app"),
+        ("https://dev.azure.com/org/My%20Project/_git/My%20App", "org/My Project/My App"),
+        ("https://dev.azure.com/org/Gr%C3%BCn/_git/app?version=GBmain", "org/Gr\u{fc}n/app"),
+        ("https://dev.azure.com/org/_git/app", "org/app/app"),
+        ("https://dev.azure.com/org/project/_git/app/pullrequest/5", "org/project/app"),
+        ("git@ssh.dev.azure.com:v3/org/project/app", "org/project/app"),
+        ("ssh://git@ssh.dev.azure.com:22/v3/org/project/app", "org/project/app"),
+        ("git@ssh.dev.azure.com:v3/org/My%20Project/app", "org/My Project/app"),
+        ("https://org.visualstudio.com/project/_git/app", "org/project/app"),
+        ("https://Org.VisualStudio.com/DefaultCollection/project/_git/app", "org/project/app"),
+        ("https://org.visualstudio.com/_git/app", "org/app/app"),
+        ("https://org.visualstudio.com/DefaultCollection/_git/app", "org/app/app"),
+        ("https://org.visualstudio.com/project/_git/_full/app", "org/project/app"),
+        ("org@vs-ssh.visualstudio.com:v3/org/project/app", "org/project/app"),
+        ("ssh://org@vs-ssh.visualstudio.com:22/project/_ssh/app", "org/project/app"),
+        ("ssh://org@org.visualstudio.com:22/DefaultCollection/_git/app", "org/app/app"),
+        ("https://tfs.example/tfs/DefaultCollection/project/_git/app", "tfs/project/app"),
+        ("dev.azure.com/org/project/_git/app", "org/project/app"),
+        // Gitea, Forgejo, sr.ht and others.
+        ("https://codeberg.org/acme/app.git", "acme/app"),
+        ("ssh://forgejo@git.example:222/acme/app.git", "acme/app"),
+        ("http://localhost:3000/acme/app.git", "acme/app"),
+        ("localhost:3000/acme/app", "acme/app"),
+        ("https://git.sr.ht/~ada/app", "~ada/app"),
+        ("git@git.sr.ht:~ada/app", "~ada/app"),
+        ("https://git-codecommit.eu-west-1.amazonaws.com/v1/repos/app", "v1/repos/app"),
+        // SSH by itself, and files.
+        ("git@git.example:app.git", "/app"),
+        ("https://git.example/app.git", "/app"),
+        ("/app", "/app"),
+        ("ada@git.example:/srv/git/app.git", "srv/git/app"),
+        ("ssh://ada@git.example/srv/git/app.git", "srv/git/app"),
+        ("git.example:git/app.git", "git/app"),
+        ("git.example:22/app", "22/app"),
+        ("git.example:~/git/app.git", "git/app"),
+        ("ssh://git.example/~/git/app.git", "git/app"),
+        ("[git@git.example:2222]:acme/app.git", "acme/app"),
+        ("git@[2001:db8::1]:acme/app.git", "acme/app"),
+        ("ssh://git@[::1]:2222/acme/app.git", "acme/app"),
+        ("http://git_server/acme/app", "acme/app"),
+        ("https://b\u{fc}cher.example/acme/app", "acme/app"),
+        ("https://git.example:/acme//app", "acme/app"),
+        ("https://git.example/acme/c%2B%2B.git", "/acme/c++"),
+        ("https://git.example/gr%C3%BCn/app", "/gr\u{fc}n/app"),
+        ("file:///srv/git/app.git", "srv/git/app"),
+        ("file://localhost/srv/git/app", "srv/git/app"),
+        ("file:///srv/git/app/.git", "srv/git/app"),
+        ("file:///C:/git/team/app.git", "git/team/app"),
+        ("C:/git/team/app", "git/team/app"),
+        ("/srv/git/app.git", "srv/git/app"),
+        ("~/git/app.git", "git/app"),
+    ];
+
+    const REFUSED: &[&str] = &[
+        "",
+        "/",
+        "app",
+        "acme/",
+        "acme/..",
+        "./app",
+        "../acme/app",
+        "acme app/x",
+        "acme/\u{e4}pp",
+        " acme/app",
+        "acme/app ",
+        "acme/a\u{200b}pp",
+        "acme/a%00b/c",
+        "acme/app\n",
+        "acme/app?x=1",
+        "acme/app#12",
+        "@acme/app",
+        "acme/app@v1",
+        "acme/app:main",
+        "acme/100%/app",
+        "https://",
+        "https://host",
+        "https://host/",
+        "https:///acme/app",
+        "https://ho st/acme/app",
+        "https://host:p/acme/app",
+        "https://host/acme/../app",
+        "https://host/acme/%2e%2e/app",
+        "https:/host/acme/app",
+        "https://org.visualstudio.com/",
+        "postgres://ada:secret@host/acme/app",
+        "javascript://host/acme/app",
+        "git@:acme/app",
+        "git@host",
+        "https://ada:se/cret@host/acme/app",
+        "ssh://ada:se/cret@host/acme/app",
+        "ada:se/cret@host/acme/app",
+        "ada:se#cret@host/acme/app",
+        "ada:se?cret@host/acme/app",
+        "C:\\acme\\app",
+        "https://host/acme\\app",
+        "git clone https://host/acme/app",
+    ];
+
+    #[test]
+    fn every_form_of_a_clone_url_names_the_path() {
+        for (text, wanted) in FORMS {
+            assert_eq!(path_of(text).as_deref(), Some(*wanted), "{text}");
+            assert_eq!(path_of(wanted).as_deref(), Some(*wanted), "{wanted}, read again");
+        }
+    }
+
+    #[test]
+    fn what_names_no_repository_is_refused() {
+        for text in REFUSED {
+            assert_eq!(path_of(text), None, "{text:?}");
+        }
+    }
+
+    /// What URLs consist of, and what does not belong into one.
+    fn hostile() -> impl Strategy<Value = String> {
+        let words = [
+            "https://",
+            "ssh://",
+            "file://",
+            "git@",
+            "host",
+            "a.b",
+            ":",
+            "/",
+            "//",
+            "@",
+            "acme",
+            "app",
+            ".git",
+            "..",
+            ".",
+            "~",
+            "%2f",
+            "%00",
+            "%40",
+            "?q=1",
+            "#f",
+            "\\",
+            " ",
+            "\n",
+            "\0",
+            "\u{202e}",
+            "\u{e4}",
+            "a\u{308}",
+            "22",
+            "user:secret@",
+            "-",
+            "_",
+            "[",
+            "]",
+            "[::1]",
+            "\u{ff0f}",
+            "'",
+            "\"",
+            "_git",
+            "_ssh",
+            "scm",
+            "v3",
+            "projects",
+            "users",
+            "repos",
+            "DefaultCollection",
+            "x.visualstudio.com",
+            "vs-ssh.visualstudio.com",
+            "ssh.dev.azure.com",
+            "C:/",
+        ];
+        let part = prop_oneof![
+            4 => prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+            1 => "[a-zA-Z0-9._-]{1,4}",
+            1 => any::<char>().prop_map(|c| c.to_string()),
+        ];
+        let joined = prop::collection::vec(part.clone(), 0..9).prop_map(|parts| parts.concat());
+        let before =
+            prop::sample::select(vec!["", "https://u:p@host/", "ssh://host:22/", "git@host:", "/", "~/"]);
+        let path = (before, prop::collection::vec(part, 1..6))
+            .prop_map(|(before, parts)| before.to_owned() + &parts.join("/"));
+        prop_oneof![joined, path]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_read_as_the_same_again(text in hostile()) {
+            if let Some(path) = path_of(&text) {
+                let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(&path).split('/').collect();
+                prop_assert!(parts.iter().all(|part| is_part(part)), "{path:?}");
+                prop_assert_eq!(path_of(&path), Some(path), "{:?}", text);
+            }
+        }
+
+        #[test]
+        fn where_a_repository_is_does_not_count(
+            owner in "[A-Za-z0-9_][A-Za-z0-9_-]{0,8}",
+            others in prop::collection::vec("[A-Za-z0-9_]{1,9}", 1..4),
+            credentials in "([a-z]{1,5}(:[a-zA-Z0-9:@%\\[]{0,9})?@)?",
+            host in prop::sample::select(vec!["git.example", "host", "10.0.0.1", "[2001:db8::1]", "HOST.Example"]),
+            port in prop::option::of(1..65536_u32),
+            scheme in prop::sample::select(SCHEMES.to_vec()),
+            suffix in prop::sample::select(vec!["", "/", ".git", ".git/", "?x=1", ".git#main"]),
+        ) {
+            let wanted = format!("{owner}/{}", others.join("/"));
+            let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+            let url = format!("{scheme}://{credentials}{host}{port}/{wanted}{suffix}");
+            prop_assert_eq!(path_of(&url).as_ref(), Some(&wanted), "{}", url);
+            let upper = format!("{}://{credentials}{host}{port}/{wanted}{suffix}", scheme.to_uppercase());
+            prop_assert_eq!(path_of(&upper).as_ref(), Some(&wanted), "{}", upper);
+            let by_ssh = format!("git@{host}:{wanted}{suffix}");
+            prop_assert_eq!(path_of(&by_ssh).as_ref(), Some(&wanted), "{}", by_ssh);
+        }
+
+        /// What was stored by itself before there were longer paths.
+        #[test]
+        fn a_plain_name_is_itself(name in "[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]/[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]") {
+            let is_suffixed = name.to_ascii_lowercase().ends_with(SUFFIX);
+            prop_assert!(is_suffixed || path_of(&name).as_ref() == Some(&name), "{name}");
+        }
+    }
+}
