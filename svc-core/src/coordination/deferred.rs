@@ -55,7 +55,7 @@ struct ListDeferredThreads {
     /// (`budget`), or that have a dead letter which is not settled (`dead-letter`); or all of these (`any`).
     /// Default: only what conflicts with a footprint.
     reason: Option<Reason>,
-    /// Only threads whose footprint names this repository, as `owner/name`.
+    /// Only threads whose footprint names this repository, as `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

@@ -20,6 +20,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod claims;
 pub(crate) mod freeze;
 pub(crate) mod deactivated;
+pub(crate) mod revoked;
 pub(crate) mod footprints;
 pub(crate) mod slots;
 pub(crate) mod pauses;

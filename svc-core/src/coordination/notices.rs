@@ -12,7 +12,7 @@ use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
-use crate::log::event::{Event, EventKind, Subject};
+use crate::log::event::{Event, EventKind, Recorded, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write};
 use crate::store::{columns, new_row};
@@ -93,8 +93,18 @@ pub fn post_notice(
     author: Option<MemberId>,
     notice: &NewNotice<'_>,
 ) -> Result<MessageId> {
+    post_recorded(cx, thread, author, notice).map(|(_, message)| message)
+}
+
+/// Does the same, and returns the event of the notice with the message.
+pub(in crate::coordination) fn post_recorded(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    author: Option<MemberId>,
+    notice: &NewNotice<'_>,
+) -> Result<(Recorded, MessageId)> {
     let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
-    post(cx, thread, author, notice, &words)
+    post_words(cx, thread, author, notice, &words)
 }
 
 /// Posts a notice with a message of its own words, whose metadata names the notice.
@@ -105,12 +115,22 @@ pub(crate) fn post(
     notice: &NewNotice<'_>,
     words: &SealedPost,
 ) -> Result<MessageId> {
+    post_words(cx, thread, author, notice, words).map(|(_, message)| message)
+}
+
+fn post_words(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    author: Option<MemberId>,
+    notice: &NewNotice<'_>,
+    words: &SealedPost,
+) -> Result<(Recorded, MessageId)> {
     let place = places::place_of_workspace(cx, thread)?;
     let message_id = messages::post_sealed(cx, &place, author, words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
-    let lsn = cx.emit(Subject::thread(place.channel_id, thread), &event)?.lsn;
-    add(cx, thread, lsn, notice.name, notice.text, message_id)?;
-    Ok(message_id)
+    let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;
+    add(cx, thread, recorded.lsn, notice.name, notice.text, message_id)?;
+    Ok((recorded, message_id))
 }
 
 /// Adds a notice to a thread.

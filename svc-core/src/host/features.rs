@@ -51,6 +51,7 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::claims::feature(),
         coordination::freeze::feature(),
         coordination::deactivated::feature(),
+        coordination::revoked::feature(),
         coordination::footprints::feature(),
         coordination::slots::feature(),
         coordination::pauses::feature(),

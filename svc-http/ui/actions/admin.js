@@ -89,6 +89,12 @@ const tokens = [
     leaves: leaves("TokenRotated", (payload, input) => payload.token_id === input.token_id),
   },
   ending("revoke_token", "token", "token_id", "TokenRevoked"),
+  {
+    ...ending("revoke_token", "token", "token_id", "TokenRevoked"),
+    id: "revoke_token release",
+    isMain: false,
+    fill: ({ id }) => ({ token_id: id, claims: "release" }),
+  },
 ];
 
 /** @type {Action[]} */

@@ -10,6 +10,10 @@ import { leaves } from "./rows.js";
 
 /** @param {any} thread @param {World} world */
 const isMine = (thread, world) => isLive(thread) && thread.assignee_id === world.me.member_id;
+/** @param {any} thread @param {World} world */
+const isOfAnother = (thread, world) => isLive(thread) && thread.assignee_id !== world.me.member_id;
+/** What takes the claim of another member: it takes the right that archiving a channel takes. */
+const ofAnother = { on: /** @type {const} */ ("thread"), when: isOfAnother, rightOf: () => "archive_channel" };
 /**
  * The claim that is meant is named, so that nothing is done with the next one by mistake.
  *
@@ -76,6 +80,22 @@ export const claims = [
     when: isMine,
     fill: withLease,
     leaves: leaves("ThreadAssignmentChanged", ({ reason }) => reason === "released"),
+  },
+  {
+    ...ofAnother,
+    id: "release_claim other",
+    op: "release_claim",
+    confirm: "press",
+    fill: withLease,
+    leaves: leaves("ThreadAssignmentChanged", ({ reason }) => reason === "released"),
+  },
+  {
+    ...ofAnother,
+    id: "hand_off_claim other",
+    op: "hand_off_claim",
+    fill: withLease,
+    fields: ["to_member_id"],
+    leaves: leaves("ThreadAssignmentChanged", ({ reason }) => reason === "handed_off"),
   },
   {
     id: "set_thread_result",

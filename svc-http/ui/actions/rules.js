@@ -8,8 +8,14 @@ import { leaves } from "./rows.js";
 
 /** @param {any} payload @param {any} input */
 const sameSlot = (payload, input) => payload.slot.toLowerCase() === input.slot.toLowerCase();
-/** @param {any} payload @param {any} input */
-const sameRepo = (payload, input) => input.repo.toLowerCase().includes(payload.repo.toLowerCase());
+/**
+ * Whether what was typed, perhaps as a clone URL, may mean this repository: the service alone reads all forms.
+ *
+ * @param {any} payload
+ * @param {any} input
+ */
+const sameRepo = (payload, input) =>
+  input.repo.replaceAll("%20", " ").toLowerCase().includes(payload.repo.split("/").at(-1).toLowerCase());
 
 /** @type {Action[]} */
 export const rules = [

@@ -22,6 +22,7 @@ const TONES = {
   refuted: "bad",
   claim_expired: "bad",
   claim_unacknowledged: "warn",
+  claim_taken: "warn",
 };
 
 const PREVIEW = 300;

@@ -18,8 +18,12 @@ const who = (id) => (id ? { member: id } : "the service");
 const ENDS = {
   claimed: ({ assignee_id, attribution }) =>
     attribution?.actor_id === assignee_id ? ["claimed the task"] : ["claimed the task for ", who(assignee_id)],
-  handed_off: ({ assignee_id }) => ["handed the task off to ", who(assignee_id)],
-  released: () => ["released the task"],
+  handed_off: ({ assignee_id, previous_assignee_id, administrator_id }) =>
+    administrator_id
+      ? ["handed the claim of ", who(previous_assignee_id), " off to ", who(assignee_id)]
+      : ["handed the task off to ", who(assignee_id)],
+  released: ({ previous_assignee_id, administrator_id }) =>
+    administrator_id ? ["released the claim of ", who(previous_assignee_id)] : ["released the task"],
   result: () => ["ended the claim with a result"],
   closed: () => ["ended the claim: the task was closed"],
   cancelled: () => ["ended the claim: the task was cancelled"],

@@ -62,6 +62,7 @@ export const inboxReasons = {
   claim_expired: "A claim lapsed",
   review_requested: "Asks you for a review",
   approval_requested: "Asks for an approval",
+  claim_taken: "Took a claim from you",
 };
 
 /** @type {Record<string, string>} */

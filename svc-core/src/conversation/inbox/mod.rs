@@ -47,6 +47,7 @@ named_enum! {
         ClaimExpired = "claim_expired",
         ReviewRequested = "review_requested",
         ApprovalRequested = "approval_requested",
+        ClaimTaken = "claim_taken",
     }
 }
 

@@ -1,8 +1,11 @@
 //! Who may act under a claim: its holder, while it is live, and under its fencing id if one is named.
+//!
+//! A member with `channel:admin` may take a live claim from its holder, by its fencing id alone.
 
 use std::borrow::Cow;
 
 use crate::Result;
+use crate::capability::Capability::ChannelAdmin;
 use crate::coordination::thread::{Held, Thread};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId};
@@ -15,14 +18,28 @@ pub(in crate::coordination) fn check_holder(
     thread: &Thread,
     named: Option<LeaseId>,
 ) -> Result<()> {
-    fence(thread.held, cx.caller().member_id()?, named, cx.now())
+    fence(thread.held, cx.caller().member_id()?, false, named, cx.now()).map(|_| ())
 }
 
-/// The rule of everything that only a holder may do.
+/// Fails if the caller may not release or hand off the live claim on `thread`, or names a lease id that is
+/// not current. Returns the claim if it takes it from another member.
+pub(super) fn check_disposes(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Option<Held>> {
+    let caller = cx.caller();
+    let may_take = caller.capabilities.has(ChannelAdmin);
+    fence(thread.held, caller.member_id()?, may_take, named, cx.now())
+}
+
+/// The rule of what only a holder may do, and whoever may take the claim from it.
 ///
 /// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a
-/// caller that names it must hold that claim as well.
-fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time) -> Result<()> {
+/// caller that names it must hold that claim as well, or may take it. Returns the claim if it does.
+fn fence(
+    held: Option<Held>,
+    caller: MemberId,
+    may_take: bool,
+    named: Option<LeaseId>,
+    now: Time,
+) -> Result<Option<Held>> {
     let Some(held) = held else {
         return Err(if named.is_some() {
             stale("that claim is over")
@@ -34,15 +51,20 @@ fn fence(held: Option<Held>, caller: MemberId, named: Option<LeaseId>, now: Time
         return Err(stale("another claim is live"));
     }
     if named.is_none() && held.holder != caller {
-        return Err(not_held("another member holds the claim"));
+        let why = "another member holds the claim";
+        return Err(match may_take {
+            true => not_held(why).with_next("Name the claim's `claim_lease_id` to take it from its holder."),
+            false => not_held(why),
+        });
     }
     if !held.is_live(now) {
         return Err(stale(format!("the lease of the claim ended at {}", held.until)));
     }
-    if held.holder != caller {
-        return Err(not_held("another member holds the claim"));
+    match (held.holder == caller, may_take) {
+        (true, _) => Ok(None),
+        (false, true) => Ok(Some(held)),
+        (false, false) => Err(not_held("another member holds the claim")),
     }
-    Ok(())
 }
 
 /// Fails if the claim with this lease id has ended, whoever held it.
@@ -98,8 +120,14 @@ mod tests {
             (None, other, old, before, stale),
         ];
         for (held, caller, named, now, wanted) in table {
-            let found = fence(held, caller, named, now).err().map(|error| error.code());
-            assert_eq!(found, wanted, "{held:?} {caller} {named:?} {now}");
+            let found = fence(held, caller, false, named, now);
+            assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
+            // Whoever may take it does so by its lease id alone, and is refused like a holder.
+            let found = fence(held, caller, true, named, now);
+            let takes = (caller == other && named == live && now == before).then_some(held).flatten();
+            let wanted = if takes.is_some() { ok } else { wanted };
+            assert_eq!(found.as_ref().ok().copied().flatten(), takes, "{held:?} {caller} {named:?} {now}");
+            assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
         }
     }
 }

@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::fence::check_disposes;
 use super::{
     ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
+    taken,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -374,39 +376,60 @@ static RENEW: RowWrite = RowWrite {
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
 ///
+/// With `channel:admin` you can release the claim of another member too, who is told.
+///
 /// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim, for example after a release; 409 `claim-not-held` if you do not hold the claim.
+/// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
+/// `channel:admin`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// The lease id of your claim.
+    /// The lease id of the claim.
     claim_lease_id: LeaseId,
     checkpoint: Option<NewCheckpoint>,
 }
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
-    check_holder(cx, &thread, Some(input.claim_lease_id))?;
-    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
+    let taken = check_disposes(cx, &thread, Some(input.claim_lease_id))?;
+    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
+    if let Some(taken) = taken {
+        taken::tell(cx, &thread, taken, None)?;
+    }
     // What its budget says may have changed.
     if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
 }
 
+/// Leaves the checkpoint of a claim that is released or handed off. Whoever takes it from its holder does
+/// not know how far the work has come.
+fn leave_checkpoint(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    taken: Option<Held>,
+    left: Option<&NewCheckpoint>,
+) -> Result<()> {
+    if taken.is_some() && left.is_some() {
+        return Err(Error::in_field("checkpoint", "only the holder of the claim leaves one; omit it"));
+    }
+    checkpoint::leave(cx, thread, left)
+}
+
 /// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
 ///
-/// The member must have the required skills and see the channel.
+/// The member must have the required skills and see the channel. With `channel:admin` you can hand off the
+/// claim of another member too, who is told, by its `claim_lease_id`.
 ///
 /// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
 /// valid. `pin` refers to the event that made the new claim.
 ///
 /// Fails with 409 `stale-claim` if your claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim; 409 `claim-not-held` if you do not hold the claim; 409 `not-claimable` with a `reason` if the
-/// member is not in the workspace (`member`), is frozen or deactivated (`frozen`), lacks required skills
+/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or do not name its
+/// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is frozen or deactivated (`frozen`), lacks required skills
 /// (`missing-skills`), may not see the channel (`channel`) or holds the claim already (`claimed`); 409
 /// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -416,7 +439,7 @@ struct HandOffClaim {
     thread_id: ThreadId,
     /// The member who receives the claim.
     to_member_id: MemberId,
-    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    /// The lease id of the claim. If given, the call fails unless it is that of the live claim.
     claim_lease_id: Option<LeaseId>,
     lease_secs: Option<LeaseSecs>,
     checkpoint: Option<NewCheckpoint>,
@@ -424,9 +447,13 @@ struct HandOffClaim {
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
-    check_holder(cx, &thread, input.claim_lease_id)?;
+    let taken = check_disposes(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
-    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
+    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     thread.has_checkpoint |= input.checkpoint.is_some();
-    hand_over(cx, thread, input.to_member_id, input.lease_secs)
+    let claimed = hand_over(cx, thread, input.to_member_id, input.lease_secs)?;
+    if let Some(taken) = taken {
+        taken::tell(cx, &claimed.thread, taken, Some(input.to_member_id))?;
+    }
+    Ok(claimed)
 }

@@ -35,7 +35,7 @@ pub(super) fn operations() -> Vec<Operation> {
 struct ListActiveClaims {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Only claims on threads whose footprint names this repository, as `owner/name`.
+    /// Only claims on threads whose footprint names this repository, as `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

@@ -10,6 +10,7 @@ mod expired;
 mod replay;
 mod lapse;
 mod many;
+mod taken;
 mod hold;
 mod resume;
 mod lists;
@@ -147,7 +148,7 @@ enum Reason {
 /// How a claim ends without a new holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimEnd {
-    /// The holder released it.
+    /// The holder released it, or an administrator did.
     Released,
     /// The holder set the thread's result, at this position of the log.
     Result(i64),
@@ -229,6 +230,9 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     worked_until: Option<Time>,
     /// Why the holder changed.
     reason: Reason,
+    /// The administrator who released or handed off another member's claim; absent if the holder did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    administrator_id: Option<MemberId>,
 }
 
 impl Event for ThreadAssignmentChanged {
@@ -358,6 +362,7 @@ fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason:
         acknowledge_by: terms.acknowledge_by,
         worked_until: (reason == Reason::HandedOff).then(|| cx.now()),
         reason,
+        administrator_id: other_than(cx, thread.assignee_id),
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
     workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
@@ -365,6 +370,11 @@ fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason:
         inbox::notify(cx, &recorded, InboxReason::Assigned, None, To::Members(&[terms.holder]))?;
     }
     Ok(recorded)
+}
+
+/// Returns the caller, if it disposes of the claim of another member.
+fn other_than(cx: &Read<'_>, holder: Option<MemberId>) -> Option<MemberId> {
+    cx.caller().member.filter(|caller| holder.is_some_and(|holder| holder != *caller))
 }
 
 /// Returns the thread with its new claim.
@@ -423,6 +433,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         acknowledge_by: None,
         worked_until: Some(worked_until),
         reason: if exceeded.is_empty() { end.into() } else { Reason::Failed },
+        administrator_id: other_than(cx, Some(held.holder)).filter(|_| end == ClaimEnd::Released),
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {

@@ -131,6 +131,10 @@ fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
         return Some((path, Some(place)));
     }
     let (first, rest) = url.split_once('/').unwrap_or((url, ""));
+    if first.starts_with('@') {
+        // A package of npm, or a member.
+        return None;
+    }
     if first.contains([':', '@']) {
         let (place, after) = Place::before(url)?;
         let is_scheme = SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(place.host));
@@ -524,11 +528,11 @@ mod tests {
             let wanted = format!("{owner}/{}", others.join("/"));
             let port = port.map(|port| format!(":{port}")).unwrap_or_default();
             let url = format!("{scheme}://{credentials}{host}{port}/{wanted}{suffix}");
-            prop_assert_eq!(path_of(&url).as_ref(), Some(&wanted), "{}", url);
+            prop_assert_eq!(path_of(&url), Some(wanted.clone()), "{}", url);
             let upper = format!("{}://{credentials}{host}{port}/{wanted}{suffix}", scheme.to_uppercase());
-            prop_assert_eq!(path_of(&upper).as_ref(), Some(&wanted), "{}", upper);
+            prop_assert_eq!(path_of(&upper), Some(wanted.clone()), "{}", upper);
             let by_ssh = format!("git@{host}:{wanted}{suffix}");
-            prop_assert_eq!(path_of(&by_ssh).as_ref(), Some(&wanted), "{}", by_ssh);
+            prop_assert_eq!(path_of(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
         }
 
         /// What was stored by itself before there were longer paths.

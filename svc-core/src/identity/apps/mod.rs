@@ -28,6 +28,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Handle, Text};
 use crate::time::Time;
+pub(crate) use installations::is_of_app;
 use installations::{install_app, list_app_installations, revoke_app_installation};
 use tokens::{home, mint_app_token, request_app_token};
 

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability};
-use crate::id::MemberId;
+use crate::id::{MemberId, SessionId, TokenId};
 use crate::limits::HOLDERS_MAX;
 use crate::op::Read;
 
@@ -25,3 +25,25 @@ const HOLDERS: &str = "
             select 1 from sessions s where s.member_id = m.id
             and (s.capabilities & $2) <> 0 and s.ended_at is null and s.expires_at > $3))
     order by m.lsn limit $4";
+
+/// Returns whether a member has a live credential beside these tokens: another token that acts as it, its own
+/// or a delegate's, or a session of its own. A session that was made from a token is that token.
+pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]) -> Result<bool> {
+    let most = i64::try_from(beside.len()).unwrap_or(i64::MAX).saturating_add(1);
+    let tokens: Vec<(TokenId,)> = cx.query(LIVE_TOKENS, &[&member, &cx.now(), &most])?;
+    if tokens.iter().any(|(token,)| !beside.contains(token)) {
+        return Ok(true);
+    }
+    let session: Option<(SessionId,)> = cx.one(OWN_SESSION, &[&member, &cx.now()])?;
+    Ok(session.is_some())
+}
+
+/// By the index of the live tokens of a member.
+const LIVE_TOKENS: &str = "
+    select t.id from tokens t
+    where t.member_id = $1 and t.revoked_at is null
+      and coalesce(t.expires_at, 9223372036854775807) > $2 limit $3";
+
+const OWN_SESSION: &str = "
+    select s.id from sessions s
+    where s.member_id = $1 and s.ended_at is null and s.token_id is null and s.expires_at > $2 limit 1";

@@ -26,7 +26,7 @@ use crate::identity::whoami::sets_held;
 use crate::op::{Feature, Frame, Read, Records, destructive, read, without_keys, write};
 use crate::time::Time;
 use first_admin::{MintFirstAdmin, mint_first_admin};
-pub(crate) use holders::holders;
+pub(crate) use holders::{has_credential, holders};
 use sign_in::create_session;
 pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_in::{SessionOf, open_session};

@@ -39,8 +39,9 @@ pub(crate) use mint::{
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
 pub(crate) use replay::{capability_bits, end_tokens, quota_of};
-use revoke::revoke_token;
-pub(crate) use revoke::{check_reaches_no_further, end_of_grant, end_of_installation, end_of_member};
+pub(crate) use revoke::{
+    Revocable, check_reaches_no_further, end_of_grant, end_of_installation, end_of_member,
+};
 use rotate::rotate_token;
 
 /// An API token as lists return it, without its secret.
@@ -228,16 +229,6 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| {
                         json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10})
                     }),
-                destructive("revoke_token", revoke_token)
-                    .title("Revoke a token")
-                    .when(
-                        "Use to end a token for good, with all derived from it, at once; `rotate_token` \
-                         only changes its secret.",
-                    )
-                    .delete("/tokens/{token_id}")
-                    .needs(&[TokenAdmin])
-                    .refuses(&[Code::Forbidden])
-                    .example(|w| json!({"token_id": w.id("agent_token")})),
                 destructive("rotate_token", rotate_token)
                     .title("Give a token a new secret")
                     .when(
@@ -315,6 +306,11 @@ fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
 
 const BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
+
+/// Fails with 404 `not-found` if the caller's workspace has no such token.
+pub(crate) fn check_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
+    load_token(cx, token_id).map(|_| ())
+}
 
 /// Loads a token of the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {

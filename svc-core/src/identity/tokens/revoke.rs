@@ -1,50 +1,19 @@
-//! Revoking: a token ends with all tokens derived from it, each with an event of its own.
+//! Revoking: a token ends with all tokens derived from it, each with an event of its own. The operation is
+//! where claims are, which can end with them.
 //!
 //! The tokens of a delegation grant, of an app installation or of a deactivated member end at once, with the
 //! event of that.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{TokenRevoked, load_token};
+use super::{Token, TokenRevoked, load_token};
 use crate::capability::Capabilities;
 use crate::error::Result;
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::log::event::Subject;
-use crate::op::{Answer, Read, Write};
+use crate::op::{Read, Write};
 use crate::time::Time;
-
-/// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
-///
-/// They stop working at once. Revoking a token again changes nothing.
-///
-/// You can revoke every token, whatever it carries, with one exception: a token with `operator:global` or
-/// `audit:read-global` is revoked only with a token that carries the same, or with itself. Either needs
-/// `token:admin`.
-///
-/// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
-/// and it is not the one you call with.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RevokeToken {
-    /// The token.
-    token_id: TokenId,
-}
-
-/// The tokens that a revocation ended.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Revocation {
-    /// The token that the request named.
-    id: TokenId,
-    /// When it was revoked.
-    revoked_at: Time,
-    /// The tokens that ended now: the token itself and the live ones derived from it.
-    ///
-    /// Empty if it was revoked before.
-    revoked_ids: Vec<TokenId>,
-}
 
 /// The token, unless it is revoked, and the live tokens derived from it.
 ///
@@ -61,35 +30,48 @@ const LIVE_WITH_DERIVED: &str = "
 
 const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
-pub(super) fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken) -> Result<Revocation> {
-    let token = load_token(cx, input.token_id)?;
-    authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
-    let now = cx.now();
-    let ending: Vec<(TokenId, MemberId)> = cx.query(LIVE_WITH_DERIVED, &[&token.id, &now])?;
-    for (token_id, member_id) in &ending {
-        let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
-        cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
-        cx.execute(1, REVOKE, &[token_id, &now])?;
-    }
-    let revoked_ids: Vec<TokenId> = ending.into_iter().map(|(token_id, _)| token_id).collect();
-    if !revoked_ids.is_empty() {
-        let metadata =
-            json!({"token_id": token.id, "member_id": token.member_id, "revoked_ids": revoked_ids});
-        cx.audit("token.revoke", metadata)?;
-    }
-    Ok(Revocation { id: token.id, revoked_at: token.revoked_at.unwrap_or(now), revoked_ids })
+/// A token that the caller may revoke, and what ends with it.
+pub(crate) struct Revocable {
+    token: Token,
+    ending: Vec<(TokenId, MemberId)>,
 }
 
-impl Answer<RevokeToken> for Revocation {
-    type Kept = Self;
-
-    fn kept(&self) -> Option<Self> {
-        Some(self.clone())
+impl Revocable {
+    /// Loads a token of the caller's workspace.
+    ///
+    /// Fails with 403 `forbidden` if it reaches further beyond the workspace than the caller.
+    pub fn load(cx: &Read<'_>, token_id: TokenId) -> Result<Self> {
+        let token = load_token(cx, token_id)?;
+        authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
+        let ending = cx.query(LIVE_WITH_DERIVED, &[&token.id, &cx.now()])?;
+        Ok(Self { token, ending })
     }
 
-    fn again(cx: &Read<'_>, _: &RevokeToken, kept: Self) -> Result<Self> {
-        load_token(cx, kept.id)?;
-        Ok(kept)
+    /// Returns the member that the token acts as.
+    pub fn member(&self) -> MemberId {
+        self.token.member_id
+    }
+
+    /// Returns the token and the live ones derived from it, unless it was revoked before.
+    pub fn ending(&self) -> Vec<TokenId> {
+        self.ending.iter().map(|(token_id, _)| *token_id).collect()
+    }
+
+    /// Revokes them, and returns when the token was revoked. The audit row counts the claims that end too.
+    pub fn revoke(&self, cx: &mut Write<'_>, claims_released: i64) -> Result<Time> {
+        let (token, now) = (&self.token, cx.now());
+        for (token_id, member_id) in &self.ending {
+            let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
+            cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
+            cx.execute(1, REVOKE, &[token_id, &now])?;
+        }
+        let revoked_ids = self.ending();
+        if !revoked_ids.is_empty() || claims_released > 0 {
+            let metadata = json!({"token_id": token.id, "member_id": token.member_id,
+                "revoked_ids": revoked_ids, "claims_released": claims_released});
+            cx.audit("token.revoke", metadata)?;
+        }
+        Ok(token.revoked_at.unwrap_or(now))
     }
 }
 

@@ -203,6 +203,7 @@ fn said_of(item: &OutgoingItem) -> String {
         Some(InboxReason::ClaimExpired) => "reports that a claim has expired",
         Some(InboxReason::ReviewRequested) => "has asked for your review",
         Some(InboxReason::ApprovalRequested) => "has asked for your approval",
+        Some(InboxReason::ClaimTaken) => "has taken a claim from you",
         None => "has done something",
     };
     format!("{actor} {happened}")

@@ -15,6 +15,11 @@ const ATTEMPTS = new Set(["released", "expired", "frozen", "deactivated"]);
 /** Ends after which the budget may be spent without a word. */
 const ENDS = new Set(["result", "closed", "cancelled"]);
 
+/** Whether I am told: my claim was taken, or I was given one. @param {any} payload @param {World} world */
+const tellsMe = ({ reason, assignee_id, previous_assignee_id, administrator_id }, { me }) =>
+  (reason === "handed_off" && assignee_id === me.member_id) ||
+  (Boolean(administrator_id) && previous_assignee_id === me.member_id);
+
 /** @type {Record<string, Case>} */
 export const CLAIMS = {
   ThreadAssignmentChanged: (payload, { thread, ...place }, world) => [
@@ -26,7 +31,7 @@ export const CLAIMS = {
     stale("land_gate", thread),
     staleEach("context"),
     ...lists("deferred", "occupancy", "slots"),
-    ...(payload.reason === "handed_off" && payload.assignee_id === world.me.member_id ? lists("inbox") : []),
+    ...(tellsMe(payload, world) ? lists("inbox") : []),
   ],
   ClaimAcknowledged: (payload, { thread, at }) => [
     patch("thread", thread, { acknowledged_at: at }),

@@ -1,0 +1,40 @@
+//! What follows when an administrator takes a claim from its holder: the holder is told, and it is audited.
+
+use serde_json::json;
+
+use crate::Result;
+use crate::conversation::inbox::{self, InboxReason, To};
+use crate::coordination::notices::{NewNotice, post_recorded};
+use crate::coordination::thread::{Held, Thread};
+use crate::id::MemberId;
+use crate::identity::members::load_member;
+use crate::op::{Read, Write};
+
+/// Tells the holder that the caller has taken its claim: by a notice on the thread, and in its inbox.
+///
+/// `to` is the member that it was handed off to; none if it was released.
+pub(super) fn tell(cx: &mut Write<'_>, thread: &Thread, taken: Held, to: Option<MemberId>) -> Result<()> {
+    let administrator = cx.caller().member_id()?;
+    let handle = |cx: &Read<'_>, member| load_member(cx, member).map(|member| member.handle);
+    let (holder, by) = (handle(cx, taken.holder)?, handle(cx, administrator)?);
+    let (name, action, text) = match to {
+        None => ("claim_released", "claim.release", format!("{by} has released the claim of {holder}")),
+        Some(to) => {
+            let to = handle(cx, to)?;
+            (
+                "claim_handed_off",
+                "claim.hand_off",
+                format!("{by} has handed off the claim of {holder} to {to}"),
+            )
+        }
+    };
+    let Held { holder: member_id, lease_id: claim_lease_id, .. } = taken;
+    let told = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
+        "administrator_id": administrator});
+    let data = told.as_object().cloned().unwrap_or_default();
+    let (recorded, message) = post_recorded(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
+    inbox::notify(cx, &recorded, InboxReason::ClaimTaken, Some(message), To::Members(&[member_id]))?;
+    let metadata = json!({"thread_id": thread.id, "member_id": member_id, "claim_lease_id": claim_lease_id,
+        "to_member_id": to});
+    cx.audit(action, metadata)
+}

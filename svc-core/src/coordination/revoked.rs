@@ -1,0 +1,147 @@
+//! Revoking a token, and with it the claims of a member that nobody can go on with.
+//!
+//! A claim outlives the token under which it was made, because its holder may have others. If that was the
+//! last, its claims can end with it: the first in the same transaction, and very many in steps after it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::TokenAdmin;
+use crate::coordination::claims::{self, ClaimEnd};
+use crate::error::Code;
+use crate::id::TokenId;
+use crate::identity::apps::is_of_app;
+use crate::identity::sessions::has_credential;
+use crate::identity::tokens::{Revocable, check_exists};
+use crate::op::{Answer, Feature, Read, Write, destructive_in_steps};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "identity",
+        vec![
+            destructive_in_steps("revoke_token", revoke_token)
+                .title("Revoke a token")
+                .when(
+                    "Use to end a token for good, with all derived from it, at once; `rotate_token` only \
+                     changes its secret.",
+                )
+                .delete("/tokens/{token_id}")
+                .needs(&[TokenAdmin])
+                .refuses(&[Code::Forbidden])
+                .example(|w| json!({"token_id": w.id("agent_token"), "claims": "keep"})),
+        ],
+    )
+}
+
+/// What becomes of the claims of a member whose token is revoked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Claims {
+    /// They go on, until their leases lapse.
+    #[default]
+    Keep,
+    /// They end, unless the member has another live credential.
+    Release,
+}
+
+/// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
+///
+/// They stop working at once. Revoking a token again changes nothing, but `claims` is heeded.
+///
+/// With `claims` = `release` the claims of the member that the token acts as end too, unless it still has a
+/// live token, one that a delegate uses for it, a session of its own, or an app that gets it tokens.
+///
+/// You can revoke every token, whatever it carries, with one exception: a token with `operator:global` or
+/// `audit:read-global` is revoked only with a token that carries the same, or with itself. Either needs
+/// `token:admin`.
+///
+/// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
+/// and it is not the one you call with.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RevokeToken {
+    /// The token.
+    token_id: TokenId,
+    /// What becomes of the claims of its member: `keep`, or `release` if no live credential of it remains.
+    /// Default: `keep`.
+    #[serde(default)]
+    claims: Claims,
+}
+
+/// The tokens that a revocation ended.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct Revocation {
+    /// The token that the request named.
+    id: TokenId,
+    /// When it was revoked.
+    revoked_at: Time,
+    /// The tokens that ended now: the token itself and the live ones derived from it.
+    ///
+    /// Empty if it was revoked before.
+    revoked_ids: Vec<TokenId>,
+    /// How many live claims of its member ended with that.
+    claims_released: i64,
+    /// How many live claims its member has kept.
+    claims_kept: i64,
+}
+
+/// What the steps of a call have done so far.
+#[derive(Clone, Serialize, Deserialize)]
+struct Begun {
+    /// The tokens that have ended, and when the one that was named did.
+    revoked: Option<(Vec<TokenId>, Time)>,
+    claims_released: i64,
+}
+
+/// Revokes the token in the first step, and ends claims in this one and those that follow.
+fn revoke_token(
+    cx: &mut Write<'_>,
+    input: &RevokeToken,
+    begun: &mut Option<Begun>,
+) -> Result<Option<Revocation>> {
+    let found = Revocable::load(cx, input.token_id)?;
+    let (member, ending) = (found.member(), found.ending());
+    // Asked in each step: a member with a credential could begin claims in between.
+    let releases =
+        input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;
+    let live = if releases { claims::live_of(cx, member)? } else { 0 };
+    let so_far = begun.get_or_insert(Begun { revoked: None, claims_released: live });
+    let released = so_far.claims_released;
+    // A token that ends itself ends last, or it could not take the next step.
+    let is_own = cx.caller().token_id.is_some_and(|own| ending.contains(&own));
+    if so_far.revoked.is_none() && !(releases && is_own) {
+        so_far.revoked = Some((ending.clone(), found.revoke(cx, released)?));
+    }
+    if releases && claims::end_some(cx, member, ClaimEnd::Released)? {
+        return Ok(None);
+    }
+    let (revoked_ids, revoked_at) = match so_far.revoked.take() {
+        Some(revoked) => revoked,
+        None => (ending, found.revoke(cx, released)?),
+    };
+    let claims_kept = claims::live_of(cx, member)?;
+    Ok(Some(Revocation {
+        id: input.token_id,
+        revoked_at,
+        revoked_ids,
+        claims_released: released,
+        claims_kept,
+    }))
+}
+
+impl Answer<RevokeToken> for Revocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeToken, kept: Self) -> Result<Self> {
+        check_exists(cx, kept.id)?;
+        Ok(kept)
+    }
+}
