@@ -7,6 +7,7 @@
 
 use aes_gcm::Aes256Gcm;
 use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -128,6 +129,25 @@ impl Sealer {
         keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
     }
 
+    /// Returns the tag of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
+    ///
+    /// It is the same on every server, and nobody else can make it.
+    pub(crate) fn tag_for(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
+        let keys = self.derived(label)?;
+        let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
+        Ok(mac(key, bytes)?.finalize().into_bytes().into())
+    }
+
+    /// Returns whether [`Sealer::tag_for`] returns `tag` for these bytes, with this key or a retired one.
+    pub(crate) fn is_tag_for(&self, label: &'static str, bytes: &[u8], tag: &[u8]) -> Result<bool> {
+        for key in self.derived(label)? {
+            if mac(&key, bytes)?.verify_slice(tag).is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Generates a fresh message key.
     pub fn new_key(&self) -> Result<MessageKey> {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
@@ -201,6 +221,11 @@ impl Sealer {
     }
 }
 
+fn mac(key: &[u8; 32], bytes: &[u8]) -> Result<Hmac<Sha256>> {
+    let mac: Hmac<Sha256> = Hmac::new_from_slice(key).map_err(Error::internal)?;
+    Ok(mac.chain_update(bytes))
+}
+
 fn tree_aad(workspace: WorkspaceId, shelf: i64, version: i64) -> Vec<u8> {
     let numbers = [shelf.to_be_bytes(), version.to_be_bytes()].concat();
     [b"svc.shelf/1".as_slice(), workspace.uuid().as_bytes(), &numbers].concat()
@@ -270,6 +295,21 @@ mod tests {
             assert!(sealer.open_for("a", &sealed[1..]).is_none());
         }
         assert!(Sealer::new([8; 32], &[], Entropy::System).open_for("a", &sealed).is_none());
+    }
+
+    #[test]
+    fn a_tag_is_for_its_bytes_and_label_with_a_known_key() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let tag = sealer.tag_for("a", b"hello").unwrap();
+        assert_eq!(tag, Sealer::new([7; 32], &[[8; 32]], Entropy::System).tag_for("a", b"hello").unwrap());
+        let is_tag = |sealer: &Sealer, label, bytes, tag| sealer.is_tag_for(label, bytes, tag).unwrap();
+        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
+        for sealer in [&sealer, &rotated] {
+            assert!(is_tag(sealer, "a", b"hello", &tag));
+            assert!(!is_tag(sealer, "b", b"hello", &tag) && !is_tag(sealer, "a", b"hell", &tag));
+            assert!(!is_tag(sealer, "a", b"hello", &tag[1..]) && !is_tag(sealer, "a", b"hello", b""));
+        }
+        assert!(!is_tag(&Sealer::new([8; 32], &[], Entropy::System), "a", b"hello", &tag));
     }
 
     #[test]

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
 use super::wanted::WantedEvents;
 use crate::error::{Error, Result};
@@ -41,9 +39,7 @@ impl Resumption {
     /// Returns the token for it.
     pub fn token(&self, sealer: &Sealer) -> Result<String> {
         let body = serde_json::to_vec(self).map_err(Error::internal)?;
-        let keys = sealer.derived(LABEL)?;
-        let key = keys.first().ok_or_else(|| Error::internal("there is no key-encryption key"))?;
-        let tag = mac(key.as_slice(), &body)?.finalize().into_bytes();
+        let tag = sealer.tag_for(LABEL, &body)?;
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
     }
 
@@ -66,18 +62,9 @@ impl Resumption {
             Some((URL_SAFE_NO_PAD.decode(body).ok()?, URL_SAFE_NO_PAD.decode(tag).ok()?))
         });
         let Some((body, tag)) = decoded else { return Ok(None) };
-        for key in sealer.derived(LABEL)? {
-            if mac(key.as_slice(), &body)?.verify_slice(&tag).is_ok() {
-                return Ok(serde_json::from_slice(&body).ok());
-            }
-        }
-        Ok(None)
+        let is_genuine = sealer.is_tag_for(LABEL, &body, &tag)?;
+        Ok(if is_genuine { serde_json::from_slice(&body).ok() } else { None })
     }
-}
-
-fn mac(key: &[u8], body: &[u8]) -> Result<Hmac<Sha256>> {
-    let mac: Hmac<Sha256> = Hmac::new_from_slice(key).map_err(Error::internal)?;
-    Ok(mac.chain_update(body))
 }
 
 #[cfg(test)]
