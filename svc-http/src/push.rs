@@ -44,6 +44,10 @@ pub(crate) struct WebPush {
 
 impl WebPush {
     pub fn new(config: &PushConfig, egress: Egress) -> Result<Self> {
+        if let Some(problem) = config.subject_problem() {
+            let subject = config.subject.as_deref();
+            tracing::warn!(subject, problem, "some push services will refuse what this service pushes");
+        }
         let outbound = Outbound::new(Reach { egress, ..Reach::default() }).map_err(Error::internal)?;
         Ok(Self { outbound, signer: Signer::new(config)? })
     }
@@ -59,8 +63,10 @@ impl WebPush {
                 true => Arrival::NotTried,
                 false => self.send_one(piece).await,
             };
-            has_failed |= !matches!(arrival, Arrival::Accepted | Arrival::NotTried);
-            if let Arrival::Later { detail, .. } | Arrival::Refused { detail } = &arrival {
+            has_failed |= matches!(arrival, Arrival::Later { .. } | Arrival::Refused { .. });
+            if let Arrival::Later { detail, .. } | Arrival::Dropped { detail } | Arrival::Refused { detail } =
+                &arrival
+            {
                 let subscription = piece.subscription;
                 tracing::warn!(%subscription, %detail, "a push service has not taken a notification");
             }
@@ -79,13 +85,7 @@ impl WebPush {
             Ok(head) => head,
             Err(failed) => return later(failed.to_string()),
         };
-        let status = head.status();
-        let detail = format!("{DETAIL} {}", status.as_u16());
-        match status {
-            _ if status.is_success() => Arrival::Accepted,
-            StatusCode::NOT_FOUND | StatusCode::GONE => Arrival::Refused { detail },
-            _ => Arrival::Later { detail, after: retry_after(head.headers(), piece.taken_at) },
-        }
+        arrival(head.status(), head.headers(), piece.taken_at)
     }
 
     /// Returns the request that hands a notification to a push service.
@@ -124,6 +124,18 @@ impl Sender for WebPush {
             let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
             sent.into_iter().flatten().collect()
         })
+    }
+}
+
+/// Returns what became of a notification that was answered so. The body, whatever is in it, decides nothing.
+fn arrival(status: StatusCode, headers: &HeaderMap, now: Time) -> Arrival {
+    let detail = format!("{DETAIL} {}", status.as_u16());
+    match (status, retry_after(headers, now)) {
+        _ if status.is_success() => Arrival::Accepted,
+        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Arrival::Refused { detail },
+        // The same bytes would be refused again, and others would wait for them.
+        (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => Arrival::Dropped { detail },
+        (_, after) => Arrival::Later { detail, after },
     }
 }
 
@@ -211,9 +223,64 @@ mod tests {
         let of = |secs| Some(Duration::from_secs(secs));
         assert_eq!((after("120"), after(" 0 "), after("999999999")), (of(120), of(0), of(86_400)));
         assert_eq!(after("Wed, 21 Oct 2015 07:29:30 GMT"), of(90));
+        assert_eq!(after("Wednesday, 21-Oct-15 07:29:30 GMT"), of(90));
+        assert_eq!(after("Wed Oct 21 07:29:30 2015"), of(90));
         assert_eq!(after("Wed, 21 Oct 2015 07:00:00 GMT"), of(0));
         assert_eq!((after("soon"), after("-1"), after("")), (None, None, None));
         assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn what_a_push_service_answers_decides_by_its_status_and_retry_after() {
+        #[derive(Debug, PartialEq)]
+        enum Became {
+            Accepted,
+            Gone,
+            Dropped,
+            Later(Option<u64>),
+        }
+        use Became::{Accepted, Dropped, Gone, Later};
+        for (status, header, wanted) in [
+            (200, None, Accepted),
+            (201, None, Accepted),
+            (202, None, Accepted),
+            (204, Some("60"), Accepted),
+            (301, None, Later(None)),
+            (307, None, Later(None)),
+            (400, None, Dropped),
+            (400, Some("soon"), Dropped),
+            (400, Some("30"), Later(Some(30))),
+            (401, None, Later(None)),
+            (403, None, Later(None)),
+            (404, None, Gone),
+            (404, Some("60"), Gone),
+            (406, None, Later(None)),
+            (408, None, Later(None)),
+            (410, None, Gone),
+            (413, None, Dropped),
+            (413, Some("60"), Later(Some(60))),
+            (429, None, Later(None)),
+            (429, Some("120"), Later(Some(120))),
+            (429, Some("Wed, 21 Oct 2015 07:29:30 GMT"), Later(Some(90))),
+            (429, Some("-1"), Later(None)),
+            (500, None, Later(None)),
+            (502, None, Later(None)),
+            (503, Some("86400000"), Later(Some(86_400))),
+            (507, None, Later(None)),
+            (599, None, Later(None)),
+        ] {
+            let headers = header.map(|text| (RETRY_AFTER, HeaderValue::from_static(text)));
+            let now = Time::from_micros(1_445_412_480_000_000);
+            let found = arrival(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect(), now);
+            let found = match found {
+                Arrival::Accepted => Accepted,
+                Arrival::Refused { .. } => Gone,
+                Arrival::Dropped { .. } => Dropped,
+                Arrival::Later { after, .. } => Later(after.map(|after| after.as_secs())),
+                Arrival::NotTried => panic!("it was tried"),
+            };
+            assert_eq!(found, wanted, "{status} {header:?}");
+        }
     }
 
     #[test]

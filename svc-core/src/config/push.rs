@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::ExposeSecret as _;
+use url::Url;
 use web_push_native::p256::SecretKey;
 use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint as _;
 use web_push_native::p256::pkcs8::EncodePrivateKey as _;
@@ -14,6 +15,7 @@ use zeroize::Zeroizing;
 use super::public_url::PublicUrl;
 use super::reader::Reader;
 use crate::error::{Error, Result};
+use crate::mailbox::MailAddress;
 
 /// How push services know this service.
 #[derive(Clone, Debug)]
@@ -50,6 +52,45 @@ impl VapidKey {
     }
 }
 
+impl PushConfig {
+    /// Returns why some push services, such as Apple's, refuse what this service pushes; `None` if they do not.
+    pub fn subject_problem(&self) -> Option<&'static str> {
+        let Some(subject) = &self.subject else {
+            return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");
+        };
+        let host = match subject.split_once(':') {
+            Some(("mailto", rest)) => mail_domain(rest).map(str::to_ascii_lowercase),
+            _ => Url::parse(subject).ok().and_then(|url| url.host_str().map(str::to_owned)),
+        };
+        let host = host.unwrap_or_default();
+        let (_, last) = host.trim_end_matches('.').rsplit_once('.').unwrap_or(("", "localhost"));
+        // A number is the last part of an IP address, which may also be in brackets.
+        let is_public = last.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !host.ends_with(']')
+            && !matches!(last, "localhost" | "local");
+        (!is_public).then_some("its host is not one of the internet: set SVC_VAPID_SUBJECT to one that is")
+    }
+}
+
+/// Returns the domain of the address of a `mailto:`, if that is an address.
+fn mail_domain(rest: &str) -> Option<&str> {
+    let (address, _) = rest.split_once('?').unwrap_or((rest, ""));
+    MailAddress::parse(address)?;
+    address.rsplit_once('@').map(|(_, domain)| domain)
+}
+
+/// Returns whether a subject is the address of somebody or of a page (RFC 8292, 2.1).
+fn is_subject(subject: &str) -> bool {
+    match subject.split_once(':') {
+        Some(("mailto", rest)) => mail_domain(rest).is_some(),
+        Some(("https", rest)) => {
+            let names_nobody = |url: Url| url.username().is_empty() && url.password().is_none();
+            rest.starts_with("//") && Url::parse(subject).is_ok_and(names_nobody)
+        }
+        _ => false,
+    }
+}
+
 impl fmt::Debug for VapidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "VapidKey({})", self.public)
@@ -76,11 +117,8 @@ impl Reader {
         if subject.is_empty() {
             return None;
         }
-        let (scheme, rest) = subject.split_once(':').unwrap_or_default();
-        let is_mail = scheme == "mailto" && rest.contains('@');
-        let is_page = scheme == "https" && rest.strip_prefix("//").is_some_and(|rest| !rest.is_empty());
         let is_plain = subject.chars().all(|c| c.is_ascii_graphic());
-        if !is_plain || !(is_mail || is_page) {
+        if !is_plain || !is_subject(&subject) {
             self.reject(&format!("{NAME}: expected mailto:ADDRESS or https://PAGE, found \"{subject}\""));
         }
         Some(subject)
@@ -142,9 +180,55 @@ mod tests {
             ("SVC_VAPID_SUBJECT", "mailto:ops", "expected mailto:"),
             ("SVC_VAPID_SUBJECT", "http://svc.example", "expected mailto:"),
             ("SVC_VAPID_SUBJECT", "mailto:a b@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto: ops@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:ops@", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:a@b@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto:<ops@svc.example>", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "mailto://ops@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "https:svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "https://", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "https://svc example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "https://ada:secret@svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "https://[::1", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "svc.example", "expected mailto:"),
+            ("SVC_VAPID_SUBJECT", "tel:+1", "expected mailto:"),
         ] {
             let refusal = read(&[(name, value)]).unwrap_err();
             assert!(refusal.contains(name) && refusal.contains(why), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_subject_that_some_push_services_refuse_is_known() {
+        let key = ("SVC_VAPID_PRIVATE_KEY", PRIVATE);
+        for (name, value, is_refused) in [
+            ("SVC_VAPID_SUBJECT", "mailto:ops@svc.example.com", false),
+            ("SVC_VAPID_SUBJECT", "mailto:ops@SVC.Example.COM?subject=push", false),
+            ("SVC_VAPID_SUBJECT", "https://svc.example.com", false),
+            ("SVC_VAPID_SUBJECT", "https://svc.example.com:8443/contact", false),
+            ("SVC_VAPID_SUBJECT", "https://localhost.example.com/", false),
+            ("SVC_VAPID_SUBJECT", "https://local.example.com/", false),
+            ("SVC_PUBLIC_URL", "https://svc.example.com/team", false),
+            ("SVC_VAPID_SUBJECT", "mailto:root@localhost", true),
+            ("SVC_VAPID_SUBJECT", "mailto:root@LOCALHOST", true),
+            ("SVC_VAPID_SUBJECT", "mailto:root@printer.local", true),
+            ("SVC_VAPID_SUBJECT", "mailto:root@svc.localhost", true),
+            ("SVC_VAPID_SUBJECT", "mailto:root@mail", true),
+            ("SVC_VAPID_SUBJECT", "https://localhost", true),
+            ("SVC_VAPID_SUBJECT", "https://localhost:8443/contact", true),
+            ("SVC_VAPID_SUBJECT", "https://svc.localhost", true),
+            ("SVC_VAPID_SUBJECT", "https://Svc.Local/", true),
+            ("SVC_VAPID_SUBJECT", "https://svc.local./", true),
+            ("SVC_VAPID_SUBJECT", "https://127.0.0.1/", true),
+            ("SVC_VAPID_SUBJECT", "https://[2001:db8::1]/", true),
+            ("SVC_VAPID_SUBJECT", "https://svc/", true),
+            ("SVC_PUBLIC_URL", "https://localhost:8443", true),
+            ("SVC_PUBLIC_URL", "http://svc.example.com", true),
+        ] {
+            let problem = read(&[key, (name, value)]).unwrap().push.unwrap().subject_problem();
+            assert_eq!(problem.is_some(), is_refused, "{name}={value}: {problem:?}");
         }
     }
 

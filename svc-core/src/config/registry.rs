@@ -151,7 +151,7 @@ pub const VARIABLES: &[Variable] = &[
         https://svc.example.com/team if a proxy in front strips that path. Its host is one of the service's \
         own names, and pages of its origin are the service's own. Redirects begin with its path; addresses \
         in responses of SCIM and links to approvals begin with it, without it with the Host of the request, \
-        if that is one of these names."),
+        if that is one of these names. Links in mail begin with it."),
     variable("SVC_SMTP_URL", Form::Secret,
         "The server that takes mail to members: smtps://USER:PASSWORD@HOST:PORT, or smtp:// to encrypt by \
         STARTTLS; without USER:PASSWORD it is not signed in. On this machine smtp:// encrypts only with a \
@@ -167,7 +167,9 @@ pub const VARIABLES: &[Variable] = &[
         another one, all of them must subscribe anew."),
     variable("SVC_VAPID_SUBJECT", Form::Text(""),
         "Whom push services ask about this service: mailto:ADDRESS or https://PAGE. If unset: \
-        SVC_PUBLIC_URL, if that is https. Some push services refuse a service that names nobody."),
+        SVC_PUBLIC_URL, if that is https. Some push services, such as Apple's, refuse a service that names \
+        nobody, localhost, a name that ends with .local or has no dot, or an IP address; svc-http warns of \
+        that when it starts."),
     variable("SVC_ALLOW_PRIVATE_EGRESS", Form::Flag,
         "Let requests whose address a member has given, such as those of web push, go to private addresses \
         and over http. Not allowed in production."),

@@ -263,12 +263,11 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<(
             Arrival::Later { after, .. } => Some(*after),
             _ => None,
         });
-        let has: Vec<i64> = of_target()
-            .filter(|(_, arrival)| **arrival == Arrival::Accepted)
-            .flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn))
-            .collect();
-        let is_ok = !has.is_empty();
-        target.has.extend(has);
+        let is_ok = of_target().any(|(_, arrival)| **arrival == Arrival::Accepted);
+        // What its push service will never take is done with for this browser.
+        let is_done = |arrival: &Arrival| matches!(arrival, Arrival::Accepted | Arrival::Dropped { .. });
+        let done = of_target().filter(|(_, arrival)| is_done(arrival));
+        target.has.extend(done.flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.fail(now, after),
             None if is_ok => target.succeed(),

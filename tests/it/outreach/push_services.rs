@@ -126,6 +126,8 @@ fn what_a_push_service_answers_decides_what_becomes_of_a_browser() {
             ("broken", 500, None),
             ("away", 503, Some(("retry-after", "soon".to_owned()))),
             ("strict", 403, None),
+            ("large", 413, None),
+            ("wrong", 400, None),
         ] {
             told.browser(&service.endpoint(browser));
             service.answers(browser, Answers::Status(status, header));
@@ -138,8 +140,8 @@ fn what_a_push_service_answers_decides_what_becomes_of_a_browser() {
         let left: Vec<&str> =
             left.as_array().unwrap().iter().map(|of| of["endpoint"].as_str().unwrap()).collect();
         let left: BTreeSet<&str> = left.iter().map(|endpoint| endpoint.rsplit('/').next().unwrap()).collect();
-        assert_eq!(left, BTreeSet::from(["away", "broken", "busy", "desk", "strict"]));
-        assert_eq!(failures(told, "desk"), 0);
+        assert_eq!(left, BTreeSet::from(["away", "broken", "busy", "desk", "large", "strict", "wrong"]));
+        assert_eq!(["desk", "large", "wrong"].map(|browser| failures(told, browser)), [0, 0, 0]);
         for browser in ["broken", "away", "strict"] {
             service.answers(browser, None);
         }
@@ -154,7 +156,8 @@ fn what_a_push_service_answers_decides_what_becomes_of_a_browser() {
         service.wait("busy", 2);
         until("it has it", || failures(told, "busy") == 0);
         let times = |browser: &str| service.got(browser).len();
-        assert_eq!(["desk", "broken", "busy", "gone", "missing"].map(times), [1, 2, 2, 1, 1]);
+        let of = ["desk", "broken", "busy", "gone", "missing", "large", "wrong"];
+        assert_eq!(of.map(times), [1, 2, 2, 1, 1, 1, 1]);
     });
 }
 

@@ -138,6 +138,11 @@ pub enum Arrival {
         /// What the receiver has asked for.
         after: Option<Duration>,
     },
+    /// It will not be accepted, but others may be.
+    Dropped {
+        /// What the receiver said.
+        detail: String,
+    },
     /// Nothing that is sent there will be accepted.
     Refused {
         /// What the receiver said.
