@@ -22,21 +22,37 @@ use crate::time::Time;
 #[serde(transparent)]
 pub(super) struct TimeOfDay(String);
 
-impl<'de> Deserialize<'de> for TimeOfDay {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+impl TimeOfDay {
+    fn parse(text: String) -> Option<Self> {
         let number = |digits: &str, below: u8| {
             digits.len() == 2 && digits.parse().is_ok_and(|number: u8| number < below)
         };
         let is_time =
             text.split_once(':').is_some_and(|(hours, minutes)| number(hours, 24) && number(minutes, 60));
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
-        if is_time && is_plain {
-            return Ok(Self(text));
-        }
-        Err(de::Error::custom("expected a time of day from 00:00 to 23:59"))
+        (is_time && is_plain).then_some(Self(text))
     }
 }
+
+impl<'de> Deserialize<'de> for TimeOfDay {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let time = Self::parse(String::deserialize(deserializer)?);
+        time.ok_or_else(|| de::Error::custom("expected a time of day from 00:00 to 23:59"))
+    }
+}
+
+/// Reads a time of day at which something ends: `24:00` is the `00:00` that follows.
+fn end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeOfDay, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time = TimeOfDay::parse(if text == "24:00" { MIDNIGHT.to_owned() } else { text });
+    time.ok_or_else(|| de::Error::custom("expected a time of day from 00:00 to 24:00"))
+}
+
+fn end_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"})
+}
+
+const MIDNIGHT: &str = "00:00";
 
 impl JsonSchema for TimeOfDay {
     fn inline_schema() -> bool {
@@ -101,9 +117,12 @@ named_enum! {
 #[serde(deny_unknown_fields)]
 pub(super) struct QuietHours {
     /// When they begin.
-    pub start: TimeOfDay,
-    /// When they end: on the next day, if that is before they begin.
-    pub end: TimeOfDay,
+    start: TimeOfDay,
+    /// When they end: on the next day, unless that is later than they begin. So they last all day if both are
+    /// the same time. `24:00` is `00:00`.
+    #[serde(deserialize_with = "end")]
+    #[schemars(schema_with = "end_schema")]
+    end: TimeOfDay,
     /// The time zone, by its name in the IANA database.
     time_zone: ZoneName,
     /// The days on which they begin. Default: every day.
@@ -221,7 +240,7 @@ impl QuietHours {
 impl Digest {
     /// The digest of who has not said when it wants one.
     pub fn hourly() -> Self {
-        Self { every: Every::Hour, at: TimeOfDay("00:00".to_owned()) }
+        Self { every: Every::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
     }
 
     /// Returns when the first one after `after` is due.
@@ -339,7 +358,6 @@ mod tests {
                 proptest::sample::subsequence(vec!["mon", "wed", "sat", "sun"], 1..4)
             ),
         ) {
-            prop_assume!(start != end);
             let quiet = quiet(&start, &end, ZONES[zone], days);
             let until = quiet.until(minute(now)).map(|time| time.micros() / MINUTE_MICROS);
             prop_assert_eq!(until, seen_on_the_wall(&quiet, now));
@@ -390,6 +408,53 @@ mod tests {
         assert_eq!(until_two.until(at("2026-10-25T00:30:00Z")), None, "it was 02:00 before");
         assert_eq!(daily.next(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
         assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
+    }
+
+    /// The days on which they begin are those on which it is quiet.
+    #[test]
+    fn quiet_hours_that_end_when_they_begin_last_all_day() {
+        let always = |time: &str, end: &str, days: Option<Vec<&str>>| quiet(time, end, "Europe/Berlin", days);
+        for (start, end) in [("00:00", "24:00"), ("00:00", "00:00")] {
+            let weekend = always(start, end, Some(vec!["sat", "sun"]));
+            assert_eq!(weekend.until(at("2026-11-20T22:59:59Z")), None, "a Friday");
+            for (now, until) in [
+                ("2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
+                ("2026-11-21T23:00:00Z", "2026-11-22T23:00:00Z"),
+                ("2026-11-22T22:59:59Z", "2026-11-22T23:00:00Z"),
+                // These have 25 and 23 hours.
+                ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
+                ("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z"),
+            ] {
+                assert_eq!(weekend.until(at(now)), Some(at(until)), "{now}");
+            }
+            assert_eq!(weekend.until(at("2026-11-22T23:00:00Z")), None, "a Monday");
+        }
+        let evening = quiet("18:00", "24:00", "UTC", None);
+        assert_eq!(evening.until(at("2026-11-20T18:00:00Z")), Some(at("2026-11-21T00:00:00Z")));
+        assert_eq!(evening.until(at("2026-11-21T00:00:00Z")), None);
+        assert_eq!(serde_json::to_value(&evening).unwrap()["end"], "00:00");
+        let from_noon = always("12:00", "12:00", Some(vec!["fri"]));
+        assert_eq!(from_noon.until(at("2026-11-21T10:59:59Z")), Some(at("2026-11-21T11:00:00Z")));
+        for (start, end) in [("24:00", "08:00"), ("08:00", "24:01"), ("08:00", "25:00"), ("8:00", "24:00")] {
+            let value = serde_json::json!({"start": start, "end": end, "time_zone": "UTC"});
+            assert!(serde_json::from_value::<QuietHours>(value).is_err(), "{start} to {end}");
+        }
+    }
+
+    /// Whoever chose them on every day is never told, clock changes or not.
+    #[test]
+    fn quiet_hours_of_every_day_have_no_gap() {
+        for zone in ZONES.into_iter().chain(["America/Havana", "Africa/Cairo", "Asia/Beirut"]) {
+            for time in ["00:00", "00:30", "02:30", "12:00"] {
+                let quiet = quiet(time, time, zone, None);
+                let (mut now, end) = (at("2026-10-01T00:00:00Z"), at("2027-12-01T00:00:00Z"));
+                while now < end {
+                    let until = quiet.until(now).unwrap_or_else(|| panic!("{zone} {time}: {now}"));
+                    assert!(until > now && until.since(now) <= Duration::from_secs(25 * 3600 + 1800));
+                    now = until;
+                }
+            }
+        }
     }
 
     #[test]

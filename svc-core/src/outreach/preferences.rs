@@ -94,7 +94,8 @@ pub(super) struct Preferences {
     quiet_hours: Option<QuietHours>,
     /// When what is not mailed at once is mailed together; null for every full hour.
     digest: Option<Digest>,
-    /// Whether what leaves the service says what messages say. Mail cannot be withdrawn.
+    /// Whether what leaves the service has the titles of threads and what messages say. It cannot be
+    /// withdrawn.
     show_words: bool,
 }
 
@@ -105,7 +106,7 @@ impl Default for Preferences {
             muted: Vec::new(),
             quiet_hours: None,
             digest: None,
-            show_words: true,
+            show_words: false,
         }
     }
 }
@@ -220,12 +221,13 @@ struct SetNotificationPreferences {
     /// The channels and threads of which you want to hear nothing but mentions of your handle and direct
     /// messages, and of these in the inbox only.
     muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// When nothing is to be mailed or pushed.
+    /// When nothing is to be mailed or pushed. What is unread afterwards is.
     quiet_hours: Option<QuietHours>,
     /// When what is not to be mailed at once is to be mailed together: all of it if your address has the mode
     /// `digest`, otherwise what is more than 20 mails an hour. Default: every full hour.
     digest: Option<Digest>,
-    /// Whether what leaves the service may say what messages say. Mail cannot be withdrawn. Default: it may.
+    /// Whether what leaves the service may have the titles of threads and what messages say. It cannot be
+    /// withdrawn. Default: false, so that it says who did something and where, with a link.
     show_words: Option<bool>,
 }
 
@@ -240,15 +242,12 @@ fn set_notification_preferences(
         muted: input.muted.as_deref().unwrap_or_default().to_vec(),
         quiet_hours: input.quiet_hours.clone(),
         digest: input.digest.clone(),
-        show_words: input.show_words.unwrap_or(true),
+        show_words: input.show_words.unwrap_or(false),
     };
     wanted.muted.sort_unstable();
     wanted.muted.dedup();
     let new = wanted.muted.iter().filter(|target| !before.muted.contains(target));
     new.copied().try_for_each(|target| check_is_seen(cx, target))?;
-    if wanted.quiet_hours.as_ref().is_some_and(|quiet| quiet.start == quiet.end) {
-        return Err(Error::in_field("quiet_hours", "they end when they begin"));
-    }
     let body = serde_json::to_string(&wanted).map_err(Error::internal)?;
     cx.execute(1, KEEP, &[&member, &body])?;
     mute_only(cx, member, &wanted.muted)?;

@@ -283,7 +283,7 @@ fn of_what_is_muted_only_mentions_by_name_come() {
         world.call(&bob, "mark_inbox_read", json!({"up_to_lsn": world.lsn()})).output();
         let set = |input: Value| world.call(&bob, "set_notification_preferences", input);
         let usual = world.call(&bob, "get_notification_preferences", json!({})).output();
-        assert_eq!((&usual["muted"], &usual["show_words"]), (&json!([]), &json!(true)));
+        assert_eq!((&usual["muted"], &usual["show_words"]), (&json!([]), &json!(false)));
         set(json!({"muted": [muted]})).output();
         let told = |thread: &str, body: &str| {
             post(world, agent, thread, body);
@@ -331,7 +331,7 @@ fn preferences_are_set_as_a_whole_and_checked() {
                 "Europe/Berlin",
             ),
             (json!({"quiet_hours": {"start": "24:00", "end": "07:00", "time_zone": "UTC"}}), "23:59"),
-            (json!({"quiet_hours": {"start": "07:00", "end": "07:00", "time_zone": "UTC"}}), "quiet_hours"),
+            (json!({"quiet_hours": {"start": "07:00", "end": "24:01", "time_zone": "UTC"}}), "24:00"),
             (json!({"digest": {"every": "day", "at": "8:30"}}), "23:59"),
             (
                 json!({"rules": [{"reason": "dm", "mail": true, "push": true},

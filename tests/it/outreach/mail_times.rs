@@ -66,6 +66,50 @@ fn what_is_too_much_for_an_hour_is_sent_together() {
     });
 }
 
+/// Quiet hours win over a digest; what they keep back comes once they are over.
+#[test]
+fn quiet_hours_that_last_all_day_keep_back_everything_until_they_end() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let thread = world.new_thread(&world.new_channel("calm"), "Calm");
+        // It is a Wednesday, 11:06.
+        for (end, mode) in [("24:00", "immediate"), ("00:00", "digest")] {
+            set(world, &token, "bob@example.com", mode);
+            let quiet = |days: Value| {
+                let hours = json!({"start": "00:00", "end": end, "time_zone": "UTC", "days": days});
+                let digest = json!({"every": "day", "at": "08:00"});
+                prefer(world, &token, json!({"quiet_hours": hours, "digest": digest}));
+            };
+            quiet(Value::Null);
+            let kept = world.call(&token, "get_notification_preferences", json!({})).output();
+            assert_eq!(kept["quiet_hours"]["end"], "00:00");
+            post(world, &thread, "@bob, quietly");
+            for _ in 0..3 {
+                world.clock.advance(DAY);
+                assert!(deliver(world).is_empty(), "{mode}");
+            }
+            prefer(world, &token, json!({}));
+            world.clock.advance(HOUR);
+            assert!(texts(&deliver(world)).contains("quietly"), "{mode}: it was kept");
+        }
+        set(world, &token, "bob@example.com", "immediate");
+        let days = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+        let weekday = |time: svc_core::time::Time| time.micros().div_euclid(86_400_000_000) + 4;
+        let today = days[usize::try_from(weekday(world.clock.now()).rem_euclid(7)).unwrap()];
+        let hours = json!({"start": "00:00", "end": "24:00", "time_zone": "UTC", "days": [today]});
+        prefer(world, &token, json!({"quiet_hours": hours}));
+        post(world, &thread, "@bob, tomorrow");
+        world.clock.advance(MAIL_DELAY);
+        assert!(deliver(world).is_empty(), "all of {today} is quiet");
+        let in_day = world.clock.now().micros().rem_euclid(86_400_000_000);
+        let left = Duration::from_micros(u64::try_from(86_400_000_000 - in_day).unwrap());
+        world.clock.advance(left - Duration::from_secs(1));
+        assert!(deliver(world).is_empty(), "to its end");
+        world.clock.advance(Duration::from_secs(1));
+        assert!(texts(&deliver(world)).contains("tomorrow"));
+    });
+}
+
 /// Every world begins at 2026-11-18T11:06:40Z, a Wednesday.
 #[test]
 fn quiet_hours_and_digests_move_what_is_due() {

@@ -13,7 +13,7 @@ use super::web_push::shown;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// Bob, who is told of things, and a thread in which that happens.
+/// Bob, who is told of things with their words, and a thread in which that happens.
 pub struct Told<'w> {
     pub world: &'w World,
     pub bob_id: String,
@@ -27,7 +27,9 @@ impl<'w> Told<'w> {
         let (bob_id, bob) = world.new_agent("bob");
         let channel = world.new_channel("talk");
         let thread = world.new_thread(&channel, "The lexer");
-        Self { world, bob_id, bob, channel, thread }
+        let told = Self { world, bob_id, bob, channel, thread };
+        told.prefers(json!({}));
+        told
     }
 
     /// Registers a browser of his.
@@ -44,7 +46,9 @@ impl<'w> Told<'w> {
         self.world.agent("post_message", json!({"thread_id": thread, "body": body}))
     }
 
-    fn prefers(&self, preferences: Value) {
+    /// Sets his preferences, which let words leave the service unless they say otherwise.
+    fn prefers(&self, mut preferences: Value) {
+        preferences.as_object_mut().unwrap().entry("show_words").or_insert(json!(true));
         self.world.call(&self.bob, "set_notification_preferences", preferences).output();
     }
 
@@ -226,6 +230,55 @@ fn a_direct_message_and_a_mention_are_urgent() {
         assert_eq!(notification["reason"], "reply");
         assert!(!is_urgent);
         assert_eq!(again, topic, "the same thread");
+    });
+}
+
+/// The usual notification says who did something and where, and what leads there.
+#[test]
+fn a_notification_has_no_title_and_no_words_unless_its_member_wants_them() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        let (_, carol) = world.new_agent("carol");
+        world.call(&carol, "register_web_push", subscription("https://push.example/carol")).output();
+        told.say("@carol, some words");
+        let sent = told.deliver(accepted)["carol"][0].clone();
+        assert_eq!((&sent["preview"], &sent["thread"]), (&Value::Null, &Value::Null));
+        assert_eq!((&sent["actor"], &sent["channel"]), (&json!("worker"), &json!("talk")));
+        assert_eq!(sent["thread_id"], json!(told.thread));
+        assert!(!sent.to_string().contains("words") && !sent.to_string().contains("lexer"), "{sent}");
+    });
+}
+
+/// A push service that does not take what a notification is will not take it later either.
+#[test]
+fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
+    on_both_engines(|world| {
+        let told = Told::new(world);
+        told.browser("https://push.example/desk");
+        told.browser("https://push.example/phone");
+        let dropped = || Arrival::Dropped { detail: "the push service answered 413".to_owned() };
+        told.say("@bob, one");
+        assert_eq!(told.deliver(but("phone", dropped)).len(), 2);
+        assert!(told.take().is_empty(), "it is offered to nobody again");
+        let of =
+            |column: &str| world.database.number(&format!("select coalesce(max({column}), 0) from web_push"));
+        assert_eq!((of("failures"), of("retry_at")), (0, 0), "and keeps nothing back");
+        told.say("@bob, two");
+        let sent = told.deliver(accepted);
+        assert_eq!(
+            (&sent["phone"][0]["count"], &sent["phone"][0]["preview"]),
+            (&json!(1), &json!("@bob, two"))
+        );
+        told.say("@bob, three");
+        // The one waits for its push service; the other will never have it.
+        let both = |piece: &PushPiece| {
+            if piece.browser.endpoint.ends_with("desk") { later(None) } else { dropped() }
+        };
+        told.deliver(both);
+        world.clock.advance(MINUTE);
+        let sent = told.deliver(accepted);
+        assert_eq!(sent.keys().collect::<Vec<_>>(), ["desk"]);
+        assert_eq!(world.database.number("select count(*) from inbox where push_due is not null"), 0);
     });
 }
 

@@ -33,6 +33,7 @@ fn a_browser_is_told_by_the_programs_as_set_up_and_is_in_no_log() {
         let channel = text(&channel["id"]);
         let thread = admin.post(&format!("/channels/{channel}/threads"), json!({"title": "The lexer"}));
         let thread = text(&thread["id"]);
+        agent.put("/me/notification-preferences", json!({"show_words": true}));
         let body = format!("@{handle}, is it ready?");
         admin.post(&format!("/threads/{thread}/messages"), json!({"body": body}));
         let pushed = service.wait("a-secret-browser", 1);
