@@ -236,7 +236,7 @@ pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subje
 pub use log::replay::Replayed;
 pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
-pub use outreach::mail::{Letter, MAIL};
+pub use outreach::mail::{Letter, MAIL, MAIL_REFUSALS_MAX};
 pub use rate::{Client, Holder, RateSettings, Standing};
 pub use share::{Ceiling, Place};
 pub use store::{

@@ -47,6 +47,7 @@ mod delivery;
 mod mcp;
 mod ws;
 mod workers;
+mod smtp;
 mod mail;
 mod push;
 mod server;

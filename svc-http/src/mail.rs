@@ -2,7 +2,8 @@
 //!
 //! The letters of a parcel go over one connection. A server that cannot be reached, and does not take the
 //! sender or the password, is the operator's trouble, and is tried again; what it says of the receiver
-//! decides whether the address is tried again or not any more. Neither addresses nor words are logged.
+//! decides whether the address is tried again or not any more, and what it says of a letter whether that one
+//! is. Neither addresses nor words are logged.
 
 use std::time::Duration;
 
@@ -10,19 +11,14 @@ use futures_util::future::BoxFuture;
 use lettre::address::Envelope;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
-use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::authentication::{Credentials, Mechanism};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
-use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
-use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, Message};
-use secrecy::ExposeSecret as _;
 use svc_core::config::{MailConfig, SmtpSecurity};
 use svc_core::mailbox::MailAddress;
 use svc_core::op::Arrival;
-use svc_core::{Error, Letter, MAIL, Result};
+use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::smtp::{Connection, Reply, SmtpError, Status, Tls};
 use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
 /// Longest time until there is a connection.
@@ -38,16 +34,58 @@ const DETAIL_MAX: usize = 300;
 pub(crate) struct MailSender {
     config: MailConfig,
     from: Address,
-    tls: TlsParameters,
-    hello: ClientId,
+    tls: Tls,
+    hello: String,
+}
+
+/// What a command is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The connection, the login and the sender.
+    Session,
+    /// The receiver.
+    Receiver,
+    /// The mail itself.
+    Content,
+}
+
+/// What is to become of a letter, after the server has rejected it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The server takes nothing from this service: the operator has to do something.
+    Operator,
+    /// It may be accepted later.
+    Later,
+    /// The server does not want this mail.
+    Mail,
+    /// The address takes no mail.
+    Address,
+}
+
+/// Returns what is to become of a letter after this reply.
+///
+/// Which command was rejected counts only where the reply does not say more: servers reject the sender after
+/// the receiver was named, and the receiver after the mail was sent.
+fn verdict(step: Step, reply: &Reply) -> Verdict {
+    match (step, reply.code, reply.status()) {
+        (Step::Session, ..) => Verdict::Operator,
+        (_, ..500, _) => Verdict::Later,
+        // Commands that the server does not know, in the wrong order, or without the login that it wants.
+        (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => Verdict::Operator,
+        // The syntax and the domain of the sender.
+        (_, _, Some(Status(5, 1, 7 | 8))) => Verdict::Operator,
+        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => Verdict::Address,
+        (Step::Receiver, _, None) => Verdict::Address,
+        _ => Verdict::Mail,
+    }
 }
 
 /// Why a letter, or all of them, was not accepted.
 enum Failed {
-    /// The server does not take this receiver's mail.
-    ByReceiver(SmtpError),
-    /// The server does not work, or not for this service.
-    ByServer(SmtpError),
+    /// The server has rejected it.
+    Rejected(Step, Reply),
+    /// The server does not work.
+    Broken(String),
     /// It took too long.
     Slow,
     /// Nothing can be sent to such an address.
@@ -58,34 +96,31 @@ enum Failed {
 
 impl MailSender {
     pub fn new(config: &MailConfig) -> Result<Self> {
+        let name = hostname::get().ok().and_then(|name| name.into_string().ok());
         Ok(Self {
             from: address(&config.from.address)?,
-            tls: TlsParameters::new(config.server.host.clone()).map_err(Error::internal)?,
-            hello: ClientId::default(),
+            tls: Tls::new(&config.server.host)?,
+            // The name of this machine is for the log of the server alone.
+            hello: name.filter(|name| !name.is_empty()).unwrap_or_else(|| "[127.0.0.1]".to_owned()),
             config: config.clone(),
         })
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, SmtpError> {
+    async fn connect(&self) -> Result<Connection, SmtpError> {
         let server = &self.config.server;
-        let implicit = (server.security == SmtpSecurity::Tls).then(|| self.tls.clone());
+        let implicit = (server.security == SmtpSecurity::Tls).then_some(&self.tls);
         let at = (&*server.host, server.port);
-        let mut connection =
-            AsyncSmtpConnection::connect_tokio1(at, Some(CONNECT_TIMEOUT), &self.hello, implicit, None)
-                .await?;
+        let mut connection = Connection::open(at, implicit, &self.hello, CONNECT_TIMEOUT).await?;
         let is_wanted = match server.security {
             SmtpSecurity::Tls => false,
             SmtpSecurity::StartTls => true,
-            SmtpSecurity::Local => server.login.is_some() && connection.can_starttls(),
+            SmtpSecurity::Local => server.login.is_some() && connection.offers_starttls(),
         };
         if is_wanted {
-            connection.starttls(self.tls.clone(), &self.hello).await?;
+            connection = connection.starttls(&self.tls, &self.hello).await?;
         }
         if let Some(login) = &server.login {
-            let [name, password] =
-                [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
-            let mechanisms = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&mechanisms, &Credentials::new(name, password)).await?;
+            connection.auth(login).await?;
         }
         Ok(connection)
     }
@@ -98,7 +133,7 @@ impl MailSender {
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
         let mut connection = match connected
             .map_err(|_| Failed::Slow)
-            .and_then(|connected| connected.map_err(Failed::ByServer))
+            .and_then(|connected| connected.map_err(|error| Failed::at(Step::Session, error)))
         {
             Ok(connection) => connection,
             Err(failed) => {
@@ -106,7 +141,7 @@ impl MailSender {
                 return arrivals;
             }
         };
-        let mut failing: Vec<&MailAddress> = Vec::new();
+        let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, arrival)) in letters.iter().zip(&mut arrivals).enumerate() {
             // What it tells of may have been read or withdrawn since it was written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
@@ -115,50 +150,56 @@ impl MailSender {
             let sent = timeout_at(until, self.send_one(&mut connection, letter)).await;
             let Err(failed) = sent.map_err(|_| Failed::Slow).flatten() else {
                 *arrival = Arrival::Accepted;
+                dropped = 0;
                 continue;
             };
             *arrival = failed.arrival();
-            failing.push(letter.to());
+            match arrival {
+                // The address is suspended by then.
+                Arrival::Dropped { .. } => dropped = dropped.saturating_add(1),
+                _ => failing.push(letter.to()),
+            }
             // What was begun is given up, so that the next letter can follow.
-            let goes_on = !matches!(failed, Failed::ByServer(_) | Failed::Slow);
-            let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
+            let goes_on = dropped < MAIL_REFUSALS_MAX && failed.leaves_connection();
+            let reset = timeout(QUIT_TIMEOUT, connection.ask("RSET", 2));
             if !goes_on || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
         // Everything has been settled by now, whatever the server says to that.
-        let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
+        let _ = timeout(QUIT_TIMEOUT, connection.ask("QUIT", 2)).await;
         arrivals
     }
 
-    async fn send_one(&self, connection: &mut AsyncSmtpConnection, letter: &Letter) -> Result<(), Failed> {
+    async fn send_one(&self, connection: &mut Connection, letter: &Letter) -> Result<(), Failed> {
         let to = address(letter.to()).map_err(|_| Failed::NoAddress)?;
         let message = self.message(letter, &to)?;
-        let by_receiver = |error: SmtpError| match error.status() {
-            Some(_) => Failed::ByReceiver(error),
-            None => Failed::ByServer(error),
-        };
-        connection.command(Mail::new(Some(self.from.clone()), Vec::new())).await.map_err(Failed::ByServer)?;
-        connection.command(Rcpt::new(to, Vec::new())).await.map_err(by_receiver)?;
-        connection.command(Data).await.map_err(by_receiver)?;
-        connection.message(&message).await.map_err(by_receiver)?;
+        let at = |step: Step| move |error: SmtpError| Failed::at(step, error);
+        connection.ask(&format!("MAIL FROM:<{}>", self.from), 2).await.map_err(at(Step::Session))?;
+        connection.ask(&format!("RCPT TO:<{to}>"), 2).await.map_err(at(Step::Receiver))?;
+        connection.ask("DATA", 3).await.map_err(at(Step::Content))?;
+        connection.content(&message).await.map_err(at(Step::Content))?;
         Ok(())
     }
 
     fn message(&self, letter: &Letter, to: &Address) -> Result<Vec<u8>, Failed> {
         let malformed = |error: lettre::error::Error| Failed::Malformed(error.to_string());
         let id = |left: &str| format!("<{left}@{}>", self.config.from.address.domain());
+        let header =
+            |name: &'static str, value: String| HeaderValue::new(HeaderName::new_from_ascii_str(name), value);
         let mut builder = Message::builder()
             .from(Mailbox::new(self.config.from.name.clone(), self.from.clone()))
             .to(Mailbox::new(None, to.clone()))
             .subject(letter.subject())
             .message_id(Some(id(letter.id())))
-            .raw_header(HeaderValue::new(
-                HeaderName::new_from_ascii_str("Auto-Submitted"),
-                "auto-generated".to_owned(),
-            ));
+            .raw_header(header("Auto-Submitted", "auto-generated".to_owned()));
         if let Some(references) = letter.references() {
             builder = builder.references(id(references)).in_reply_to(id(references));
+        }
+        if let Some(link) = letter.unsubscribe() {
+            builder = builder
+                .raw_header(header("List-Unsubscribe", format!("<{link}>")))
+                .raw_header(header("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".to_owned()));
         }
         let envelope = Envelope::new(Some(self.from.clone()), vec![to.clone()]).map_err(malformed)?;
         let body = MultiPart::alternative_plain_html(letter.text().to_owned(), letter.html().to_owned());
@@ -167,36 +208,71 @@ impl MailSender {
 }
 
 impl Failed {
+    fn at(step: Step, error: SmtpError) -> Self {
+        match error {
+            SmtpError::Rejected(reply) => Self::Rejected(step, reply),
+            SmtpError::Broken(reason) => Self::Broken(reason),
+        }
+    }
+
+    /// Returns whether another letter can follow on the same connection.
+    fn leaves_connection(&self) -> bool {
+        match self {
+            Self::Rejected(step, reply) => verdict(*step, reply) != Verdict::Operator,
+            Self::Broken(_) | Self::Slow => false,
+            Self::NoAddress | Self::Malformed(_) => true,
+        }
+    }
+
     /// Returns what became of a letter that failed so; it is logged if the operator can do something.
     fn arrival(&self) -> Arrival {
+        let later = |detail: &str| Arrival::Later { detail: detail.to_owned(), after: None };
         match self {
-            Self::ByReceiver(error) if error.is_permanent() => Arrival::Refused { detail: said(error) },
+            Self::Rejected(step, reply) => rejected(*step, reply),
             Self::NoAddress => {
                 Arrival::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
-            Self::ByReceiver(error) => Arrival::Later { detail: said(error), after: None },
-            Self::ByServer(error) => {
-                let status = error.status().map(|code| code.to_string());
-                let (tls, slow) = (error.is_tls(), error.is_timeout());
-                tracing::warn!(status, tls, slow, "the mail server does not take mail from this service");
-                Arrival::Later { detail: "the mail server could not be reached".to_owned(), after: None }
+            Self::Broken(reason) => {
+                tracing::warn!(reason, "the mail server could not be reached");
+                later("the mail server could not be reached")
             }
             Self::Slow => {
                 tracing::warn!("the mail server took too long");
-                Arrival::Later { detail: "the mail server took too long".to_owned(), after: None }
+                later("the mail server took too long")
             }
             Self::Malformed(cause) => {
                 tracing::error!(cause, "a mail could not be written");
-                Arrival::Later { detail: "the mail could not be written".to_owned(), after: None }
+                later("the mail could not be written")
             }
         }
     }
 }
 
-/// Returns what the server has said, on one line.
-fn said(error: &SmtpError) -> String {
-    let text = error.to_string();
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(DETAIL_MAX).collect()
+/// Returns what became of a letter after this reply, and logs what a reply that is not for now was about.
+fn rejected(step: Step, reply: &Reply) -> Arrival {
+    let (verdict, detail) = (verdict(step, reply), reply.text(DETAIL_MAX));
+    let (code, status) = (reply.code, reply.status().map(|status| status.to_string()));
+    match verdict {
+        Verdict::Operator => {
+            tracing::warn!(?step, code, status, "the mail server does not take mail from this service");
+            let detail = "the mail server does not take mail from this service".to_owned();
+            Arrival::Later { detail, after: None }
+        }
+        Verdict::Later => Arrival::Later { detail, after: None },
+        Verdict::Mail => {
+            tracing::warn!(?step, code, status, "the mail server has refused a mail, which is dropped");
+            Arrival::Dropped { detail }
+        }
+        Verdict::Address => {
+            tracing::warn!(
+                ?step,
+                code,
+                status,
+                "the mail server takes nothing for an address, which is suspended"
+            );
+            Arrival::Refused { detail }
+        }
+    }
 }
 
 fn address(address: &MailAddress) -> Result<Address> {
@@ -215,6 +291,7 @@ impl Sender for MailSender {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use secrecy::SecretString;
     use svc_core::config::{SmtpLogin, SmtpServer};
     use svc_core::mailbox::Mailbox as Sender;
@@ -222,6 +299,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::smtp::tests::read;
 
     /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and what
     /// the server was told.
@@ -258,5 +336,96 @@ mod tests {
         assert!(!connected && !all.contains("AUTH") && !all.contains("MAIL"), "{all}");
         let (connected, all) = runtime.block_on(told(SmtpSecurity::Local));
         assert!(connected && all.contains("AUTH PLAIN"), "a control: {all}");
+    }
+
+    #[test]
+    fn a_rejection_is_of_the_address_the_mail_or_the_service() {
+        use Step::{Content, Receiver, Session};
+        use Verdict::{Address, Later, Mail, Operator};
+        for (step, reply, wanted) in [
+            (Receiver, "550 5.1.1 <ada@example.com>: Recipient address rejected: User unknown", Address),
+            (Receiver, "550-5.1.1 The email account does not exist.\r\n550 5.1.1 Please try", Address),
+            (
+                Receiver,
+                "550-The account does not exist\r\n550-5.1.1 Please check\r\n550 the spelling",
+                Address,
+            ),
+            (
+                Receiver,
+                "550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address",
+                Address,
+            ),
+            (Receiver, "550 5.1.0 Address rejected", Address),
+            (Receiver, "550 #5.1.0 Address rejected.", Address),
+            (Receiver, "553 5.1.3 bad address syntax", Address),
+            (Receiver, "550 5.1.2 no such domain", Address),
+            (Receiver, "551 5.1.6 has moved", Address),
+            (Receiver, "556 5.1.10 the domain does not accept mail", Address),
+            (Receiver, "550 5.2.1 the mailbox is disabled", Address),
+            (Receiver, "550 sorry, no mailbox here by that name (#5.1.1)", Address),
+            (Receiver, "550 No Such User Here", Address),
+            (Receiver, "550no such user", Address),
+            (Receiver, "550", Address),
+            (Receiver, "553 sorry, that domain is not in my list", Address),
+            (Receiver, "550 192.0.2.1 does not know 5.1.1.7", Address),
+            (Content, "550 5.1.1 no such user", Address),
+            (Content, "554 5.2.1 disabled", Address),
+            (Receiver, "552 5.2.2 the mailbox is full", Mail),
+            (Receiver, "550 5.4.1 Recipient address rejected: Access denied", Mail),
+            (Receiver, "550 5.7.1 blocked by the policy of 192.0.2.1", Mail),
+            (Receiver, "550 4.1.1 of another class", Mail),
+            (Content, "554 5.7.1 the content is spam", Mail),
+            (Content, "550 5.6.0 cannot be read", Mail),
+            (Content, "552 5.3.4 too large", Mail),
+            (Content, "554-delivery error: dd\r\n554 this message is spam", Mail),
+            (Content, "550 no such user", Mail),
+            (Content, "554", Mail),
+            (Content, "554 192.0.2.1 is listed, see 5.1.1.7", Mail),
+            (Content, "554 5.1.1.7 is listed", Mail),
+            (Receiver, "450 4.2.0 greylisted", Later),
+            (Receiver, "451 5.1.1 the code says later", Later),
+            (Receiver, "452 too many recipients", Later),
+            (Receiver, "421 4.7.0 closing", Later),
+            (Content, "451 4.3.0 out of disk", Later),
+            (Content, "250 instead of a reply that asks for the mail", Later),
+            (Session, "550 5.1.1 the sender is unknown", Operator),
+            (Session, "553 5.7.1 <svc@example.com>: Sender address rejected: not owned by user", Operator),
+            (Session, "535 5.7.8 authentication failed", Operator),
+            (Session, "454 4.7.0 TLS not available", Operator),
+            (Session, "554 no SMTP service here", Operator),
+            (Receiver, "550 5.1.8 <svc@example.com>: Sender address rejected: Domain not found", Operator),
+            (Receiver, "553 5.1.7 bad sender", Operator),
+            (Receiver, "530 5.7.0 Must issue a STARTTLS command first", Operator),
+            (Receiver, "530 Authentication required", Operator),
+            (Receiver, "503 5.5.1 MAIL first", Operator),
+            (Content, "502 not implemented", Operator),
+        ] {
+            let read = read(format!("{reply}\r\n").as_bytes()).unwrap();
+            assert_eq!(verdict(step, &read), wanted, "{step:?}: {reply}");
+            let arrival = Failed::Rejected(step, read).arrival();
+            let is_as_wanted = match wanted {
+                Operator | Later => matches!(arrival, Arrival::Later { .. }),
+                Mail => matches!(arrival, Arrival::Dropped { .. }),
+                Address => matches!(arrival, Arrival::Refused { .. }),
+            };
+            assert!(is_as_wanted, "{step:?}: {reply}: {arrival:?}");
+        }
+    }
+
+    proptest! {
+        /// What is said after the status, and in further lines, decides nothing.
+        #[test]
+        fn only_the_code_and_the_status_decide(
+            words in "[ -~]{0,80}", more in proptest::collection::vec("[A-Za-z][ -~]{0,80}", 0..5), code in 400..600_u16,
+            status in proptest::sample::select(vec!["5.1.1", "5.2.1", "5.7.1", "5.1.8", "4.2.2"]),
+        ) {
+            let plain = read(format!("{code} {status}\r\n").as_bytes()).unwrap();
+            let further: String = more.iter().map(|line| format!("{code}-{line}\r\n")).collect();
+            let wordy = format!("{code}-{status} {words}\r\n{further}{code} {words}\r\n");
+            let wordy = read(wordy.as_bytes()).unwrap();
+            for step in [Step::Session, Step::Receiver, Step::Content] {
+                prop_assert_eq!(verdict(step, &plain), verdict(step, &wordy));
+            }
+        }
     }
 }

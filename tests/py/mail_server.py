@@ -5,7 +5,8 @@
 With a certificate it takes nothing before STARTTLS and a login. The first line on standard output is
 {"port": ...}. Each line on standard input says how mail is answered from then on, and is repeated as
 {"answers": ...}: `take`, a reply to each receiver such as `451 later`, or `hang`, which takes a mail and never
-says so. Then one line is printed for each mail:
+says so. A JSON object has replies by receiver instead: each a command, MAIL, RCPT or DATA, and the reply to it;
+what is to all receivers is under `*`. Then one line is printed for each mail:
 
     {"mail": {...}}           it was taken
     {"refused": RECEIVER}     it was not
@@ -45,15 +46,36 @@ def read(envelope, session):
     }
 
 
+def refusal(command, receiver):
+    if answers[0].isdigit():
+        return answers if command == "RCPT" else None
+    if not answers.startswith("{"):
+        return None
+    replies = json.loads(answers)
+    of, reply = replies.get(receiver) or replies.get("*") or (None, None)
+    return reply if of == command else None
+
+
 class Handler:
+    async def handle_MAIL(self, server, session, envelope, address, options):
+        reply = refusal("MAIL", "*")
+        if reply is None:
+            envelope.mail_from = address
+        return reply or "250 OK"
+
     async def handle_RCPT(self, server, session, envelope, address, options):
-        if answers[0].isdigit():
+        reply = refusal("RCPT", address)
+        if reply:
             say({"refused": address})
-            return answers
+            return reply
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
+        reply = refusal("DATA", envelope.rcpt_tos[0])
+        if reply:
+            say({"refused": envelope.rcpt_tos[0]})
+            return reply
         mail = read(envelope, session)
         if answers == "hang":
             say({"hung": mail})

@@ -54,7 +54,9 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use person::Person;
 pub use prepare::People;
-pub use world::{MAIL_DELAY, SIGNS, Setup, World, answer_of, call, on_both_engines, session_key, text};
+pub use world::{
+    MAIL_DELAY, ORIGIN, SIGNS, Setup, World, answer_of, call, on_both_engines, session_key, text,
+};
 
 /// The runtime of clients and servers in this process.
 pub fn runtime() -> &'static Runtime {

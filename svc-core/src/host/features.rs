@@ -92,6 +92,7 @@ pub(crate) fn features() -> Vec<Feature> {
         outreach::delivery_address::feature(),
         outreach::preferences::feature(),
         outreach::mail::feature(),
+        outreach::unsubscribe::feature(),
         outreach::web_push::feature(),
         outreach::push::feature(),
         outreach::board::feature(),

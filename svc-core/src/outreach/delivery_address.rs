@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
-use crate::id::{CodeId, MemberId};
+use crate::id::{CodeId, MemberId, WorkspaceId};
 use crate::mailbox::{DeliveryAddress, MailAddress};
 use crate::op::{
     Answer, Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
@@ -97,8 +97,8 @@ pub(super) struct Delivery {
     pending: Option<MailAddress>,
     /// When you are mailed.
     mode: DeliveryMode,
-    /// Whether nothing is mailed any more, because the address was refused for good. Set it again to confirm
-    /// it anew.
+    /// Whether nothing is mailed any more, because there is no such address, or it has refused three mails in
+    /// a row. Set it again to confirm it anew.
     suspended: bool,
     /// When mail that was not accepted is sent again; null if all was.
     retry_at: Option<Time>,
@@ -150,6 +150,8 @@ pub(super) struct Stored {
     pub failures: i64,
     pub retry_at: Option<Time>,
     pub last_error: Option<String>,
+    /// How many mails in a row were refused because of what they are.
+    pub refusals: i64,
     pub suspended: bool,
     /// When the hour began in which `sent` mails were sent.
     pub sent_since: Option<Time>,
@@ -161,7 +163,7 @@ pub(super) struct Stored {
 columns! {
     stored_columns: Stored as d {
         mode, address, confirmed_at, pending, code_due, code_hash, code_until, tries, former, former_due,
-        notice_failures, failures, retry_at, last_error, suspended, sent_since, sent, digest_at,
+        notice_failures, failures, retry_at, last_error, refusals, suspended, sent_since, sent, digest_at,
     }
 }
 
@@ -183,6 +185,7 @@ impl Stored {
             failures: 0,
             retry_at: None,
             last_error: None,
+            refusals: 0,
             suspended: false,
             sent_since: None,
             sent: 0,
@@ -219,6 +222,14 @@ pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<Stored>> 
 const STORED: &str =
     concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
 
+/// Returns the confirmed address of a member, and the workspace that it is a member of.
+pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(WorkspaceId, MailAddress)>> {
+    cx.one(CONFIRMED, &[&member])
+}
+
+const CONFIRMED: &str = "
+    select workspace_id, address from delivery_addresses where member_id = $1 and confirmed_at is not null";
+
 /// Returns where a member is mailed, as it is shown to it.
 pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
     Ok(stored(cx, member)?.map(Stored::shown))
@@ -247,6 +258,7 @@ pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Res
             &stored.failures,
             &stored.retry_at,
             &stored.last_error,
+            &stored.refusals,
             &stored.suspended,
             &stored.sent_since,
             &stored.sent,
@@ -258,15 +270,17 @@ pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Res
 const KEEP: &str = "
     insert into delivery_addresses (member_id, workspace_id, mode, address, confirmed_at, pending, code_due,
         code_hash, code_until, tries, former, former_due, notice_failures, failures, retry_at, last_error,
-        suspended, sent_since, sent, digest_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+        refusals, suspended, sent_since, sent, digest_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+        $21)
     on conflict (member_id) do update set workspace_id = excluded.workspace_id, mode = excluded.mode,
         address = excluded.address, confirmed_at = excluded.confirmed_at, pending = excluded.pending,
         code_due = excluded.code_due, code_hash = excluded.code_hash, code_until = excluded.code_until,
         tries = excluded.tries, former = excluded.former, former_due = excluded.former_due,
         notice_failures = excluded.notice_failures, failures = excluded.failures,
-        retry_at = excluded.retry_at, last_error = excluded.last_error, suspended = excluded.suspended,
-        sent_since = excluded.sent_since, sent = excluded.sent, digest_at = excluded.digest_at";
+        retry_at = excluded.retry_at, last_error = excluded.last_error, refusals = excluded.refusals,
+        suspended = excluded.suspended, sent_since = excluded.sent_since, sent = excluded.sent,
+        digest_at = excluded.digest_at";
 
 /// Fails unless the service sends mail.
 fn check_enabled(cx: &Read<'_>) -> Result<()> {
@@ -450,6 +464,7 @@ fn confirm_delivery_address(cx: &mut Write<'_>, input: &ConfirmDeliveryAddress) 
         failures: 0,
         retry_at: None,
         last_error: None,
+        refusals: 0,
         suspended: false,
         ..stored
     };

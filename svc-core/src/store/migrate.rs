@@ -94,7 +94,8 @@ migrations! {
     67 "0067_claim_positions",
     68 "0068_unread_mentions",
     69 "0069_idempotency_keys",
-    71 "0071_long_external_ids",
+    70 "0070_long_external_ids",
+    71 "0071_mail_refusals",
 }
 
 /// Returns the version of the schema: that of the newest migration.

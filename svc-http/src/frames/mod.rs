@@ -20,6 +20,7 @@ mod oidc;
 mod share;
 mod scim;
 mod approval;
+mod unsubscribe;
 mod board;
 
 use std::sync::Arc;
@@ -105,6 +106,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::Share => &share::Share,
         Frame::Scim => &scim::Scim,
         Frame::Approval => &approval::Approval,
+        Frame::Unsubscribe => &unsubscribe::Unsubscribe,
         Frame::Board => &board::Board,
     }
 }
@@ -201,12 +203,19 @@ impl Call<'_> {
     ///
     /// Where no credential is required, the Host must be one of this server's own names.
     pub async fn head(&self) -> Result<op::RequestHead> {
+        let head = self.head_from_anywhere().await?;
+        if self.is_open() {
+            let request = self.request()?;
+            self.state.hosts.check(request.uri(), request.headers())?;
+        }
+        Ok(head)
+    }
+
+    /// The same for a row whose address is a secret, which no page of another site knows.
+    pub async fn head_from_anywhere(&self) -> Result<op::RequestHead> {
         let request = self.request()?;
         let used = Use::of(request.method());
         let head = self.state.head_for(self.link, request, self.frame.takes(), used).await?;
-        if self.is_open() {
-            self.state.hosts.check(request.uri(), request.headers())?;
-        }
         Ok(op::RequestHead { surface: self.frame.surface(), ..head })
     }
 
@@ -310,6 +319,12 @@ impl Call<'_> {
         let body = self.state.bodies.read(holder, &head.headers, body, max, self.frame.bodies()).await?;
         let busy = self.state.in_flight.busy_by(holder, body.len()).await?;
         Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
+    }
+
+    /// Returns the input of a row that takes the variables of its path alone, and discards the body.
+    pub async fn input_of_path(&mut self) -> Result<op::Input> {
+        self.discard().await;
+        Ok(op::Input { text: self.text.clone()?, ..op::Input::default() })
     }
 
     /// Returns who holds what an admitted request takes of a ceiling.

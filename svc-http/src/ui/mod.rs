@@ -184,6 +184,22 @@ pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
     protected(response)
 }
 
+/// Returns the response with a page that asks whether mail is to be turned off, at the address of the page.
+pub(crate) fn unsubscribe_question() -> Response {
+    page(shell::unsubscribe_question())
+}
+
+/// Returns the response with a page that says that mail is off, and links to the board at the address `board`.
+pub(crate) fn unsubscribed(board: &str) -> Response {
+    page(shell::unsubscribed(board))
+}
+
+fn page(page: String) -> Response {
+    let mut response = encode::json(StatusCode::OK, page.into());
+    response.headers_mut().insert(CONTENT_TYPE, HTML);
+    protected(response)
+}
+
 /// Returns whether a client takes a response that is packed by gzip.
 fn accepts_gzip(asked: &HeaderMap) -> bool {
     let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());

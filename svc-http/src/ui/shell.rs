@@ -18,12 +18,37 @@ pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
 /// Returns a page that says what is wrong, what to do, and perhaps leads to the board.
 pub(super) fn words(error: &Error, board: Option<&str>) -> String {
     let (title, detail) = (escaped(error.code().title()), escaped(error.detail()));
-    let link = board.map(|at| format!("<p><a href=\"{}\">Open the board</a></p>\n", escaped(at)));
-    let link = link.unwrap_or_default();
+    let link = board.map(link_to_board).unwrap_or_default();
+    page(&title, &format!("<p>{detail}</p>\n{link}"))
+}
+
+/// Returns a page that asks whether mail is to be turned off.
+pub(super) fn unsubscribe_question() -> String {
+    // A form without an action is sent to the address of its page.
+    page(
+        "Unsubscribe from mail",
+        "<p>If you unsubscribe, this service no longer sends you mail. Your inbox does not change.</p>\n\
+         <form method=\"post\">\n<input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\n\
+         <p><button>Unsubscribe</button></p>\n</form>\n",
+    )
+}
+
+/// Returns a page that says that mail is off.
+pub(super) fn unsubscribed(board: &str) -> String {
+    let said = "<p>You will no longer get mail. You can turn it on again in your settings.</p>\n";
+    page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))
+}
+
+fn link_to_board(board: &str) -> String {
+    format!("<p><a href=\"{}\">Open the board</a></p>\n", escaped(board))
+}
+
+/// Returns a page with this title and content, which are HTML.
+fn page(title: &str, content: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
-         <p>{detail}</p>\n{link}</main>\n</body>\n</html>\n"
+         {content}</main>\n</body>\n</html>\n"
     )
 }
 

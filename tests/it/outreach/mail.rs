@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_core::op::{Arrival, Parcel};
 use svc_core::{Letter, MAIL, Service};
-use svc_tests::{MAIL_DELAY, Setup, World, on_both_engines, runtime};
+use svc_tests::{MAIL_DELAY, Setup, World, on_both_engines, runtime, text};
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -30,11 +30,13 @@ pub fn settle(world: &World, parcel: Parcel, arrival: &Arrival) {
 /// A letter as it is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    to: String,
+    pub to: String,
     pub subject: String,
     pub text: String,
+    pub html: String,
     id: String,
     pub references: Option<String>,
+    pub unsubscribe: Option<String>,
 }
 
 fn letters(parcel: &Parcel) -> Vec<Sent> {
@@ -42,8 +44,10 @@ fn letters(parcel: &Parcel) -> Vec<Sent> {
         to: letter.to().as_str().to_owned(),
         subject: letter.subject().to_owned(),
         text: letter.text().to_owned(),
+        html: letter.html().to_owned(),
         id: letter.id().to_owned(),
         references: letter.references().map(str::to_owned),
+        unsubscribe: letter.unsubscribe().map(str::to_owned),
     };
     parcel.pieces().iter().map(sent).collect()
 }
@@ -74,7 +78,7 @@ pub fn set(world: &World, token: &str, address: &str, mode: &str) -> Value {
 
 /// Sets and confirms an address.
 #[track_caller]
-fn confirm(world: &World, token: &str, address: &str, mode: &str) {
+pub fn confirm(world: &World, token: &str, address: &str, mode: &str) {
     set(world, token, address, mode);
     let sent = deliver(world);
     let code = code_in(sent.iter().find(|letter| letter.to == address).unwrap());
@@ -86,14 +90,17 @@ pub fn delivery(world: &World, token: &str) -> Value {
     world.call(token, "get_notification_preferences", json!({})).output()["delivery"].clone()
 }
 
-pub fn prefer(world: &World, token: &str, preferences: Value) {
+/// Sets preferences, which let words leave the service unless they say otherwise.
+pub fn prefer(world: &World, token: &str, mut preferences: Value) {
+    preferences.as_object_mut().unwrap().entry("show_words").or_insert(json!(true));
     world.call(token, "set_notification_preferences", preferences).output();
 }
 
-/// A member with a confirmed address, and its token.
+/// A member with a confirmed address, who wants to read what messages say, and its token.
 pub fn bob(world: &World, mode: &str) -> (String, String) {
     let (id, token) = world.new_agent("bob");
     confirm(world, &token, "bob@example.com", mode);
+    prefer(world, &token, json!({}));
     (id, token)
 }
 
@@ -124,6 +131,7 @@ fn an_address_counts_once_its_owner_has_confirmed_it() {
         world.clock.advance(MAIL_DELAY);
         let sent = deliver(world);
         assert_eq!(sent.len(), 1, "the code alone: {sent:?}");
+        assert_eq!(sent[0].unsubscribe, None, "nothing more is sent without the code");
         let code = code_in(&sent[0]);
         assert!(code.bytes().all(|byte| byte.is_ascii_digit()) && !sent[0].text.contains("bob"), "{sent:?}");
         let kept = world.database.rows("select code_hash, address from delivery_addresses");
@@ -313,7 +321,8 @@ fn nothing_is_mailed_that_was_read_or_withdrawn_or_is_not_wanted_any_more() {
 fn mail_says_what_a_message_says_now_and_nothing_if_it_may_not() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
-        let thread = world.new_thread(&world.new_channel("words"), "A title");
+        let channel = world.new_channel("words");
+        let thread = world.new_thread(&channel, "A title");
         let message = post(world, &thread, "@bob, the first words");
         world.admin("edit_message", json!({"message_id": message["id"], "body": "@bob, the last words"}));
         world.clock.advance(MAIL_DELAY);
@@ -326,6 +335,56 @@ fn mail_says_what_a_message_says_now_and_nothing_if_it_may_not() {
         let all = format!("{sent:?}");
         assert!(all.contains("@ada has mentioned you") && all.contains("#words"), "{all}");
         assert!(!all.contains("hidden") && !all.contains("A title"), "{all}");
+    });
+}
+
+/// The usual mail says who did something and where, and leads there.
+#[test]
+fn mail_has_no_title_and_no_words_unless_its_member_wants_them() {
+    on_both_engines(|world| {
+        let (_, carol) = world.new_agent("carol");
+        confirm(world, &carol, "carol@example.com", "immediate");
+        let channel = world.new_channel("words");
+        let thread = world.new_thread(&channel, "A title");
+        let first = post(world, &thread, "@carol, some words");
+        post(world, &thread, "@carol, more words");
+        world.clock.advance(MAIL_DELAY);
+        let sent = deliver(world).remove(0);
+        assert_eq!(sent.subject, "[Night shift] 2 unread notifications in #words");
+        let all = format!("{sent:?}");
+        assert!(all.contains("@ada has mentioned you") && !all.contains("A title"), "{all}");
+        assert!(!all.contains("some words") && !all.contains("more words"), "{all}");
+        let place = format!("https://svc.example.com/ui/t/{thread}#m-{}", text(&first["id"]));
+        assert!(sent.text.contains(&format!("\n{place}\n")), "{sent:?}");
+        assert!(sent.html.contains(&format!("<a href=\"{place}\">#words</a>")), "{sent:?}");
+        let unsubscribe = sent.unsubscribe.unwrap();
+        assert!(sent.text.contains(&unsubscribe) && sent.html.contains(&unsubscribe), "{all}");
+        for wish in [json!({"quiet_hours": null}), json!({"muted": []}), json!({"show_words": null})] {
+            world.call(&carol, "set_notification_preferences", wish).output();
+            post(world, &thread, "@carol, again");
+            world.clock.advance(MAIL_DELAY);
+            let sent = deliver(world).remove(0);
+            assert!(!format!("{sent:?}").contains("again"), "as if it had never been set: {sent:?}");
+        }
+        prefer(world, &carol, json!({"show_words": true}));
+        post(world, &thread, "@carol, of my own will");
+        world.clock.advance(MAIL_DELAY);
+        let sent = deliver(world).remove(0);
+        assert_eq!(sent.subject, "[Night shift] A title");
+        assert!(
+            sent.text.contains("of my own will") && sent.html.contains(">#words: A title</a>"),
+            "{sent:?}"
+        );
+        // A digest leads to each of its places.
+        set(world, &carol, "carol@example.com", "digest");
+        let other = world.new_thread(&channel, "Other");
+        let posted = [&thread, &other].map(|thread| post(world, thread, "@carol, later"));
+        world.clock.advance(HOUR);
+        let sent = deliver(world).remove(0);
+        for (thread, message) in [&thread, &other].into_iter().zip(&posted) {
+            assert!(sent.text.contains(&format!("/ui/t/{thread}#m-{}", text(&message["id"]))), "{sent:?}");
+        }
+        assert_eq!(sent.unsubscribe.as_ref(), Some(&unsubscribe), "every mail has the same link");
     });
 }
 

@@ -63,6 +63,12 @@ impl MailServer {
         assert_eq!(self.next()["answers"], how);
     }
 
+    /// The same, whatever it has said before.
+    fn answers_from_now_on(&mut self, how: &Value) {
+        self.running.say(&how.to_string());
+        while self.next().get("answers").is_none() {}
+    }
+
     fn next(&mut self) -> Value {
         serde_json::from_str(&self.running.next_line()).unwrap()
     }
@@ -164,6 +170,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
         team.admin.ask("POST", "/me/delivery-address/confirm", Some(&confirm)).is_success()
     });
 
+    team.admin.put("/me/notification-preferences", json!({"show_words": true}));
     let title = format!("Bcc: eve@example.com \u{e4} {}", "long ".repeat(30));
     let thread = team.thread(title.trim());
     team.say(&thread, "the words: \u{20ac} <b>&\n.\nFrom here");
@@ -173,6 +180,11 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     assert_eq!(header(&first, "To"), "ada+svc@example.com");
     assert_eq!(header(&first, "Auto-Submitted"), "auto-generated");
     assert!(header(&first, "Subject").ends_with(title.trim()), "{first:#}");
+    assert!(plain(&first).contains(&format!("https://svc.example.com/ui/t/{thread}#m-")), "{first:#}");
+    assert_eq!(header(&first, "List-Unsubscribe-Post"), "List-Unsubscribe=One-Click");
+    let unsubscribe = header(&first, "List-Unsubscribe").to_owned();
+    let unsubscribe =
+        unsubscribe.strip_prefix("<https://svc.example.com").unwrap().strip_suffix('>').unwrap();
     let names = || first["headers"].as_array().unwrap().iter().map(|header| header[0].as_str().unwrap());
     assert!(!names().any(|name| name.eq_ignore_ascii_case("bcc")), "{first:#}");
     assert_eq!((&first["type"], &first["defects"]), (&json!("multipart/alternative"), &json!([])));
@@ -187,6 +199,14 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     let second = mail.mail();
     assert_eq!(header(&second, "References"), header(&first, "References"));
     assert_ne!(header(&second, "Message-ID"), header(&first, "Message-ID"));
+
+    // Its receiver unsubscribes as a mail provider does it, and comes back.
+    let one_click =
+        server.rest.send_form(unsubscribe, &[("host", "svc.example.com")], "List-Unsubscribe=One-Click");
+    assert_eq!(one_click.output(), json!({"mode": "off"}));
+    team.say(&thread, "into the void");
+    assert_eq!(team.delivery()["mode"], "off");
+    team.admin.put("/me/delivery-address", address.clone());
 
     // Put off, and then read or withdrawn: only the rest comes, once.
     mail.answers("451 4.7.1 later");
@@ -247,4 +267,106 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     for secret in ["ada+svc", "the words", "secret", "eve@"] {
         assert!(!log.contains(secret), "{secret} is in the log: {log}");
     }
+}
+
+/// Every reply to a member of its own, all at once: the command, the reply, whether the address is suspended, how
+/// many refusals are counted, and whether the mail is sent again.
+const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
+    ("RCPT", "550 5.1.0 address rejected", true, 0, false),
+    ("RCPT", "550 5.1.1 no such user", true, 0, false),
+    ("RCPT", "550-5.1.1 no such user\r\n550-5.1.1 here,\r\n550 5.1.1 see 192.0.2.1", true, 0, false),
+    ("RCPT", "550 5.1.2 no such domain", true, 0, false),
+    ("RCPT", "501 5.1.3 bad syntax", true, 0, false),
+    ("RCPT", "551 5.1.6 moved", true, 0, false),
+    ("RCPT", "556 5.1.10 null MX", true, 0, false),
+    ("RCPT", "550 5.2.1 disabled", true, 0, false),
+    ("RCPT", "550 no such user", true, 0, false),
+    ("RCPT", "550", true, 0, false),
+    ("DATA", "550 5.1.1 no such user", true, 0, false),
+    ("RCPT", "553 5.1.7 bad sender", false, 0, true),
+    ("RCPT", "550 5.1.8 bad domain of the sender", false, 0, true),
+    ("RCPT", "552 5.2.2 full", false, 1, false),
+    ("RCPT", "550 5.4.1 access denied", false, 1, false),
+    ("RCPT", "550 5.7.1 policy", false, 1, false),
+    ("DATA", "554 5.7.1 spam", false, 1, false),
+    ("DATA", "550 5.6.0 content", false, 1, false),
+    ("DATA", "552 5.3.4 too large", false, 1, false),
+    ("DATA", "550 5.7.26 not authenticated", false, 1, false),
+    ("DATA", "554 no", false, 1, false),
+    ("RCPT", "450 4.2.1 busy", false, 0, true),
+    ("RCPT", "451 4.7.1 greylisted", false, 0, true),
+    ("RCPT", "452 4.2.2 full", false, 0, true),
+    ("DATA", "451 4.3.0 later", false, 0, true),
+    ("DATA", "250 taken", false, 0, false),
+];
+
+#[test]
+fn what_a_server_replies_decides_what_becomes_of_the_address_and_of_the_mail() {
+    let Some(mut mail) = MailServer::start() else { return };
+    let site = Site::found(Engine::Sqlite);
+    let server = mail.serve(&site);
+    let team = Team::at(&site, &server);
+    let agents = format!("/workspaces/{}/agents", site.founders.workspace_id);
+    let names: Vec<String> = (0..REPLIES.len()).map(|n| format!("member{n}")).collect();
+    for name in &names {
+        team.admin.post(&agents, json!({"handle": name}));
+    }
+    site.database.execute(
+        "insert into delivery_addresses (member_id, workspace_id, mode, address, confirmed_at, tries,
+             notice_failures, failures, suspended, sent)
+         select id, workspace_id, 'immediate', handle || '@example.com', 1, 0, 0, 0, false, 0
+         from members where handle like 'member%'",
+    );
+    let replies: serde_json::Map<String, Value> = REPLIES
+        .iter()
+        .zip(&names)
+        .map(|((command, reply, ..), name)| (format!("{name}@example.com"), json!([command, reply])))
+        .collect();
+    mail.answers_from_now_on(&Value::Object(replies));
+    let thread = team.thread("Replies");
+    let all: Vec<String> = names.iter().map(|name| format!("@{name}")).collect();
+    team.say(&thread, &all.join(" "));
+    let outcome = |name: &str| {
+        let rows = site.database.rows(&format!(
+            "select d.suspended, d.refusals, coalesce(d.last_error, ''), d.retry_at is not null,
+                 (select count(*) from inbox i where i.member_id = d.member_id and i.mail_due is not null)
+             from delivery_addresses d where d.address = '{name}@example.com'"
+        ));
+        rows.into_iter().next().unwrap()
+    };
+    for ((command, reply, suspended, refusals, again), name) in REPLIES.iter().zip(&names) {
+        let is_taken = reply.starts_with('2');
+        until("the reply was settled", || match is_taken {
+            true => outcome(name)[4] == 0,
+            false => outcome(name)[2] != "",
+        });
+        let found = outcome(name);
+        let wanted = [json!(i64::from(*suspended)), json!(refusals), json!(i64::from(*again))];
+        assert_eq!([&found[0], &found[1], &found[3]], wanted.each_ref(), "{command} {reply}: {found:?}");
+        assert_eq!(found[4], i64::from(*again), "{command} {reply}: {found:?}");
+    }
+
+    // A sender that the server rejects is nobody's fault but the operator's.
+    let name = names.last().unwrap();
+    mail.answers_from_now_on(&json!({"*": ["MAIL", "553 5.1.8 sender rejected"]}));
+    team.say(&thread, &format!("@{name}"));
+    until("it is put off", || outcome(name)[3] == 1);
+    let found = outcome(name);
+    assert_eq!((&found[0], &found[1], &found[4]), (&json!(0), &json!(0), &json!(1)), "{found:?}");
+    // Three in a row, over restarts of the service.
+    mail.answers_from_now_on(&json!({"*": ["DATA", "554 5.7.1 spam"]}));
+    let mut running = server;
+    for count in 1..=3 {
+        make_due(&site);
+        until("it is dropped", || outcome(name)[1] == count);
+        running.running.kill();
+        running = mail.serve(&site);
+        let caller = running.caller(&site.founders.agent);
+        let body = json!({"body": format!("@{name}, once more")});
+        caller.post(&format!("/threads/{thread}/messages"), body);
+    }
+    assert_eq!(outcome(name)[0], 1);
+    running.running.signal("TERM");
+    let log = running.running.ended().err;
+    assert!(!log.contains("@example.com"), "an address is in the log: {log}");
 }

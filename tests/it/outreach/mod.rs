@@ -6,5 +6,7 @@ mod mail_times;
 mod overtaken;
 mod push;
 mod push_services;
+mod refusals;
 mod shares;
+mod unsubscribing;
 mod web_push;

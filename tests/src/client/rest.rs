@@ -55,8 +55,13 @@ impl Rest {
     /// Sends a form without a token.
     pub fn send_form(&self, target: &str, headers: &[(&str, &str)], form: &str) -> Answer {
         let media = [("content-type", "application/x-www-form-urlencoded")];
-        let (headers, form) = ([&media, headers].concat(), Bytes::from(form.to_owned()));
-        runtime().block_on(self.answer(None, "POST", target, &headers, Some(form)))
+        self.post_bytes(target, &[&media, headers].concat(), form)
+    }
+
+    /// Posts bytes without a token, of the media type that the headers name or else as JSON.
+    pub fn post_bytes(&self, target: &str, headers: &[(&str, &str)], bytes: &str) -> Answer {
+        let bytes = Bytes::from(bytes.to_owned());
+        runtime().block_on(self.answer(None, "POST", target, headers, Some(bytes)))
     }
 
     async fn answer(

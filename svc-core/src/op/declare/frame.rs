@@ -28,6 +28,8 @@ pub enum Frame {
     Scim,
     /// JSON by the session of a browser, or the page of the board with the same status.
     Approval,
+    /// RFC 8058: a link in a mail, which is all that it takes. A form with a button, and any body at all.
+    Unsubscribe,
     /// The files of the board, which the shell has: the same for everybody.
     Board,
 }
@@ -56,9 +58,12 @@ impl Frame {
     /// Returns which credentials of the head count.
     pub fn takes(self) -> Takes {
         match self {
-            Self::SignIn | Self::AppToken | Self::OidcLogin | Self::OidcCallback | Self::Board => {
-                Takes::Nothing
-            }
+            Self::SignIn
+            | Self::AppToken
+            | Self::OidcLogin
+            | Self::OidcCallback
+            | Self::Unsubscribe
+            | Self::Board => Takes::Nothing,
             Self::Share => Takes::Authorization,
             Self::Session | Self::Approval => Takes::All,
             Self::Scim => Takes::Authorization,
@@ -75,7 +80,7 @@ impl Frame {
             | Self::Share
             | Self::Approval
             | Self::Board => &[JSON],
-            Self::AppToken => &[FORM, JSON],
+            Self::AppToken | Self::Unsubscribe => &[FORM, JSON],
             Self::Scim => &[SCIM, JSON],
         }
     }
@@ -89,7 +94,8 @@ impl Frame {
             | Self::OidcLogin
             | Self::OidcCallback
             | Self::Share
-            | Self::Approval => JSON,
+            | Self::Approval
+            | Self::Unsubscribe => JSON,
             Self::Scim => SCIM,
             Self::Board => HTML,
         }
@@ -104,7 +110,7 @@ impl Frame {
             | Self::OidcCallback
             | Self::Approval
             | Self::Board => Surface::Session,
-            Self::AppToken => Surface::Rest,
+            Self::AppToken | Self::Unsubscribe => Surface::Rest,
             Self::Share => Surface::Share,
             Self::Scim => Surface::Scim,
         }

@@ -40,6 +40,7 @@ pub struct Letter {
     html: String,
     id: String,
     references: Option<String>,
+    unsubscribe: Option<String>,
 }
 
 impl Letter {
@@ -68,6 +69,11 @@ impl Letter {
         &self.id
     }
 
+    /// Returns the link by which its receiver turns mail off; `None` for a letter about the address itself.
+    pub fn unsubscribe(&self) -> Option<&str> {
+        self.unsubscribe.as_deref()
+    }
+
     /// Returns the left part of what all letters about its place refer to.
     pub fn references(&self) -> Option<&str> {
         self.references.as_deref()
@@ -79,7 +85,10 @@ pub(super) struct Receiver<'a> {
     pub member: MemberId,
     pub handle: &'a str,
     pub workspace: &'a str,
+    /// The public address of the service.
     pub origin: &'a str,
+    /// The link by which mail to its address is turned off, if that is confirmed.
+    pub unsubscribe: Option<String>,
 }
 
 impl Receiver<'_> {
@@ -117,12 +126,14 @@ impl Receiver<'_> {
         let mut body = Body::default();
         let title = items.iter().find_map(|item| item.thread.as_deref());
         if let Some(item) = items.first() {
-            body.heading(&place_of(item));
+            self.heading(&mut body, item);
         }
         body.items(items);
         self.footer(&mut body);
         let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
-        let subject = title.map_or_else(|| unread(items.len()), str::to_owned);
+        let place_name = items.first().map(|item| channel_of(item)).unwrap_or_default();
+        let untitled = || format!("{} in {place_name}", unread(items.len()));
+        let subject = title.map_or_else(untitled, str::to_owned);
         let references = hash("thread", self.member, &[place.as_bytes()]);
         let id = hash("items", self.member, &[place.as_bytes(), &ends(&lsns)]);
         let subject = format!("[{}] {subject}", self.workspace);
@@ -135,7 +146,7 @@ impl Receiver<'_> {
         let mut left = MAIL_ITEMS_MAX;
         for (_, items) in places {
             let Some(item) = items.first().filter(|_| left > 0) else { break };
-            body.heading(&place_of(item));
+            self.heading(&mut body, item);
             body.items(items.get(..left.min(items.len())).unwrap_or_default());
             left = left.saturating_sub(items.len());
         }
@@ -151,10 +162,21 @@ impl Receiver<'_> {
 
     fn footer(&self, body: &mut Body) {
         let Self { handle, workspace, origin, .. } = self;
-        body.line(&format!(
-            "You are @{handle} in {workspace} at {origin}. What you are mailed is up to your notification \
-             preferences."
-        ));
+        body.line(&format!("You are @{handle} in {workspace} at {origin}."));
+        body.link("Choose what you are mailed", &format!("{origin}/ui/settings"));
+        if let Some(link) = &self.unsubscribe {
+            body.link("Unsubscribe from all mail", link);
+        }
+    }
+
+    /// Adds where something has happened, with a link to that screen of the board.
+    fn heading(&self, body: &mut Body, item: &OutgoingItem) {
+        let message = item.message_id.map(|message| format!("#m-{message}")).unwrap_or_default();
+        let screen = match item.thread_id {
+            Some(thread) => format!("t/{thread}{message}"),
+            None => format!("c/{}", item.channel_id),
+        };
+        body.heading(&place_of(item), &format!("{}/ui/{screen}", self.origin));
     }
 
     fn letter(
@@ -169,12 +191,19 @@ impl Receiver<'_> {
         let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let Body { text, html } = body;
         let html = format!("<!doctype html><html><body>{html}</body></html>\n");
-        Letter { about, to, subject, text, html, id, references }
+        let is_notice = matches!(about, About::Code | About::Former);
+        let unsubscribe = self.unsubscribe.clone().filter(|_| !is_notice);
+        Letter { about, to, subject, text, html, id, references, unsubscribe }
     }
 }
 
 fn unread(count: usize) -> String {
     if count == 1 { "1 unread notification".to_owned() } else { format!("{count} unread notifications") }
+}
+
+/// Where something has happened, within a sentence.
+fn channel_of(item: &OutgoingItem) -> String {
+    if item.dm { "a direct message".to_owned() } else { format!("#{}", item.channel) }
 }
 
 /// Where something has happened.
@@ -222,9 +251,14 @@ impl Body {
         let _ = writeln!(self.html, "<p>{}</p>", escaped(line));
     }
 
-    fn heading(&mut self, line: &str) {
-        let _ = write!(self.text, "{line}\n\n");
-        let _ = writeln!(self.html, "<h3>{}</h3>", escaped(line));
+    fn heading(&mut self, line: &str, address: &str) {
+        let _ = write!(self.text, "{line}\n{address}\n\n");
+        let _ = writeln!(self.html, "<h3><a href=\"{}\">{}</a></h3>", escaped(address), escaped(line));
+    }
+
+    fn link(&mut self, line: &str, address: &str) {
+        let _ = write!(self.text, "{line}: {address}\n\n");
+        let _ = writeln!(self.html, "<p><a href=\"{}\">{}</a></p>", escaped(address), escaped(line));
     }
 
     fn items(&mut self, items: &[&OutgoingItem]) {

@@ -3,8 +3,9 @@
 //! Something is mailed a while after its member was told of it, one letter for each thread, or with all else
 //! in a digest. What is too much for an hour is kept for the digest. Quiet hours and digests move the
 //! time when something is due at the moment at which it is taken, since only the program knows time zones.
-//! An address that does not accept mail for now is left alone for longer each time; one that refuses it for
-//! good is suspended.
+//! An address that does not accept mail for now is left alone for longer each time. A mail that is refused
+//! because of what it is, is dropped. An address that does not exist is suspended, and so is one that refuses
+//! several mails in a row.
 
 mod letter;
 
@@ -25,6 +26,7 @@ use crate::outreach::delivery_address::{
 };
 use crate::outreach::preferences::{self, Preferences};
 use crate::outreach::turns::workspaces_in_turn;
+use crate::outreach::unsubscribe;
 use crate::store::columns;
 use crate::time::Time;
 pub use letter::Letter;
@@ -34,6 +36,8 @@ use letter::{About, Receiver};
 const MAILS_AN_HOUR_MAX: i64 = 20;
 /// How long mail waits that was not accepted; each time twice as long, up to [`MAIL_RETRY_MAX`].
 const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
+/// How many mails in a row an address refuses until it is suspended.
+pub const MAIL_REFUSALS_MAX: i64 = 3;
 /// The longest that mail waits before it is sent again.
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
@@ -125,8 +129,11 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
         keep(cx, member, &Stored { code_due: None, former_due: None, ..stored })?;
         return nothing(cx, member);
     }
+    let origin = &*mail.public_url;
+    let of_address = |address: &MailAddress| unsubscribe::link(cx.sealer(), origin, member, address);
+    let unsubscribe = stored.address.as_ref().map(of_address).transpose()?;
     let receiver =
-        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin: &mail.public_url };
+        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin, unsubscribe };
     let is_due = |due: Option<Time>| due.is_some_and(|due| due <= cx.now());
     let letters = if is_due(stored.code_due) || is_due(stored.former_due) {
         take_notices(cx, &receiver, stored)?
@@ -268,6 +275,14 @@ impl Stored {
     /// Notes that the address accepts mail.
     fn succeed(&mut self) {
         (self.failures, self.retry_at, self.last_error) = (0, None, None);
+        self.refusals = 0;
+    }
+
+    /// Notes that the address has refused a mail because of what it is, and suspends it after several.
+    fn refuse(&mut self, detail: &str) {
+        (self.failures, self.retry_at, self.last_error) = (0, None, Some(detail.to_owned()));
+        self.refusals = self.refusals.saturating_add(1);
+        self.suspended |= self.refusals >= MAIL_REFUSALS_MAX;
     }
 
     /// Notes that the address accepts nothing for now, and returns when to try again.
@@ -328,7 +343,7 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
         return;
     }
     match arrival {
-        Arrival::Accepted | Arrival::Refused { .. } => {
+        Arrival::Accepted | Arrival::Dropped { .. } | Arrival::Refused { .. } => {
             *due = None;
             *awaited = awaited.take().filter(|_| is_code);
         }
@@ -341,7 +356,9 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
     // What the former address does not accept is no concern of its member, who leaves it.
     if is_code {
         stored.last_error = match arrival {
-            Arrival::Refused { detail } | Arrival::Later { detail, .. } => Some(detail.clone()),
+            Arrival::Dropped { detail } | Arrival::Refused { detail } | Arrival::Later { detail, .. } => {
+                Some(detail.clone())
+            }
             Arrival::Accepted => None,
             Arrival::NotTried => stored.last_error.take(),
         };
@@ -365,17 +382,19 @@ fn settle_items(
             None
         }
         Arrival::Later { detail, after } => Some(stored.fail(now, detail, *after)),
+        // The address has been replaced meanwhile.
+        Arrival::Dropped { .. } | Arrival::Refused { .. } if stored.address.as_ref() != Some(to) => Some(now),
+        Arrival::Dropped { detail } => {
+            stored.refuse(detail);
+            None
+        }
         Arrival::Refused { detail } => {
-            if stored.address.as_ref() == Some(to) {
-                (stored.suspended, stored.last_error) = (true, Some(detail.clone()));
-                return drop_due(cx, member, Out::Mail);
-            }
-            // The address has been replaced meanwhile.
-            Some(now)
+            (stored.suspended, stored.last_error) = (true, Some(detail.clone()));
+            None
         }
         Arrival::NotTried => Some(stored.retry_at.unwrap_or(now)),
     };
-    set_due(cx, member, Out::Mail, lsns, due)
+    if stored.suspended { drop_due(cx, member, Out::Mail) } else { set_due(cx, member, Out::Mail, lsns, due) }
 }
 
 #[cfg(test)]
@@ -391,6 +410,23 @@ mod tests {
         assert_eq!(all, [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]);
         assert_eq!(minutes(1000, None), 360);
         assert_eq!((minutes(0, Some(30)), minutes(7, Some(30)), minutes(0, Some(10_000))), (30, 128, 360));
+    }
+
+    #[test]
+    fn an_address_is_suspended_by_refusals_in_a_row() {
+        let mut stored = Stored::unset(DeliveryMode::Immediate);
+        let now = Time::from_micros(0);
+        for _ in 0..3 {
+            stored.refuse("554 5.7.1 no");
+            stored.refuse("554 5.7.1 no");
+            let at = stored.fail(now, "451 later", None);
+            assert_eq!((stored.suspended, stored.retry_at), (false, Some(at)), "that is no answer to either");
+            stored.succeed();
+            assert_eq!((stored.refusals, &stored.last_error), (0, &None));
+        }
+        (0..3).for_each(|_| stored.refuse("554 5.7.1 no"));
+        assert!(stored.suspended && stored.retry_at.is_none());
+        assert_eq!(stored.last_error.as_deref(), Some("554 5.7.1 no"));
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! Unsubscribing: the link in each mail by which its receiver turns mail off, without signing in (RFC 8058).
+//!
+//! The link does nothing else and shows nothing of the member. All mails to an address have the same one, which
+//! lasts as long as the address is the member's, because people keep mails for long. A link to an address that
+//! was replaced and one that never existed are the same to the caller.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::{MemberId, WorkspaceId};
+use crate::log::seal::Sealer;
+use crate::mailbox::MailAddress;
+use crate::op::{Effect, Feature, Frame, Operation, Read, Write, homed, read, without_keys};
+use crate::outreach::delivery_address::{DeliveryMode, confirmed, keep, stored};
+
+const LABEL: &str = "svc.unsubscribe-link/1";
+/// The folder of the links.
+const FOLDER: &str = "/ui/unsubscribe/";
+const PATH: &str = "/ui/unsubscribe/{link}";
+/// The name of the change, which its audit row has, too.
+const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
+
+pub(crate) fn feature() -> Feature {
+    let rows = vec![
+        read("open_unsubscribe_link", open_unsubscribe_link)
+            .title("Offer to turn off mail")
+            .get(PATH)
+            .example(|_| json!({"link": "signed"})),
+        homed(UNSUBSCRIBE, Effect::Idempotent, home, unsubscribe_from_mail)
+            .title("Turn off mail")
+            .post(PATH)
+            .unaudited_if_unchanged()
+            .example(|_| json!({"link": "signed"})),
+    ];
+    let framed = |row: Operation| row.framed(Frame::Unsubscribe).as_page().open_to_all();
+    Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
+}
+
+/// Returns the link for the mails to an address, at a service with this public address.
+pub(super) fn link(
+    sealer: &Sealer,
+    service: &str,
+    member: MemberId,
+    address: &MailAddress,
+) -> Result<String> {
+    let tag = sealer.tag_for(LABEL, &tagged(member, address))?;
+    let token = [&member.uuid().as_bytes()[..], &tag].concat();
+    Ok(format!("{service}{FOLDER}{}", URL_SAFE_NO_PAD.encode(token)))
+}
+
+fn tagged(member: MemberId, address: &MailAddress) -> Vec<u8> {
+    [member.uuid().as_bytes(), address.as_str().as_bytes()].concat()
+}
+
+/// Splits the last part of a link.
+fn parts(link: &str) -> Option<(MemberId, Vec<u8>)> {
+    let token = URL_SAFE_NO_PAD.decode(link).ok()?;
+    let (member, tag) = token.split_first_chunk::<16>()?;
+    Some((Uuid::from_bytes(*member).into(), tag.to_vec()))
+}
+
+/// Loads the member that a link belongs to, and its workspace.
+fn load(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
+    let invalid = || {
+        let detail = "this link was not copied whole, or is for an address that is no longer mailed; you \
+                      choose what you are mailed in your notification preferences";
+        Error::new(Code::NotFound, detail)
+    };
+    let (member, tag) = parts(link).ok_or_else(invalid)?;
+    let (workspace, address) = confirmed(cx, member)?.ok_or_else(invalid)?;
+    let is_valid = cx.sealer().is_tag_for(LABEL, &tagged(member, &address), &tag)?;
+    if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
+}
+
+/// Offers to turn off the mail that a link came with, and changes nothing.
+///
+/// A browser gets a page with a button. Programs that open the links of mails to look at them do no harm.
+///
+/// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OpenUnsubscribeLink {
+    /// The last part of the link.
+    link: String,
+}
+
+/// The link is valid. Nothing else is returned.
+#[derive(Serialize, JsonSchema)]
+struct UnsubscribeOffer {}
+
+fn open_unsubscribe_link(cx: &Read<'_>, input: &OpenUnsubscribeLink) -> Result<UnsubscribeOffer> {
+    load(cx, &input.link)?;
+    Ok(UnsubscribeOffer {})
+}
+
+/// Turns off mail to the member that a link belongs to, as RFC 8058 has mail providers ask for it.
+///
+/// The mode of the member's address becomes `off`, and nothing else changes. The body is not read: providers
+/// send `List-Unsubscribe=One-Click`. The same again changes nothing.
+///
+/// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UnsubscribeFromMail {
+    /// The last part of the link.
+    link: String,
+}
+
+/// Mail is off.
+#[derive(Serialize, JsonSchema)]
+struct Unsubscribed {
+    /// `off`.
+    mode: DeliveryMode,
+}
+
+without_keys! { UnsubscribeFromMail => Unsubscribed }
+
+fn home(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
+    load(cx, &input.link).map(|(_, workspace)| workspace)
+}
+
+fn unsubscribe_from_mail(
+    cx: &mut Write<'_>,
+    input: &UnsubscribeFromMail,
+    workspace: WorkspaceId,
+) -> Result<Unsubscribed> {
+    let (member, _) = load(cx, &input.link)?;
+    let off = Unsubscribed { mode: DeliveryMode::Off };
+    cx.within(workspace, Some(member), |cx| {
+        let Some(mut stored) = stored(cx, member)?.filter(|stored| stored.mode != DeliveryMode::Off) else {
+            cx.unchanged();
+            return Ok(());
+        };
+        stored.mode = DeliveryMode::Off;
+        keep(cx, member, &stored)?;
+        // The link is a secret, so the path is named as it is declared.
+        let metadata = json!({"surface": "rest", "operation": UNSUBSCRIBE, "path": PATH, "status": 200});
+        cx.audit("mutation", metadata)
+    })?;
+    Ok(off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::Entropy;
+
+    #[test]
+    fn a_link_is_of_a_member_and_an_address_and_stays_the_same() {
+        let sealer = Sealer::new([7; 32], &[], Entropy::System);
+        let address = |text: &str| MailAddress::parse(text).unwrap();
+        let member: MemberId = Uuid::from_u128(1).into();
+        let made = |member: MemberId, to: &str| {
+            link(&sealer, "https://svc.example.com/team", member, &address(to)).unwrap()
+        };
+        let first = made(member, "ada@example.com");
+        assert_eq!(first, made(member, "ada@example.com"), "a mail that is sent again is the same");
+        assert_ne!(first, made(member, "ada@example.org"));
+        assert_ne!(first, made(Uuid::from_u128(2).into(), "ada@example.com"));
+        let last = first.strip_prefix("https://svc.example.com/team/ui/unsubscribe/").unwrap();
+        let (of, tag) = parts(last).unwrap();
+        assert_eq!(of, member);
+        assert!(sealer.is_tag_for(LABEL, &tagged(member, &address("ada@example.com")), &tag).unwrap());
+        for wrong in ["", "x", "?", &last[..20], &format!("{last}=")] {
+            assert!(parts(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The link of a mail by which mail is turned off (RFC 8058): a page with a button, and what that sends.
+//!
+//! The link is all that is read: no cookie, no Origin, no query, and no body of whatever type. A browser gets
+//! pages without scripts, other clients JSON.
+
+use futures_util::future::BoxFuture;
+use hyper::header::{HeaderValue, VARY};
+use svc_core::{Error, Result};
+
+use super::{Call, Framing};
+use crate::encode::{self, Response};
+use crate::html::Form;
+use crate::ui;
+
+/// A link of a mail.
+pub(super) struct Unsubscribe;
+
+impl Framing for Unsubscribe {
+    fn refusal(&self, error: &Error) -> Response {
+        ui::protected(encode::problem(error))
+    }
+
+    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(respond(call))
+    }
+}
+
+async fn respond(call: Call<'_>) -> Result<Response> {
+    let board = call.state.location(call.uri()?.path(), "/ui/");
+    let (form, is_question) = (call.form()?, call.changes_nothing());
+    let answered = answer(call).await;
+    let mut response = match (form, answered) {
+        (Form::Page, Ok(_)) if is_question => ui::unsubscribe_question(),
+        (Form::Page, Ok(_)) => ui::unsubscribed(&board),
+        (Form::Page, Err(refusal)) => ui::words(&refusal, Some(&board)),
+        (_, answered) => ui::protected(answered.unwrap_or_else(|refusal| encode::problem(&refusal))),
+    };
+    encode::remove_lsn(response.headers_mut());
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+async fn answer(mut call: Call<'_>) -> Result<Response> {
+    let head = call.head_from_anywhere().await?;
+    let admission = call.admit(head).await?;
+    match call.input_of_path().await {
+        Ok(input) => call.run(admission, &input, encode::reply).await,
+        Err(refusal) => Err(call.refuse(admission, refusal).await),
+    }
+}

@@ -1,0 +1,138 @@
+//! Mails that a server refuses because of what they are: they are dropped, and several in a row suspend.
+
+use serde_json::{Value, json};
+use svc_core::op::Arrival;
+use svc_core::{MAIL, Service};
+use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime};
+
+use super::mail::{DAY, bob, confirm, deliver, delivery, post, prefer, set, texts};
+
+fn dropped() -> Arrival {
+    Arrival::Dropped { detail: "554 5.7.1 spam".to_owned() }
+}
+
+fn later() -> Arrival {
+    Arrival::Later { detail: "451 later".to_owned(), after: None }
+}
+
+/// Posts, and has one server find this of the mail.
+fn send(world: &World, service: &Service, thread: &str, arrival: &Arrival) {
+    post(world, thread, "@bob, look");
+    world.clock.advance(DAY);
+    let taken = runtime().block_on(service.take_parcels(MAIL)).unwrap();
+    assert_eq!(taken.len(), 1, "something is due");
+    for (parcel, _) in taken {
+        let arrivals = vec![arrival.clone(); parcel.count()];
+        runtime().block_on(service.settle(parcel, arrivals)).unwrap();
+    }
+}
+
+fn due(world: &World) -> i64 {
+    world.database.number("select count(*) from inbox where mail_due is not null")
+}
+
+#[test]
+fn a_refused_mail_is_dropped_and_the_third_in_a_row_suspends_on_any_server() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let thread = world.new_thread(&world.new_channel("spam"), "Spam");
+        // Each has only what is in the database.
+        let servers: Vec<Service> = (2..6).map(|seed| world.another_service(seed)).collect();
+        let shown = || {
+            let shown = delivery(world, &token);
+            (shown["suspended"] == true, shown["last_error"].clone(), shown["retry_at"].clone())
+        };
+        let refused = (false, json!("554 5.7.1 spam"), Value::Null);
+        send(world, &servers[0], &thread, &dropped());
+        assert_eq!((shown(), due(world)), (refused.clone(), 0), "it is not sent again");
+        send(world, &servers[1], &thread, &dropped());
+        assert_eq!(shown(), refused);
+        send(world, &servers[2], &thread, &Arrival::Accepted);
+        assert_eq!(shown(), (false, Value::Null, Value::Null), "it begins anew");
+        send(world, &servers[0], &thread, &dropped());
+        send(world, &servers[1], &thread, &dropped());
+        send(world, &servers[2], &thread, &later());
+        assert_eq!((shown().0, due(world)), (false, 1), "that says nothing of what the mail is");
+        send(world, &servers[3], &thread, &dropped());
+        assert_eq!((shown(), due(world)), ((true, json!("554 5.7.1 spam"), Value::Null), 0));
+        post(world, &thread, "@bob, once more");
+        world.clock.advance(DAY);
+        assert!(deliver(world).is_empty() && due(world) == 0);
+
+        confirm(world, &token, "bob@example.com", "immediate");
+        send(world, &servers[0], &thread, &dropped());
+        send(world, &servers[0], &thread, &dropped());
+        assert_eq!(shown(), refused, "the code has begun anew");
+        // So does another address.
+        confirm(world, &token, "robert@example.com", "immediate");
+        send(world, &servers[0], &thread, &dropped());
+        send(world, &servers[0], &thread, &dropped());
+        assert_eq!(shown(), refused);
+        post(world, &thread, "@bob, the last one");
+        world.clock.advance(DAY);
+        assert!(texts(&deliver(world)).contains("the last one"));
+        assert_eq!(world.database.number("select max(refusals) from delivery_addresses"), 0);
+    });
+}
+
+#[test]
+fn of_one_parcel_only_the_refused_mails_are_dropped() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let channel = world.new_channel("mixed");
+        let post_in = |title: &str| drop(post(world, &world.new_thread(&channel, title), "@bob, look"));
+        ["One", "Two", "Three", "Four"].into_iter().for_each(post_in);
+        world.clock.advance(MAIL_DELAY);
+        let settle = |arrivals: Vec<Arrival>| {
+            let (parcel, _) = runtime().block_on(world.service.take_parcels(MAIL)).unwrap().remove(0);
+            runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+        };
+        settle(vec![dropped(), Arrival::Accepted, dropped(), Arrival::NotTried]);
+        assert_eq!((&delivery(world, &token)["suspended"], due(world)), (&json!(false), 1));
+        assert!(texts(&deliver(world)).contains("Four"));
+        ["Five", "Six", "Seven", "Eight"].into_iter().for_each(post_in);
+        world.clock.advance(MAIL_DELAY);
+        settle(vec![dropped(), dropped(), dropped(), Arrival::NotTried]);
+        assert_eq!((&delivery(world, &token)["suspended"], due(world)), (&json!(true), 0));
+    });
+}
+
+/// What was sent to the former address says nothing of the new one.
+#[test]
+fn a_refusal_of_an_address_that_was_replaced_counts_for_nothing() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let thread = world.new_thread(&world.new_channel("moved"), "Moved");
+        for refusal in [dropped(), Arrival::Refused { detail: "550 5.1.1 unknown".to_owned() }] {
+            post(world, &thread, "@bob, on its way");
+            world.clock.advance(MAIL_DELAY);
+            let (parcel, _) = runtime().block_on(world.service.take_parcels(MAIL)).unwrap().remove(0);
+            let old = delivery(world, &token)["address"] == "bob@example.com";
+            let new = if old { "robert@example.com" } else { "bob@example.com" };
+            confirm(world, &token, new, "immediate");
+            runtime().block_on(world.service.settle(parcel, vec![refusal])).unwrap();
+            let shown = delivery(world, &token);
+            assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(false), &Value::Null));
+            let sent = deliver(world);
+            assert_eq!((sent.len(), &*sent[0].to), (1, new), "it goes to the new address: {sent:?}");
+        }
+    });
+}
+
+/// The digest is dropped as a whole, and nothing keeps the next one back.
+#[test]
+fn a_refused_digest_is_followed_by_the_next_one() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "digest");
+        prefer(world, &token, json!({"digest": {"every": "day", "at": "08:00"}}));
+        let thread = world.new_thread(&world.new_channel("daily"), "Daily");
+        send(world, &world.service, &thread, &dropped());
+        assert_eq!(due(world), 0);
+        post(world, &thread, "@bob, the next day");
+        world.clock.advance(DAY);
+        let sent = deliver(world);
+        assert_eq!(sent.len(), 1);
+        assert!(sent[0].text.contains("the next day") && !sent[0].text.contains("look"), "{sent:?}");
+        set(world, &token, "bob@example.com", "off");
+    });
+}
