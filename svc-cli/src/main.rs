@@ -15,6 +15,7 @@ use clap::{Parser, Subcommand};
 use commands::{checkpoint, contract, export, freeze, import, init, mcp_stdio, rewrap, token, verify};
 use mimalloc::MiMalloc;
 use output::Printer;
+use svc_core::config::Config;
 
 // The same allocator as in `svc-http`, so that both behave alike.
 #[global_allocator]
@@ -50,6 +51,10 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Printer::new(cli.json);
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    // The others have a log, which says so.
+    if !matches!(cli.command, Command::McpStdio(_)) {
+        output.remark(Config::ignored(variables.iter().cloned()));
+    }
     let outcome = svc_mcp_stdio::outlive_size_limit().and_then(|()| match cli.command {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),

@@ -65,6 +65,14 @@ impl Printer {
         Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
+    /// Prints what was ignored on standard error, for people; programs read only errors there.
+    pub fn remark(&self, ignored: Option<String>) {
+        if let Some(ignored) = ignored.filter(|_| !self.json) {
+            // If standard error is closed there is nowhere to report it.
+            let _ = writeln!(io::stderr().lock(), "svc: {ignored}");
+        }
+    }
+
     /// Prints an error on one line, with its causes, and returns its exit code.
     pub fn refuse(&self, error: &Error) -> ExitCode {
         if !self.json {

@@ -7,9 +7,10 @@
 //! makes a setup final is the commit of the first workspace, which is up to the database and happens between
 //! [`DataDir::create`] and [`Setup::finish`].
 //!
-//! A folder belongs to its owner alone. Anyone else who can write to it could plant their own keys or
-//! database, so such a folder is not opened, and a key that others can write is not used. Files that others
-//! can read are reported in the log.
+//! A folder belongs to its owner alone, or to its group too if that was said ([`DataAccess`]). Anyone else who
+//! can write to it could plant their own keys or database, so such a folder is not opened, and a key that
+//! others can write is not used. Files that others can read are reported in the log. A folder of another owner,
+//! such as a mount, is used as it is if its permissions allow that.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
+use crate::blocked::{Need, blocked, quoted, standing};
 use crate::config::{ENV_FILE, VapidKey};
+use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 
@@ -27,6 +30,7 @@ use crate::error::{Code, Error, Result};
 pub const DEFAULT: &str = "./svc-data";
 
 const DATABASE: &str = "svc.db";
+const DATABASE_LOG: &str = "svc.db-wal";
 const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
 /// Exists in a folder while its setup is unfinished, and is locked while a process is working on it.
@@ -59,33 +63,57 @@ pub(crate) fn spool_folder(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
 }
 
-/// The permission bits that let the group or others write, and read.
-const WRITE_BY_OTHERS: u32 = 0o022;
-const READ_BY_OTHERS: u32 = 0o044;
+/// The permission bits that let somebody write, and read.
+const WRITE: u32 = 0o222;
+const READ: u32 = 0o444;
+
+/// What file systems create in an empty folder.
+const OF_FILE_SYSTEMS: &str = "lost+found";
 
 /// Rejects files that users other than the owner can write, and returns those that they can read.
 ///
-/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored.
-pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let within = [KEYS, ENV_FILE, DATABASE].map(|name| path.join(name));
+/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the folder
+/// the group may have access.
+pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
+    let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
     let (mut writable, mut readable) = (Vec::new(), Vec::new());
-    for path in all {
-        let Ok(found) = path.metadata() else { continue };
-        if found.mode() & WRITE_BY_OTHERS != 0 {
-            writable.push(format!("{} (mode {:04o})", path.display(), found.mode() & 0o7777));
-        } else if found.mode() & READ_BY_OTHERS != 0 {
-            readable.push(path.to_owned());
+    for file in all {
+        let Ok(found) = file.metadata() else { continue };
+        let access = if file.starts_with(path) { access } else { DataAccess::Owner };
+        let open = found.mode() & access.of_others();
+        if open & WRITE != 0 {
+            writable.push((file, found.mode()));
+        } else if open & READ != 0 {
+            readable.push(file.to_owned());
         }
     }
     if writable.is_empty() {
         return Ok(readable);
     }
     writable.dedup();
+    let shown = |(file, _): &(&Path, u32)| match standing(file) {
+        Some(standing) => format!("{} ({standing})", file.display()),
+        None => file.display().to_string(),
+    };
+    let named: Vec<String> = writable.iter().map(shown).collect();
+    let words: Vec<String> = writable.iter().map(|(file, _)| quoted(file)).collect();
+    let by_group_alone = writable.iter().all(|(file, mode)| mode & 0o002 == 0 && file.starts_with(path));
+    let instead = match access {
+        DataAccess::Owner if by_group_alone => {
+            format!(", or set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup")
+        }
+        _ => String::new(),
+    };
+    let (others, who) = match access {
+        DataAccess::Owner => ("the owner", "go"),
+        DataAccess::Group => ("the owner and the group", "o"),
+    };
     Err(Error::configuration(format!(
-        "users other than the owner can write {}, and so could change keys and messages; remove that \
-         permission with chmod go-w",
-        writable.join(", ")
+        "users other than {others} can write {}, and so could change keys and messages; remove that permission \
+         with `chmod {who}-w {}`{instead}",
+        named.join(", "),
+        words.join(" ")
     )))
 }
 
@@ -100,6 +128,12 @@ impl DataDir {
     pub fn open(path: &Path) -> Result<Self> {
         let dir = Self { path: path.to_owned() };
         let shown = path.display();
+        let env = dir.file(ENV_FILE);
+        // What cannot be looked at is not taken for missing.
+        match env.metadata() {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(blocked(Need::Read, &env, &error)),
+            _ => {}
+        }
         if dir.is(MARKER) {
             return Err(Error::wrong_state(format!(
                 "the set-up of {shown} was interrupted; `svc init --data {shown}` completes it"
@@ -117,17 +151,24 @@ impl DataDir {
     /// Starts the setup of `path`, or resumes one that was interrupted.
     ///
     /// Rejects a folder that is already set up.
-    pub fn create(path: &Path, entropy: &Entropy) -> Result<Setup> {
+    pub fn create(path: &Path, access: DataAccess, entropy: &Entropy) -> Result<Setup> {
         let dir = Self { path: path.to_owned() };
         dir.reject_occupied()?;
-        let tightened = dir.tighten()?;
+        let tightened = dir.tighten(access)?;
         let mut created = Vec::new();
-        create_folders(path, &mut created)?;
-        let (marker, fresh) = dir.lock_marker()?;
+        let locked = create_folders(path, access, &mut created).and_then(|()| dir.lock_marker());
+        let (marker, fresh) = match locked {
+            Ok(locked) => locked,
+            Err(error) => {
+                // The error says what keeps the folder from being used; nothing of it is left.
+                let _ = undo(&created, tightened.as_ref(), path);
+                return Err(error);
+            }
+        };
         if fresh {
             created.push(dir.file(MARKER));
         }
-        let mut setup = Setup { dir, _marker: marker, created, tightened };
+        let mut setup = Setup { dir, access, _marker: marker, created, tightened };
         match setup.fill(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
@@ -182,23 +223,50 @@ impl DataDir {
     /// Removes others' permissions from an existing folder.
     ///
     /// Returns its previous permissions if that changed them. A folder that is in use, because it is not
-    /// empty, is left as it is, or rejected if others can write it.
-    fn tighten(&self) -> Result<Option<Permissions>> {
-        let failed = |error: &std::io::Error| io_error(&self.path, error);
+    /// empty, and one of another owner are left as they are, or rejected if others can write them.
+    fn tighten(&self, access: DataAccess) -> Result<Option<Permissions>> {
         let before = match self.path.metadata() {
             Ok(found) if found.is_dir() => found.permissions(),
-            _ => return Ok(None),
+            Ok(_) => return Err(blocked(Need::Write, &self.path, &ErrorKind::NotADirectory.into())),
+            Err(_) => return Ok(None),
         };
-        if before.mode() & (WRITE_BY_OTHERS | READ_BY_OTHERS) == 0 {
+        if before.mode() & access.of_others() & (WRITE | READ) == 0 {
             return Ok(None);
         }
-        let mut entries = std::fs::read_dir(&self.path).map_err(|error| failed(&error))?;
-        if !self.is(MARKER) && entries.next().is_some() {
-            return open_to_others(&self.path, &[]).map(|_| None);
+        let mut entries = std::fs::read_dir(&self.path).map_err(|error| io_error(&self.path, &error))?;
+        let is_ours = |name: std::ffi::OsString| name != OF_FILE_SYSTEMS;
+        let is_used = entries.any(|entry| entry.is_ok_and(|entry| is_ours(entry.file_name())));
+        if !self.is(MARKER) && is_used {
+            return open_to_others(&self.path, &[], access).map(|_| None);
         }
-        std::fs::set_permissions(&self.path, Permissions::from_mode(0o700))
-            .map_err(|error| failed(&error))?;
-        Ok(Some(before))
+        let narrowed = Permissions::from_mode(access.narrowed(before.mode()));
+        match std::fs::set_permissions(&self.path, narrowed) {
+            Ok(()) => Ok(Some(before)),
+            // Only its owner may change them, and only write permissions of others matter.
+            Err(_) if before.mode() & access.of_others() & WRITE == 0 => Ok(None),
+            Err(error) => Err(self.refuse_open(access, &before, &error)),
+        }
+    }
+
+    /// Returns the error of an empty folder that others can write, and of which this user may not change that.
+    fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
+        let (shown, standing) = (self.path.display(), standing(&self.path).unwrap_or_default());
+        let (who, others) = match access {
+            DataAccess::Owner => ("go", "users other than its owner"),
+            DataAccess::Group => ("o", "users outside of its group"),
+        };
+        let by_group = match access {
+            DataAccess::Owner if before.mode() & 0o002 == 0 => {
+                format!(", set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup")
+            }
+            _ => String::new(),
+        };
+        Error::configuration(format!(
+            "{others} can write {shown} ({standing}), and this user cannot change that ({error}): as its owner \
+             run `chmod {who}-w {}`{by_group}, or use a folder in it, which is made for this user alone: --data {}",
+            quoted(&self.path),
+            quoted(&self.path.join("svc"))
+        ))
     }
 
     /// Locks the marker, and returns it and whether this call created it.
@@ -239,6 +307,7 @@ impl DataDir {
 #[must_use = "a setup that is not finished leaves a folder that cannot be used"]
 pub struct Setup {
     dir: DataDir,
+    access: DataAccess,
     _marker: File,
     created: Vec<PathBuf>,
     /// The folder's previous permissions, if others had any.
@@ -268,18 +337,7 @@ impl Setup {
 
     /// Abandons the setup: removes what it created, and nothing that was there before.
     pub fn undo(self) -> Result<()> {
-        for path in self.created.iter().rev() {
-            let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
-            match removed {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(path, &error)),
-                _ => {}
-            }
-        }
-        match self.tightened {
-            Some(before) => std::fs::set_permissions(&self.dir.path, before)
-                .map_err(|error| io_error(&self.dir.path, &error)),
-            None => Ok(()),
-        }
+        undo(&self.created, self.tightened.as_ref(), &self.dir.path)
     }
 
     /// Creates what is missing. The marker is in place, so the folder cannot be mistaken for a finished one.
@@ -289,8 +347,8 @@ impl Setup {
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
         let keys = self.dir.file(KEYS);
-        create_folders(&keys, &mut self.created)?;
-        create_folders(&self.dir.artifacts(), &mut self.created)?;
+        create_folders(&keys, self.access, &mut self.created)?;
+        create_folders(&self.dir.artifacts(), self.access, &mut self.created)?;
         for (_, name) in KEY_FILES {
             let key = draw_key(entropy)?;
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
@@ -314,6 +372,7 @@ impl Setup {
             .mode(0o600)
             .open(&draft)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .and_then(|()| self.access.extend(&draft))
             .and_then(|()| std::fs::rename(&draft, &path));
         written.map_err(|error| io_error(&path, &error))?;
         self.created.push(path);
@@ -339,6 +398,7 @@ impl Listening {
             let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
             file.lock()?;
             file.write_all(address.to_string().as_bytes())?;
+            DataAccess::of_folder(path).extend(&draft)?;
             std::fs::rename(&draft, &place)?;
             Ok(file)
         };
@@ -367,28 +427,51 @@ fn env_text() -> String {
     )
 }
 
-/// Creates `path` and its missing parents, for the owner alone, and records what it created.
-fn create_folders(path: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
+/// Creates `path` and its missing parents, for those who may use it, and records what it created.
+fn create_folders(path: &Path, access: DataAccess, created: &mut Vec<PathBuf>) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        create_folders(parent, created)?;
+        create_folders(parent, access, created)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => created.push(path.to_owned()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
         Err(error) => return Err(io_error(path, &error)),
     }
-    Ok(())
+    access.extend(path).map_err(|error| io_error(path, &error))
 }
 
+/// Removes what a setup has created, and gives its folder the permissions that it had.
+fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> Result<()> {
+    for path in created.iter().rev() {
+        let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(path, &error)),
+            _ => {}
+        }
+    }
+    match tightened {
+        Some(before) => {
+            std::fs::set_permissions(folder, before.clone()).map_err(|error| io_error(folder, &error))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Syncs a folder to disk, unless its file system has no such thing.
 fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| io_error(path, &error))
+    match File::open(path).and_then(|folder| folder.sync_all()) {
+        Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            Err(io_error(path, &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn io_error(path: &Path, error: &std::io::Error) -> Error {
-    Error::configuration(format!("{}: {error}", path.display()))
+    blocked(Need::Write, path, error)
 }
 
 #[cfg(test)]
@@ -401,7 +484,7 @@ mod tests {
     const NOTHING: [(&str, &str); 0] = [];
 
     fn create(path: &Path) -> Result<Setup> {
-        DataDir::create(path, &Entropy::System)
+        DataDir::create(path, DataAccess::Owner, &Entropy::System)
     }
 
     fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -511,7 +594,7 @@ mod tests {
         std::fs::write(root.path().join(DATABASE), "").unwrap();
         chmod(&root.path().join(DATABASE), 0o600);
         let secret = root.path().join("keys/content.kek");
-        let open = || open_to_others(root.path(), std::slice::from_ref(&secret));
+        let open = || open_to_others(root.path(), std::slice::from_ref(&secret), DataAccess::Owner);
         assert!(open().unwrap().is_empty());
         let parts = ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name));
         for part in &parts {
@@ -536,7 +619,7 @@ mod tests {
             }
             chmod(part, before);
         }
-        assert!(open_to_others(&root.path().join("nowhere"), &[]).unwrap().is_empty());
+        assert!(open_to_others(&root.path().join("nowhere"), &[], DataAccess::Owner).unwrap().is_empty());
     }
 
     #[test]
@@ -557,6 +640,53 @@ mod tests {
         std::fs::remove_file(root.path().join("note")).unwrap();
         create(root.path()).unwrap().finish().unwrap();
         assert_eq!(mode(root.path()), 0o700);
+    }
+
+    /// What kubelet does to a volume with `fsGroup` at each mount.
+    fn pass_of_kubelet(path: &Path) {
+        let (more, folder) = if path.is_dir() { (0o2770, true) } else { (0o660, false) };
+        chmod(path, path.metadata().unwrap().mode() & 0o7777 | more);
+        if folder {
+            std::fs::read_dir(path).unwrap().for_each(|entry| pass_of_kubelet(&entry.unwrap().path()));
+        }
+    }
+
+    #[test]
+    fn the_group_may_use_a_volume_if_that_was_said_and_others_never() {
+        let root = tempfile::tempdir().unwrap();
+        chmod(root.path(), 0o2777);
+        std::fs::create_dir(root.path().join(OF_FILE_SYSTEMS)).unwrap();
+        let mut setup = DataDir::create(root.path(), DataAccess::Group, &Entropy::System).unwrap();
+        setup.make_database().unwrap();
+        setup.finish().unwrap();
+        let all = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
+        assert_eq!(all(root.path()), 0o2770, "others were shut out, and it is still set-group-id");
+        assert_eq!((mode(&root.path().join(KEYS)), mode(&root.path().join(DATABASE))), (0o770, 0o660));
+        for (file, _) in files(root.path()) {
+            assert_eq!(mode(&file), 0o660, "{}", file.display());
+        }
+        pass_of_kubelet(root.path());
+        let secret = root.path().join("keys/content.kek");
+        let open = |access| open_to_others(root.path(), std::slice::from_ref(&secret), access);
+        assert!(open(DataAccess::Group).unwrap().is_empty());
+        let refused = open(DataAccess::Owner).unwrap_err();
+        for wanted in ["SVC_DATA_GROUP_ACCESS=1", "mode 2770", "owner 0", "`chmod go-w "] {
+            let wanted = wanted.replace("owner 0", &format!("owner {}", root.path().metadata().unwrap().uid()));
+            assert!(refused.detail().contains(&wanted), "{refused}");
+        }
+        for part in ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name)) {
+            let before = all(&part);
+            chmod(&part, before | 0o004);
+            assert_eq!(open(DataAccess::Group).unwrap(), [part.clone()]);
+            chmod(&part, before | 0o002);
+            let refused = open(DataAccess::Group).unwrap_err();
+            assert!(refused.detail().contains("`chmod o-w ") && !refused.detail().contains(GROUP_ACCESS));
+            chmod(&part, before);
+        }
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        chmod(elsewhere.path(), 0o660);
+        let secrets = [elsewhere.path().to_owned()];
+        assert!(open_to_others(root.path(), &secrets, DataAccess::Group).is_err(), "only in the folder");
     }
 
     #[test]

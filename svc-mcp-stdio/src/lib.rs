@@ -138,6 +138,9 @@ pub fn start_logging(config: &Config) -> Result<()> {
         LogFormat::Text => registry.with(lines).init(),
         LogFormat::Json => registry.with(lines.json()).init(),
     }
+    for remark in &config.remarks {
+        tracing::info!("{remark}");
+    }
     Ok(())
 }
 

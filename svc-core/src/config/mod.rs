@@ -7,7 +7,9 @@
 
 mod public_url;
 mod retention;
+mod database_url;
 mod registry;
+mod injected;
 mod reader;
 mod oidc;
 mod mail;
@@ -21,10 +23,12 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
+use crate::data_access::DataAccess;
 use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::spool::SpoolLimits;
+pub(crate) use database_url::{DatabaseUrl, Demand, PgHost, Proof, Roots, Tls13};
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
@@ -78,6 +82,10 @@ pub struct Config {
     content_keys: Option<ContentKeys>,
     /// The files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
+    /// Who may use the data folder: `SVC_DATA_GROUP_ACCESS`.
+    pub data_access: DataAccess,
+    /// What was found and ignored, for the log.
+    pub remarks: Vec<String>,
     /// `AUTH_DISABLED`: a request without a credential acts as the first person.
     pub auth_disabled: bool,
     /// `SVC_DEV_ANONYMOUS_MCP_WORKSPACE`.
@@ -205,6 +213,21 @@ impl Config {
     /// Parses a public key: 32 bytes as hex or base64.
     pub fn public_key(text: &str) -> Option<[u8; 32]> {
         reader::parse_key(text.trim()).map(|key| *key.expose_secret())
+    }
+
+    /// Returns whether the database is on another machine, and nothing says how to connect to it.
+    pub fn says_nothing_of_tls(&self) -> bool {
+        let url = self.database_url.as_ref().map(|url| DatabaseUrl::parse(url.expose_secret()));
+        url.is_some_and(|url| url.is_ok_and(|url| url.says_nothing_of_tls()))
+    }
+
+    /// Returns what of the variables is ignored, for programs that have no log.
+    pub fn ignored<N, V>(vars: impl IntoIterator<Item = (N, V)>) -> Option<String>
+    where
+        N: Into<OsString>,
+        V: Into<OsString>,
+    {
+        Reader::ignored(vars)
     }
 
     /// Returns the key-encryption keys; fails with what to do if there are none.

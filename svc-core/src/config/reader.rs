@@ -16,8 +16,12 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD_INDIFFERENT, URL_SAFE_NO_P
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
+use super::database_url::DatabaseUrl;
+use super::injected::is_injected;
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
+use crate::blocked::{Need, why};
+use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -33,6 +37,9 @@ pub(super) struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     problems: Vec<String>,
     secret_files: Vec<PathBuf>,
+    /// The variables that Kubernetes has set.
+    injected: Vec<String>,
+    remarks: Vec<String>,
 }
 
 impl Reader {
@@ -52,6 +59,12 @@ impl Reader {
             reader.reject_unknown(&environment, "the environment");
             reader.reject_unknown(&file, ENV_FILE);
         }
+        if file.contains_key(GROUP_ACCESS) {
+            reader.reject(&format!(
+                "{GROUP_ACCESS} in {ENV_FILE}: set it in the environment, since whoever can write that file could \
+                 set it there"
+            ));
+        }
         for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
             let given = reader.given(variable, &environment, Path::new(""));
             if let Some(value) = given.or_else(|| reader.given(variable, &file, data_dir)) {
@@ -59,6 +72,25 @@ impl Reader {
             }
         }
         reader
+    }
+
+    /// Returns what of `vars` is ignored, in a sentence.
+    pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
+        vars: impl IntoIterator<Item = (N, V)>,
+    ) -> Option<String> {
+        let mut reader = Self::default();
+        reader.environment(vars);
+        reader.injections()
+    }
+
+    /// Returns which variables of Kubernetes were ignored.
+    fn injections(&self) -> Option<String> {
+        if self.injected.is_empty() {
+            return None;
+        }
+        let mut names = self.injected.clone();
+        names.sort_unstable();
+        Some(format!("ignored the variables that Kubernetes sets for a Service: {}", names.join(", ")))
     }
 
     /// Returns what was read, or an error with all problems.
@@ -81,6 +113,7 @@ impl Reader {
                 continue;
             }
             match value.into().into_string() {
+                Ok(value) if !is_known(&name) && is_injected(&name, &value) => self.injected.push(name),
                 Ok(value) => drop(values.insert(name, Zeroizing::new(value))),
                 Err(_) => self.problems.push(format!("{name} is not UTF-8")),
             }
@@ -95,7 +128,10 @@ impl Reader {
             Ok(text) => Zeroizing::new(text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Values::new(),
             Err(error) => {
-                self.problems.push(format!("{} cannot be read: {error}", path.display()));
+                self.problems.push(match error.kind() {
+                    std::io::ErrorKind::InvalidData => format!("{} is not UTF-8", path.display()),
+                    _ => why(Need::Read, &path, &error),
+                });
                 return Values::new();
             }
         };
@@ -152,7 +188,10 @@ impl Reader {
                 }
             },
             Ok(Err(_)) => "is not UTF-8".to_owned(),
-            Err(error) => format!("cannot be read: {error}"),
+            Err(error) => {
+                self.problems.push(format!("{name}: the file {}", why(Need::Read, path, &error)));
+                return None;
+            }
         };
         self.problems.push(format!("{name}: the file {} {problem}", path.display()));
         None
@@ -161,10 +200,14 @@ impl Reader {
     pub fn config(&mut self, data_dir: &Path) -> Config {
         let production = self.word("SVC_ENV") == "production";
         let public_url = self.public_url();
+        let database_url = self.database_url();
+        let injections = self.injections();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
+            data_access: DataAccess::of(self.flag(GROUP_ACCESS)),
+            remarks: std::mem::take(&mut self.remarks).into_iter().chain(injections).collect(),
             data_dir: data_dir.to_owned(),
-            database_url: self.database_url(),
+            database_url,
             production,
             auth_disabled: self.auth_disabled(production),
             anonymous_workspace: self.anonymous_workspace(production),
@@ -261,14 +304,18 @@ impl Reader {
 
     pub fn database_url(&mut self) -> Option<SecretString> {
         let url = self.secret("DATABASE_URL")?;
-        let schemes = ["postgres://", "postgresql://"];
-        if !schemes.iter().any(|scheme| url.expose_secret().starts_with(scheme)) {
-            self.problems.push(
-                "DATABASE_URL does not begin with postgres://; for SQLite in the data folder leave it unset"
-                    .to_owned(),
-            );
+        match DatabaseUrl::parse(url.expose_secret()) {
+            Ok(parsed) => {
+                // Who can write a key can replace it.
+                self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
+                if !parsed.ignored.is_empty() {
+                    let ignored = parsed.ignored.join(", ");
+                    self.remarks.push(format!("ignored what DATABASE_URL says to other programs: {ignored}"));
+                }
+            }
+            Err(error) => self.problems.push(error.detail().to_owned()),
         }
-        Some(url)
+        Some(SecretString::from(url.expose_secret().trim()))
     }
 
     fn content_keys(&mut self, production: bool) -> Option<ContentKeys> {

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::data_access::GROUP_ACCESS;
 use crate::limits;
 use crate::text::{nearest, roff};
 
@@ -78,12 +79,12 @@ const fn variable(name: &'static str, form: Form, doc: &'static str) -> Variable
 #[rustfmt::skip]
 pub const VARIABLES: &[Variable] = &[
     variable("DATABASE_URL", Form::Secret,
-        "The database: postgres://USER:PASSWORD@HOST/DATABASE. If unset: SQLite, in svc.db of the data \
-        folder. After a question mark it may have the fields sslmode (disable, allow, prefer, require, \
-        verify-ca, verify-full), sslrootcert (a PEM file, or system), sslcert and sslkey (PEM files), which \
-        mean what they mean to libpq, but allow is taken as prefer. Without an sslmode it is prefer, or \
-        verify-full with sslrootcert=system. In production the address of another machine needs an sslmode, \
-        or sslrootcert=system."),
+        "The database: postgres://USER:PASSWORD@HOST/DATABASE, or the name=value pairs of libpq. If unset: \
+        SQLite, in svc.db of the data folder. After a question mark it may have the parameters of libpq, such \
+        as sslmode (disable, allow, prefer, require, verify-ca, verify-full), sslrootcert (a PEM file, or \
+        system), sslcert and sslkey (PEM files); see PostgreSQL in svc-http(8). Without an sslmode it is \
+        prefer, or verify-full with sslrootcert=system. In production the address of another machine needs an \
+        sslmode, or sslrootcert=system."),
     variable("SVC_CONTENT_KEK", Form::Secret,
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by \
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),
@@ -105,6 +106,10 @@ pub const VARIABLES: &[Variable] = &[
         production."),
     variable("SVC_ENV", Form::OneOf(&["development", "production"]),
         "The environment. In production, settings that are insecure on purpose are rejected."),
+    variable(GROUP_ACCESS, Form::Flag,
+        "Let the group of the data folder use it, as on a Kubernetes volume with fsGroup: permissions of the \
+        group are accepted there, those of others never, and what svc creates there is for the group, too. \
+        Everybody in that group can read all messages. Only the environment can set it, not svc.env."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or one in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,
@@ -327,7 +332,9 @@ file is unreadable, empty or not UTF\-8.
 A variable with an empty value counts as unset. The program refuses to start if the environment has an unknown
 variable that begins with SVC_, or
 .I svc.env
-has any unknown variable; SVC_ALLOW_UNKNOWN_ENV=1 allows them.
+has any unknown variable; SVC_ALLOW_UNKNOWN_ENV=1 allows them. Variables that Kubernetes sets for a Service whose
+name begins with svc, such as SVC_PORT=tcp://10.0.0.1:80 and SVC_SERVICE_HOST=10.0.0.1, are ignored in the
+environment, with a line in the log.
 .SH VARIABLES
 "#;
 

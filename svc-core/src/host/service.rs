@@ -38,7 +38,7 @@ use crate::rate::{RateLimits, RateSettings};
 use crate::spool::Spools;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
-use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher, says_nothing_of_tls};
+use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
@@ -141,7 +141,7 @@ impl Options {
 ///
 /// In production the address of another machine must say whether connections to it use TLS.
 fn database_of(config: &Config) -> Result<Database> {
-    if config.production && config.database_url.as_ref().is_some_and(says_nothing_of_tls) {
+    if config.production && config.says_nothing_of_tls() {
         return Err(Error::configuration(
             "DATABASE_URL names another machine and has no sslmode: in production it needs one, best \
              verify-full with sslrootcert",

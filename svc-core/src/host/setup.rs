@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::config::Config;
+use crate::data_access::DataAccess;
 use crate::data_dir::{self, DataDir, Setup};
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
@@ -79,8 +80,14 @@ pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
     }
-    for path in data_dir::open_to_others(&config.data_dir, &config.secret_files)? {
-        tracing::warn!(path = %path.display(), "users other than its owner can read it: chmod go-rwx");
+    for path in data_dir::open_to_others(&config.data_dir, &config.secret_files, config.data_access)? {
+        let path = path.display();
+        match config.data_access {
+            DataAccess::Owner => tracing::warn!(%path, "users other than its owner can read it: chmod go-rwx"),
+            DataAccess::Group => {
+                tracing::warn!(%path, "users other than its owner and its group can read it: chmod o-rwx");
+            }
+        }
     }
     Service::open(Options::configured(config)?)
 }
@@ -99,7 +106,7 @@ pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, 
         let service = begin(&config)?;
         return Ok((config, service));
     }
-    match DataDir::create(data_dir, &Entropy::System) {
+    match DataDir::create(data_dir, config.data_access, &Entropy::System) {
         Ok(mut setup) => {
             setup.make_database()?;
             let config = read()?;
@@ -128,8 +135,8 @@ pub fn init(
 ) -> Result<(Config, Service, Established)> {
     // What can be rejected without leaving a trace is checked first.
     SetupNames::new(workspace, admin)?;
-    Config::read(variables.iter().cloned(), data_dir)?;
-    let mut setup = DataDir::create(data_dir, &Entropy::System)?;
+    let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
+    let mut setup = DataDir::create(data_dir, access, &Entropy::System)?;
     let config = Config::read(variables.iter().cloned(), data_dir)?;
     let own_database = config.database_url.is_none();
     if own_database {
@@ -163,12 +170,12 @@ fn check_is_new(database: &Database) -> Result<()> {
 /// Leaves a setup that was rejected in the right state.
 ///
 /// A workspace in the folder's own database can only have been created by an earlier run of this setup, which
-/// is thereby complete. If another database has a workspace or cannot be reached, the folder is restored to
-/// its previous state. After anything else the setup can be resumed.
+/// is thereby complete. If another database has a workspace, or cannot be reached or used, the folder is restored
+/// to its previous state. After anything else the setup can be resumed.
 fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
-        (Code::AlreadyInitialised | Code::Unavailable, false) => setup.undo(),
+        (Code::AlreadyInitialised | Code::Unavailable | Code::Configuration, false) => setup.undo(),
         _ => Ok(()),
     };
     settled.err().unwrap_or(refusal)

@@ -19,6 +19,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::Result;
+use crate::blocked::{Need, why};
+use crate::data_access::DataAccess;
 use crate::error::{Code, Error, is_full};
 use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;
@@ -39,16 +41,20 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Creates one in its folder, which is created if it is missing, for this user alone.
+    /// Creates one in its folder, which is created if it is missing, for those who may use the folder above.
     fn create(space: Space) -> Result<Self> {
         let create = || {
             let folder = space.spools().folder();
             if !folder.is_dir() {
                 DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                folder.parent().map_or(Ok(()), |parent| DataAccess::of_folder(parent).extend(folder))?;
             }
             tempfile::tempfile_in(folder)
         };
-        let file = create().map_err(|error| failed(&error))?;
+        let file = create().map_err(|error| match is_full(&error) {
+            true => failed(&error),
+            false => Error::internal(why(Need::Write, space.spools().folder(), &error)),
+        })?;
         Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
     }
 

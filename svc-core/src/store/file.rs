@@ -19,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
 use super::refusal;
+use crate::blocked::{Need, why};
 use crate::error::{Code, Error, Result};
 use crate::sync::lock;
 
@@ -257,9 +258,9 @@ impl Copy {
     fn of(path: &Path) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| {
             Error::configuration(format!(
-                "{} can only be read from a copy, for which there is no room in the folder for temporary \
-                 files (TMPDIR)",
-                path.display()
+                "{} can only be read from a copy, and TMPDIR names no folder for that: {}",
+                path.display(),
+                why(Need::Write, &std::env::temp_dir(), &error)
             ))
             .caused_by(error)
         };

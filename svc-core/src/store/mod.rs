@@ -43,7 +43,6 @@ pub(crate) use engine::{WalCut, is_duplicate};
 pub(crate) use migrate::schema_version;
 pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
-pub(crate) use postgres::says_nothing_of_tls;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub use row_write::RowWrite;

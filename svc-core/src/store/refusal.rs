@@ -3,19 +3,22 @@
 //! Each cause has a text that says what to do. Requests never return these.
 
 use std::error::Error as StdError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_postgres::error::{DbError, SqlState};
 
 use super::database::Database;
+use crate::blocked::{Need, blocked, denied};
+use crate::config::DatabaseUrl;
 use crate::error::{Code, Error, is_full};
 
 /// Converts the failure of a start into an error that says what to do.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     let reported = match database {
         Database::Sqlite(path) => of_sqlite(&error, path),
-        Database::Postgres(_) => of_postgres(&error),
+        Database::Postgres(url) => of_postgres(&error, url),
     };
     match reported {
         Some(reported) => reported.caused_by(error),
@@ -36,8 +39,7 @@ pub(super) fn not_a_database(path: &Path) -> Error {
 
 /// Returns the error for a file that exists, and that this process may not read.
 pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::configuration(format!("{} cannot be read: check its owner and its mode", path.display()))
-        .caused_by(error)
+    blocked(Need::Read, path, &error).caused_by(error)
 }
 
 /// Returns whether SQLite could not read without writing, which it must not or cannot do here.
@@ -64,15 +66,29 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     match sqlite_code(error)? {
         ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Some(not_a_database(path)),
         ErrorCode::DiskFull => Some(full()),
-        _ if is_read_only(error) => Some(Error::configuration(format!(
-            "the folder {folder} and the files in it must be writable for this user: check owner, mode and \
-             mount"
-        ))),
+        _ if is_read_only(error) => {
+            let reason = unwritable(path).unwrap_or_else(|| "check owner, mode and mount".to_owned());
+            Some(Error::configuration(format!(
+                "the folder {folder} and the files in it must be writable for this user: {reason}"
+            )))
+        }
         _ => None,
     }
 }
 
-fn of_postgres(error: &Error) -> Option<Error> {
+/// Returns why this process cannot write a database, if the system can tell.
+fn unwritable(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = ["-wal", "-shm"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    });
+    let all = [folder.to_owned(), path.to_owned()].into_iter().chain(beside);
+    all.filter(|path: &PathBuf| path.exists()).find_map(|path| denied(Need::Write, &path))
+}
+
+fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
     if let Some(tls) = causes(error).find_map(tls_error) {
         return Some(Error::configuration(match tls {
             rustls::Error::InvalidCertificate(_) => {
@@ -101,6 +117,9 @@ fn of_postgres(error: &Error) -> Option<Error> {
             ));
         }
         None if error.code() == Code::Unavailable => {
+            if let Some(reason) = closed_socket(url) {
+                return Some(Error::new(Code::Unavailable, reason));
+            }
             return Some(Error::new(
                 Code::Unavailable,
                 "the PostgreSQL server in DATABASE_URL cannot be reached: check the address, and that the \
@@ -114,6 +133,18 @@ fn of_postgres(error: &Error) -> Option<Error> {
         _ => return None,
     };
     Some(Error::configuration(reported))
+}
+
+/// Returns why a socket in the address cannot be connected to, if its file says.
+fn closed_socket(url: &SecretString) -> Option<String> {
+    let url = DatabaseUrl::parse(url.expose_secret()).ok()?;
+    let mut hosts = url.hosts().iter();
+    hosts
+        .find_map(|host| {
+            let socket = host.socket_folder()?.join(format!(".s.PGSQL.{}", host.port));
+            let reason = denied(Need::Write, &socket)?;
+            Some(format!("the PostgreSQL server in DATABASE_URL cannot be reached: the socket {reason}"))
+        })
 }
 
 /// Returns whether the role lacks a privilege: the cause of a failed statement begins with its SQLSTATE.

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::sqlite::failed;
 use crate::Result;
+use crate::blocked::{Need, why};
 use crate::error::Error;
 use crate::spool::Spools;
 
@@ -31,7 +32,7 @@ impl Scratch {
     /// Creates an empty one beside spools, in a folder that exists.
     pub fn create(spools: &Spools) -> Result<Self> {
         let named = tempfile::NamedTempFile::new_in(spools.folder())
-            .map_err(|error| Error::internal("no file for a while could be created").caused_by(error))?;
+            .map_err(|error| Error::internal(why(Need::Write, spools.folder(), &error)))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let conn = Connection::open_with_flags(named.path(), flags)?;
@@ -39,6 +40,7 @@ impl Scratch {
                 "pragma journal_mode = off;
                  pragma synchronous = off;
                  pragma locking_mode = exclusive;
+                 pragma temp_store = memory;
                  pragma cache_size = -{CACHE_KIB};
                  create table entries (key blob primary key, value blob not null) without rowid;
                  begin"

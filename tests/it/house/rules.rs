@@ -30,6 +30,8 @@ const LAYERS: &[&[&str]] = &[
         "egress",
         "config",
         "data_dir",
+        "data_access",
+        "blocked",
         "rate",
         "share",
         "bisect",

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
+use svc_core::data_access::DataAccess;
 use svc_core::data_dir::DataDir;
 use svc_core::entropy::Entropy;
 use svc_core::{Database, Engine};
@@ -173,7 +174,7 @@ fn a_second_set_up_is_rejected_and_changes_nothing() {
 fn an_interrupted_set_up_is_not_used_and_can_be_repeated() {
     on_both_engines(|engine| {
         let place = Place::on(engine);
-        drop(DataDir::create(&place.data(), &Entropy::System).unwrap());
+        drop(DataDir::create(&place.data(), DataAccess::Owner, &Entropy::System).unwrap());
         if engine == Engine::Sqlite {
             assert_eq!(place.run(&["token", "mint", "--member", "admin", "--as-instance"], &[]).code, 5);
         }

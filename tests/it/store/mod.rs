@@ -3,6 +3,7 @@
 //! The faults are of disk, network and process.
 
 mod assumed;
+mod certificates;
 mod contention;
 mod crash;
 mod file_modes;

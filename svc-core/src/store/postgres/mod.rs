@@ -7,6 +7,7 @@
 //! than the server's own limit.
 
 mod errors;
+mod certificate;
 mod tls;
 mod settings;
 mod session;
@@ -47,7 +48,6 @@ use pending::Pending;
 use reads::Reads;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{Server, parse_url};
-pub(crate) use tls::says_nothing_of_tls;
 use values::decode;
 
 type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;

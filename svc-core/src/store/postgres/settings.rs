@@ -1,13 +1,16 @@
-//! How sessions with a server are opened: the settings of every one of them, from a `postgres://` address.
+//! How sessions with a server are opened: the settings of every one of them, from `DATABASE_URL`.
+
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls;
-use crate::error::{Error, Result};
+use crate::config::{DatabaseUrl, Demand, PgHost};
+use crate::error::Result;
 use crate::limits::{
     CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES,
     LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
@@ -22,18 +25,39 @@ pub(crate) struct Server {
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// Reads the settings of a server from a `postgres://` address.
-pub(crate) fn parse_url(url: &SecretString) -> Result<Server> {
-    let (address, proof) = tls::of_address(url.expose_secret())?;
-    let mut config: Config = address.expose_secret().parse().map_err(|error: tokio_postgres::Error| {
-        Error::malformed(
-            "DATABASE_URL is not an address of the form postgres://user:password@host:port/database",
-        )
-        .caused_by(error)
-    })?;
+/// Reads the settings of a server from an address.
+pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
+    let url = DatabaseUrl::parse(text.expose_secret())?;
+    let tls = tls::connector(&url.proof)?;
+    let mut config = Config::new();
+    url.hosts().iter().for_each(|host| add_host(&mut config, host));
     // A Unix socket needs no TLS, and has none.
-    let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-    config.ssl_mode(if is_local { SslMode::Disable } else { proof.mode() });
+    let is_local = url.hosts().iter().all(PgHost::is_socket);
+    config.ssl_mode(match url.proof.demand() {
+        _ if is_local => SslMode::Disable,
+        Demand::Never => SslMode::Disable,
+        Demand::IfOffered => SslMode::Prefer,
+        Demand::Always => SslMode::Require,
+    });
+    if url.proof.direct {
+        config.ssl_negotiation(SslNegotiation::Direct);
+    }
+    url.get("user").map(|user| config.user(user));
+    url.get("password").map(|password| config.password(password));
+    url.get("dbname").map(|database| config.dbname(database));
+    let name = url.get("application_name").or(url.get("fallback_application_name")).unwrap_or("svc");
+    config.application_name(name);
+    config.channel_binding(match url.get("channel_binding") {
+        Some("disable") => ChannelBinding::Disable,
+        Some("require") => ChannelBinding::Require,
+        _ => ChannelBinding::Prefer,
+    });
+    if url.get("load_balance_hosts") == Some("random") {
+        config.load_balance_hosts(LoadBalanceHosts::Random);
+    }
+    if matches!(url.get("target_session_attrs"), Some("read-write" | "primary")) {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     // A plan made and cached while a table was empty would scan it for ever. Every statement of the service
     // has an index to use, and statistics must not keep the planner from it; nor may it read a range of an
     // index whole, as a bitmap, where the statement takes the first rows of its order.
@@ -44,13 +68,23 @@ pub(crate) fn parse_url(url: &SecretString) -> Result<Server> {
         LOCK_TIMEOUT.as_millis(),
         IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),
     );
-    let options = match config.get_options() {
+    config.options(match url.get("options") {
         Some(given) => format!("{options} {given}"),
         None => options,
+    });
+    detect_dead_peers(&mut config, &url);
+    Ok(Server { config, tls })
+}
+
+fn add_host(config: &mut Config, host: &PgHost) {
+    match host.socket_folder() {
+        Some(folder) => config.host_path(folder),
+        None => config.host(&host.name),
     };
-    config.options(options).application_name("svc");
-    detect_dead_peers(&mut config);
-    Ok(Server { config, tls: proof.connector()? })
+    if let Some(address) = host.address {
+        config.hostaddr(address);
+    }
+    config.port(host.port);
 }
 
 impl Server {
@@ -99,26 +133,19 @@ impl Server {
     }
 }
 
-/// Lets the kernel detect that a server is gone, unless the address says otherwise.
+/// Lets the kernel detect that a server is gone, unless the address says otherwise; 0 says nothing.
 ///
 /// Without it, a host that lost power is waited for as long as TCP retransmits, a quarter of an hour.
-fn detect_dead_peers(config: &mut Config) {
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(TCP_USER_TIMEOUT);
-    }
-    let default = Config::new().get_keepalives_idle();
-    if config.get_keepalives_idle() == default {
-        config.keepalives_idle(KEEPALIVE_IDLE);
-    }
-    if config.get_keepalives_interval().is_none() {
-        config.keepalives_interval(KEEPALIVE_INTERVAL);
-    }
-    if config.get_keepalives_retries().is_none() {
-        config.keepalives_retries(KEEPALIVE_RETRIES);
-    }
+fn detect_dead_peers(config: &mut Config, url: &DatabaseUrl) {
+    let number = |name| url.number(name).filter(|number| *number > 0);
+    let seconds = |name, default| number(name).map_or(default, Duration::from_secs);
+    config.connect_timeout(seconds("connect_timeout", CONNECT_TIMEOUT));
+    config.tcp_user_timeout(number("tcp_user_timeout").map_or(TCP_USER_TIMEOUT, Duration::from_millis));
+    config.keepalives(url.get("keepalives") != Some("0"));
+    config.keepalives_idle(seconds("keepalives_idle", KEEPALIVE_IDLE));
+    config.keepalives_interval(seconds("keepalives_interval", KEEPALIVE_INTERVAL));
+    let count = number("keepalives_count").and_then(|count| u32::try_from(count).ok());
+    config.keepalives_retries(count.unwrap_or(KEEPALIVE_RETRIES));
 }
 
 /// Starts a server that accepts connections and never sends anything.
@@ -133,7 +160,7 @@ pub(super) fn silent_server() -> (std::net::TcpListener, Server) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use tokio_postgres::config::Host;
 
     use super::super::{PgConn, session::opening_limit};
     use super::*;
@@ -163,8 +190,9 @@ mod tests {
     #[test]
     fn the_address_overrides_our_defaults() {
         let config = parsed(
-            "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5\
-             &keepalives_interval=6&keepalives_retries=7&options=-c%20statement_timeout%3D8",
+            "postgres://svc@host/svc?connect_timeout=3&tcp_user_timeout=4000&keepalives_idle=5\
+             &keepalives_interval=6&keepalives_count=7&options=-c%20statement_timeout%3D8\
+             &application_name=mine&fallback_application_name=other",
         );
         let seconds = Duration::from_secs;
         assert_eq!(config.get_connect_timeout(), Some(&seconds(3)));
@@ -172,8 +200,36 @@ mod tests {
         assert_eq!(config.get_keepalives_idle(), seconds(5));
         assert_eq!(config.get_keepalives_interval(), Some(seconds(6)));
         assert_eq!(config.get_keepalives_retries(), Some(7));
+        assert_eq!(config.get_application_name(), Some("mine"));
         // The server uses the last of two.
         assert!(config.get_options().unwrap().ends_with("-c statement_timeout=8"));
+    }
+
+    #[test]
+    fn each_parameter_of_libpq_reaches_the_driver() {
+        let of = |query: &str| parsed(&format!("postgres://u:p%40@a:1,b/d?{query}"));
+        let plain = of("");
+        assert_eq!((plain.get_user(), plain.get_password()), (Some("u"), Some(&b"p@"[..])));
+        assert_eq!((plain.get_dbname(), plain.get_ports()), (Some("d"), &[1, 5432][..]));
+        assert_eq!(plain.get_hosts(), [Host::Tcp("a".to_owned()), Host::Tcp("b".to_owned())]);
+        assert_eq!(plain.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(of("hostaddr=10.0.0.1,::1").get_hostaddrs().len(), 2);
+        assert_eq!(of("ssl=true").get_ssl_mode(), SslMode::Require);
+        assert_eq!(of("sslmode=disable").get_ssl_mode(), SslMode::Disable);
+        assert_eq!(of("channel_binding=require").get_channel_binding(), ChannelBinding::Require);
+        assert_eq!(of("load_balance_hosts=random").get_load_balance_hosts(), LoadBalanceHosts::Random);
+        for word in ["primary", "read-write"] {
+            let config = of(&format!("target_session_attrs={word}"));
+            assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+        let direct = of("sslmode=require&sslnegotiation=direct");
+        assert_eq!(direct.get_ssl_negotiation(), SslNegotiation::Direct);
+        assert!(!of("keepalives=0").get_keepalives());
+        assert_eq!(of("connect_timeout=0").get_connect_timeout(), Some(&CONNECT_TIMEOUT));
+        assert_eq!(of("fallback_application_name=x").get_application_name(), Some("x"));
+        let socket = parsed("host=/run/pg user=u sslmode=require");
+        assert_eq!((socket.get_ssl_mode(), socket.get_hosts()), (SslMode::Disable, &[Host::Unix("/run/pg".into())][..]));
+        assert!(matches!(parsed("dbname=d").get_hosts(), [Host::Unix(_)]));
     }
 
     #[test]

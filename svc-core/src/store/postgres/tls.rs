@@ -1,254 +1,192 @@
-//! TLS with the server, in the words of libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of the
-//! address mean what they mean there (PostgreSQL manual, section 34.19).
+//! TLS with the server: its certificate is judged as libpq judges it.
 //!
-//! The mode is `prefer` unless it is given, and `verify-full` with `sslrootcert=system`. `allow` is taken as
-//! `prefer`: it connects wherever `allow` would, and with TLS wherever the server has that. The default
-//! files of libpq in the home folder are not read, nor are revocation lists. Certificates and keys are PEM
-//! files, read once when a program starts.
+//! webpki judges first. What it does not take for a server's certificate although OpenSSL does is judged by
+//! [`Certificate`]; names are always compared as libpq compares them. As with OpenSSL, a chain ends at a
+//! certificate that has issued itself, and every certificate in it must be valid at the time. The default files
+//! of libpq in the home folder are not read. Certificates and keys are PEM files, read once when a program
+//! starts.
 
-use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::version::{TLS12, TLS13};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::certificate::{Certificate, Host};
+use crate::blocked::{Need, quoted, why};
+use crate::config::{Proof, Roots, Tls13};
 use crate::error::{Error, Result};
 
-/// How a server must prove who it is, and how its client does.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Proof {
-    mode: Option<Mode>,
-    /// `sslrootcert`: a file, or the word `system`.
-    roots: Option<String>,
-    certificate: Option<String>,
-    key: Option<String>,
-}
-
-/// An `sslmode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Disable,
-    /// TLS if the server has it, whoever it is.
-    Prefer,
-    /// TLS, with whoever it is; with `sslrootcert` the same as `verify-ca`.
-    Require,
-    /// TLS with a server whose certificate one of the roots has signed.
-    VerifyCa,
-    /// The same, and the certificate names the host.
-    VerifyFull,
-}
-
-/// The value of `sslrootcert` that stands for the roots which the system trusts.
-const SYSTEM: &str = "system";
-
-/// Splits an address into what it says of TLS and the rest.
-pub(super) fn of_address(url: &str) -> Result<(SecretString, Proof)> {
-    let mut proof = Proof::default();
-    // A password may have a question mark, and ends at the first `@`.
-    let host = url.find('@').unwrap_or(0);
-    let Some((before, query)) = url.get(host..).and_then(|rest| rest.split_once('?')) else {
-        return Ok((url.into(), proof));
+/// Returns what makes connections with TLS as an address says.
+pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let versions = match proof.tls13 {
+        None => vec![&TLS12, &TLS13],
+        Some(Tls13::Only) => vec![&TLS13],
+        Some(Tls13::Never) => vec![&TLS12],
     };
-    let mut rest: Vec<&str> = Vec::new();
-    for field in query.split('&') {
-        if !proof.take(field)? {
-            rest.push(field);
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(&versions).map_err(Error::internal)?;
+    let trusted = proof.roots().map(Trusted::read).transpose()?;
+    let verifier = Verifier { algorithms, trusted, compares_name: proof.compares_name() };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match &proof.client {
+        Some((certificate, key)) => {
+            let chain = certificates("sslcert", certificate)?;
+            let key = private_key(key)?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| {
+                refused(format!("sslcert and sslkey do not go together: {error}"))
+            })?
         }
+        None => builder.with_no_client_auth(),
+    };
+    config.enable_sni = !proof.no_sni;
+    if proof.direct {
+        config.alpn_protocols = vec![b"postgresql".to_vec()];
     }
-    proof.check()?;
-    let address = [url.get(..host).unwrap_or_default(), before, "?", &rest.join("&")].concat();
-    Ok((address.trim_end_matches('?').into(), proof))
+    Ok(MakeRustlsConnect::new(config))
 }
 
-/// Whether an address names a host that is not this machine, and does not say how to connect to it.
-pub(crate) fn says_nothing_of_tls(url: &SecretString) -> bool {
-    let Ok((address, proof)) = of_address(url.expose_secret()) else { return false };
-    let Ok(config) = address.expose_secret().parse::<tokio_postgres::Config>() else { return false };
-    let by_address = config.get_hostaddrs().iter().any(|address| !address.is_loopback());
-    let by_name = config.get_hosts().iter().any(is_remote);
-    // A file of roots alone proves nothing: the mode is still `prefer`.
-    proof.mode.is_none() && !proof.trusts_system() && (by_address || by_name)
+fn certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let text = read(name, file)?;
+    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| unusable(name, file, error))?;
+    if found.is_empty() { Err(unusable(name, file, "it has no certificate in PEM")) } else { Ok(found) }
 }
 
-fn is_remote(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => match name.parse::<IpAddr>() {
-            Ok(address) => !address.is_loopback(),
-            Err(_) => name != "localhost",
-        },
-        Host::Unix(_) => false,
-    }
-}
-
-impl Proof {
-    /// Takes a field of the address's query if it is about TLS.
-    fn take(&mut self, field: &str) -> Result<bool> {
-        let (name, value) = field.split_once('=').unwrap_or((field, ""));
-        if !matches!(name, "sslmode" | "sslrootcert" | "sslcert" | "sslkey") {
-            return Ok(false);
-        }
-        let value = percent_decode_str(value).decode_utf8();
-        let value = value.map_err(|_| refused(format!("{name} is not UTF-8")))?.into_owned();
-        match name {
-            "sslmode" => self.mode = Some(Mode::named(&value)?),
-            "sslrootcert" => self.roots = Some(value),
-            "sslcert" => self.certificate = Some(value),
-            _ => self.key = Some(value),
-        }
-        Ok(true)
-    }
-
-    fn check(&self) -> Result<()> {
-        let needs_roots = matches!(self.mode, Some(Mode::VerifyCa | Mode::VerifyFull));
-        if needs_roots && self.roots.is_none() {
-            return Err(refused(
-                "to verify the server it needs sslrootcert: a PEM file, or `system` for what this machine \
-                 trusts",
-            ));
-        }
-        if self.trusts_system() && !matches!(self.mode, None | Some(Mode::VerifyFull)) {
-            return Err(refused(
-                "sslrootcert=system proves nothing unless sslmode is verify-full: anybody can have a \
-                 certificate of theirs signed",
-            ));
-        }
-        if self.certificate.is_some() != self.key.is_some() {
-            return Err(refused("sslcert and sslkey need each other"));
-        }
-        Ok(())
-    }
-
-    fn trusts_system(&self) -> bool {
-        self.roots.as_deref() == Some(SYSTEM)
-    }
-
-    fn effective(&self) -> Mode {
-        match (self.mode, &self.roots) {
-            (None, Some(_)) if self.trusts_system() => Mode::VerifyFull,
-            (None, _) => Mode::Prefer,
-            (Some(Mode::Require), Some(_)) => Mode::VerifyCa,
-            (Some(mode), _) => mode,
-        }
-    }
-
-    /// Returns whether the driver asks the server for TLS, and insists.
-    pub fn mode(&self) -> SslMode {
-        match self.effective() {
-            Mode::Disable => SslMode::Disable,
-            Mode::Prefer => SslMode::Prefer,
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
-        }
-    }
-
-    /// Returns what makes connections with TLS.
-    pub fn connector(&self) -> Result<MakeRustlsConnect> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().map_err(Error::internal)?;
-        let verifier: Arc<dyn ServerCertVerifier> = match self.effective() {
-            Mode::Disable | Mode::Prefer | Mode::Require => Arc::new(AnyName { provider, signed: None }),
-            Mode::VerifyCa => {
-                let signed = Some(self.verifier(Arc::clone(&provider))?);
-                Arc::new(AnyName { provider, signed })
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
+    const NAME: &str = "sslkey";
+    let text = zeroize::Zeroizing::new(read(NAME, file)?);
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        let is_encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
+        let why = match error {
+            _ if is_encrypted => {
+                let file = quoted(file);
+                format!("it is encrypted: decrypt it with `openssl pkey -in {file} -out FILE`")
             }
-            Mode::VerifyFull => self.verifier(provider)?,
+            pem::Error::NoItemsFound => "it has no key in PEM".to_owned(),
+            error => error.to_string(),
         };
-        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-        let config = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                let chain = certificates("sslcert", certificate)?;
-                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("sslkey", error))?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| unreadable("sslkey", error))?
-            }
-            _ => builder.with_no_client_auth(),
-        };
-        Ok(MakeRustlsConnect::new(config))
-    }
-
-    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>> {
-        let mut roots = RootCertStore::empty();
-        match self.roots.as_deref() {
-            Some(SYSTEM) => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-            Some(file) => {
-                for certificate in certificates("sslrootcert", file)? {
-                    roots.add(certificate).map_err(|error| unreadable("sslrootcert", error))?;
-                }
-            }
-            None => {}
-        }
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        verifier.build().map_err(|error| unreadable("sslrootcert", error))
-    }
+        unusable(NAME, file, why)
+    })
 }
 
-impl Mode {
-    fn named(word: &str) -> Result<Self> {
-        Ok(match word {
-            "disable" => Self::Disable,
-            "allow" | "prefer" => Self::Prefer,
-            "require" => Self::Require,
-            "verify-ca" => Self::VerifyCa,
-            "verify-full" => Self::VerifyFull,
-            // The word is not repeated: what stands there may be a password.
-            _ => {
-                return Err(refused(
-                    "sslmode is none of disable, allow, prefer, require, verify-ca and verify-full",
-                ));
-            }
-        })
-    }
+fn read(name: &str, file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).map_err(|error| refused(format!("{name}: {}", why(Need::Read, file, &error))))
 }
 
-fn certificates(name: &str, file: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let found: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let found = found.map_err(|error| unreadable(name, error))?;
-    if found.is_empty() { Err(refused(format!("{name} has no certificate"))) } else { Ok(found) }
+fn unusable(name: &str, file: &Path, error: impl std::fmt::Display) -> Error {
+    refused(format!("{name}: {} cannot be used: {error}", file.display()))
 }
 
 fn refused(why: impl std::fmt::Display) -> Error {
     Error::configuration(format!("DATABASE_URL: {why}"))
 }
 
-fn unreadable(name: &str, error: impl std::fmt::Display) -> Error {
-    refused(format!("{name} cannot be used: {error}"))
-}
-
-/// Proves that a server has the key of its certificate, whatever host that names.
+/// The certificates that a server's must lead to.
 #[derive(Debug)]
-struct AnyName {
-    provider: Arc<CryptoProvider>,
-    /// Proves who has signed the certificate, unless anybody may have.
-    signed: Option<Arc<WebPkiServerVerifier>>,
+struct Trusted {
+    roots: Vec<Certificate>,
+    /// Others of the file, which are trusted only if they lead to a root.
+    between: Vec<Certificate>,
 }
 
-impl ServerCertVerifier for AnyName {
+impl Trusted {
+    fn read(from: &Roots) -> Result<Self> {
+        let parsed = match from {
+            Roots::System => {
+                let found = rustls_native_certs::load_native_certs().certs;
+                let parsed: Vec<_> = found.iter().filter_map(|found| Certificate::parse(found)).collect();
+                if parsed.is_empty() {
+                    return Err(refused(
+                        "sslrootcert=system: this machine has no certificates of authorities: install them (Debian \
+                         and Alpine: ca-certificates), or name a file",
+                    ));
+                }
+                parsed
+            }
+            Roots::File(file) => {
+                let found = certificates("sslrootcert", file)?;
+                let parsed = found.iter().map(|found| Certificate::parse(found)).collect::<Option<Vec<_>>>();
+                parsed.ok_or_else(|| unusable("sslrootcert", file, "a certificate in it is damaged"))?
+            }
+        };
+        let (roots, between) = parsed.into_iter().partition(Certificate::is_self_issued);
+        Ok(Self { roots, between })
+    }
+
+    /// Checks that the certificate of a server leads to a root.
+    fn check(
+        &self,
+        leaf: &Certificate,
+        sent: &[CertificateDer<'_>],
+        algorithms: &WebPkiSupportedAlgorithms,
+        now: UnixTime,
+    ) -> std::result::Result<(), rustls::Error> {
+        let mut anchors = RootCertStore::empty();
+        let valid = self.roots.iter().filter(|root| root.check_time(now).is_ok() && root.is_authority(0));
+        anchors.add_parsable_certificates(valid.map(|root| CertificateDer::from(root.der())));
+        let own = self.between.iter().map(|between| CertificateDer::from(between.der()));
+        let between: Vec<CertificateDer<'_>> = sent.iter().cloned().chain(own).collect();
+        let der = CertificateDer::from(leaf.der());
+        let judged = ParsedCertificate::try_from(&der).and_then(|parsed| {
+            verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &between, now, algorithms.all)
+        });
+        let Err(refused) = judged else { return Ok(()) };
+        let between: Vec<Certificate> = between.iter().filter_map(|found| Certificate::parse(found)).collect();
+        leaf.check_issued(&self.roots, &between, algorithms.all, now).map_err(|error| match error {
+            CertificateError::UnknownIssuer => refused,
+            error => error.into(),
+        })
+    }
+}
+
+/// Judges the certificates of servers.
+#[derive(Debug)]
+struct Verifier {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// What must have issued them, unless anybody may have.
+    trusted: Option<Trusted>,
+    compares_name: bool,
+}
+
+type Judged<T> = std::result::Result<T, rustls::Error>;
+
+fn parsed(certificate: &CertificateDer<'_>) -> Judged<Certificate> {
+    Certificate::parse(certificate).ok_or_else(|| CertificateError::BadEncoding.into())
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
+        sent: &[CertificateDer<'_>],
         name: &ServerName<'_>,
-        ocsp: &[u8],
+        _ocsp: &[u8],
         now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
-        match signed.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            // The name is compared last, when the chain has been verified.
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            verified => verified,
+    ) -> Judged<ServerCertVerified> {
+        let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+        let leaf = parsed(certificate)?;
+        trusted.check(&leaf, sent, &self.algorithms, now)?;
+        leaf.check_purpose()?;
+        let host = match name {
+            ServerName::DnsName(name) => Host::Name(name.as_ref().to_owned()),
+            ServerName::IpAddress(address) => Host::Address((*address).into()),
+            _ => return Err(CertificateError::NotValidForName.into()),
+        };
+        if self.compares_name && !leaf.names(&host)? {
+            let (expected, presented) = (name.to_owned(), leaf.presented());
+            return Err(CertificateError::NotValidForNameContext { expected, presented }.into());
         }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -256,9 +194,13 @@ impl ServerCertVerifier for AnyName {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+    ) -> Judged<HandshakeSignatureValid> {
+        let mapped = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
+        let algorithms = mapped.map(|(_, algorithms)| *algorithms).unwrap_or_default();
+        match parsed(certificate)?.has_signed(algorithms, message, signed.signature()) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(CertificateError::BadSignature.into()),
+        }
     }
 
     fn verify_tls13_signature(
@@ -266,97 +208,53 @@ impl ServerCertVerifier for AnyName {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+    ) -> Judged<HandshakeSignatureValid> {
+        let key = parsed(certificate)?.key().ok_or(CertificateError::BadEncoding)?;
+        let key = SubjectPublicKeyInfoDer::from(key);
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::config::DatabaseUrl;
+
     use super::*;
-
-    fn split(url: &str) -> (String, Proof) {
-        let (address, proof) = of_address(url).unwrap();
-        (address.expose_secret().to_owned(), proof)
-    }
-
-    #[test]
-    fn what_an_address_says_of_tls_is_taken_out_of_it() {
-        let cases = [
-            ("postgres://a@h/d", "postgres://a@h/d", Mode::Prefer),
-            ("postgres://a@h/d?sslmode=disable", "postgres://a@h/d", Mode::Disable),
-            ("postgres://a:p?w@h/d?x=1&sslmode=require&y=2", "postgres://a:p?w@h/d?x=1&y=2", Mode::Require),
-            ("postgres://h/d?sslmode=verify-ca&sslrootcert=%2Fa%20b", "postgres://h/d", Mode::VerifyCa),
-            ("postgres://h/d?sslmode=require&sslrootcert=/ca", "postgres://h/d", Mode::VerifyCa),
-            ("postgres://h/d?sslrootcert=system", "postgres://h/d", Mode::VerifyFull),
-            ("postgres://h/d?sslrootcert=/ca", "postgres://h/d", Mode::Prefer),
-            ("postgres://h/d?sslmode=allow", "postgres://h/d", Mode::Prefer),
-        ];
-        for (url, address, mode) in cases {
-            let (left, proof) = split(url);
-            assert_eq!((left.as_str(), proof.effective()), (address, mode), "{url}");
-        }
-        assert_eq!(split("postgres://h/d?sslrootcert=%2Fa%20b").1.roots.unwrap(), "/a b");
-    }
-
-    #[test]
-    fn an_address_that_would_prove_less_than_it_says_is_refused() {
-        for (query, why) in [
-            ("sslmode=verify-full", "needs sslrootcert"),
-            ("sslmode=verify-ca", "needs sslrootcert"),
-            ("sslmode=require&sslrootcert=system", "proves nothing"),
-            ("sslmode=verify-ca&sslrootcert=system", "proves nothing"),
-            ("sslmode=", "none of disable"),
-            ("sslmode=VERIFY-FULL", "none of disable"),
-            ("sslcert=/c", "need each other"),
-            ("sslkey=/k", "need each other"),
-            ("sslrootcert=%FF", "not UTF-8"),
-        ] {
-            let error = of_address(&format!("postgres://a:secret@h/d?{query}")).unwrap_err();
-            assert!(error.detail().contains(why), "{query}: {}", error.detail());
-            assert!(!error.detail().contains("secret"));
-        }
-    }
 
     #[test]
     fn files_that_cannot_be_used_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let empty = folder.path().join("empty.pem");
-        std::fs::write(&empty, "no certificate").unwrap();
-        let missing = folder.path().join("missing.pem");
-        for file in [&empty, &missing] {
-            let file = file.display();
-            let query = format!("postgres://h/d?sslmode=verify-full&sslrootcert={file}");
-            let error = split(&query).1.connector().err().unwrap();
-            assert!(error.detail().contains("sslrootcert"), "{}", error.detail());
-            let query = format!("postgres://h/d?sslcert={file}&sslkey={file}");
-            assert!(split(&query).1.connector().err().unwrap().detail().contains("sslcert"));
-        }
-    }
-
-    #[test]
-    fn only_an_address_of_this_machine_may_say_nothing() {
-        let nothing = |url: &str| says_nothing_of_tls(&SecretString::from(url));
-        for here in [
-            "postgres://svc@localhost/svc",
-            "postgres://svc@127.0.0.1:5433/svc",
-            "postgres://svc@[::1]/svc",
-            "postgres://svc@%2Fvar%2Frun%2Fpostgresql/svc",
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let empty = file("empty.pem", "no certificate");
+        let broken = file("broken.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        let encrypted = file(
+            "encrypted.pem",
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        );
+        let missing = folder.path().join("missing.pem").display().to_string();
+        let here = folder.path().display().to_string();
+        for (query, wanted) in [
+            (format!("sslmode=verify-full&sslrootcert={empty}"), "no certificate in PEM"),
+            (format!("sslmode=verify-full&sslrootcert={broken}"), "a certificate in it is damaged"),
+            (format!("sslmode=verify-full&sslrootcert={missing}"), "missing.pem cannot be read: it does not exist"),
+            (format!("sslmode=verify-full&sslrootcert={here}"), "it is a folder"),
+            (format!("sslcert={missing}&sslkey={missing}"), "sslcert: "),
+            (format!("sslcert={empty}&sslkey={missing}"), "no certificate in PEM"),
+            (format!("sslcert={broken}&sslkey={missing}"), "sslkey: "),
+            (format!("sslcert={broken}&sslkey={empty}"), "no key in PEM"),
+            (format!("sslcert={broken}&sslkey={encrypted}"), "it is encrypted: decrypt it with `openssl pkey -in "),
         ] {
-            assert!(!nothing(here), "{here}");
-        }
-        for remote in
-            ["postgres://svc@db/svc", "postgres://svc@10.0.0.1/svc", "postgres://svc@127.0.0.1,db/svc"]
-        {
-            assert!(nothing(remote), "{remote}");
-            assert!(nothing(&format!("{remote}?sslrootcert=/ca")), "nobody compares with that file");
-            assert!(!nothing(&format!("{remote}?sslmode=disable")), "it says so");
-            assert!(!nothing(&format!("{remote}?sslrootcert=system")), "that is verify-full");
+            let url = DatabaseUrl::parse(&format!("postgres://u:hunter2@h/d?{query}")).unwrap();
+            let error = connector(&url.proof).err().unwrap();
+            assert!(error.detail().contains(wanted) && !error.detail().contains("hunter2"), "{query}: {error}");
         }
     }
 }

@@ -1,0 +1,233 @@
+//! Why a file or a folder cannot be used, for the person who starts a program.
+//!
+//! The text names what is in the way, which may be a folder above, its owner and its mode, who this process
+//! is, and the command that removes the obstacle. It never contains a byte of a file.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
+
+use crate::error::{Error, is_full};
+
+/// How a file or a folder must be usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Read,
+    /// To be written, created or removed.
+    Write,
+}
+
+impl Need {
+    fn done(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "written",
+        }
+    }
+
+    /// Returns the letter of `chmod`.
+    fn letter(self) -> char {
+        match self {
+            Self::Read => 'r',
+            Self::Write => 'w',
+        }
+    }
+}
+
+/// Returns the error of a start that needs the file or folder at `path`.
+pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
+    Error::configuration(why(need, path, error))
+}
+
+/// Asks the system whether this process may use what is at `path`; returns why not.
+pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
+    let wanted = match need {
+        Need::Read => Access::READ_OK,
+        Need::Write => Access::WRITE_OK,
+    };
+    let asked = accessat(CWD, path, wanted, AtFlags::EACCESS);
+    asked.err().map(|errno| why(need, path, &errno.into()))
+}
+
+/// Returns a sentence on why something at `path` could not be done, and on what to do.
+pub(crate) fn why(need: Need, path: &Path, error: &io::Error) -> String {
+    let begin = format!("{} cannot be {}", path.display(), need.done());
+    let reason = match error.kind() {
+        ErrorKind::NotFound => missing(path),
+        ErrorKind::IsADirectory => format!(
+            "it is a folder where a file is expected, as a container makes of a mount whose source is missing: \
+             remove it with `rmdir {}`, and put the file there",
+            quoted(path)
+        ),
+        ErrorKind::NotADirectory => not_a_folder(path),
+        ErrorKind::PermissionDenied => permission(need, path, error),
+        ErrorKind::ReadOnlyFilesystem => format!(
+            "it is on a read-only file system{}: mount a writable one there, or name another folder",
+            standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default()
+        ),
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            format!("its symbolic links go in a circle: see `ls -l {}`", quoted(path))
+        }
+        _ if is_full(error) => {
+            let folder = path.parent().unwrap_or(path);
+            format!("the disk of {} is full: make room, see `df {}`", folder.display(), quoted(folder))
+        }
+        _ => match standing(path) {
+            Some(standing) => format!("{error} ({standing})"),
+            None => error.to_string(),
+        },
+    };
+    format!("{begin}: {reason}")
+}
+
+/// Describes the owner and the mode of what is at `path`, if that can be told.
+pub(crate) fn standing(path: &Path) -> Option<String> {
+    let found = path.metadata().ok()?;
+    Some(format!("owner {}, group {}, mode {:04o}", found.uid(), found.gid(), found.mode() & 0o7777))
+}
+
+/// Returns a path as a word of a shell.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | ',' | ':');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn missing(path: &Path) -> String {
+    if let Ok(target) = path.read_link() {
+        return format!("it is a symbolic link to {}, which does not exist", target.display());
+    }
+    let nearest = ancestors(path).into_iter().rev().skip(1).find(|folder| folder.exists());
+    match nearest {
+        Some(folder) if path.parent().is_none_or(|parent| parent.exists()) => {
+            format!("it does not exist in {}", described(&folder))
+        }
+        Some(folder) => format!("it does not exist, and of the folders above only {}", described(&folder)),
+        None => "it does not exist".to_owned(),
+    }
+}
+
+fn described(path: &Path) -> String {
+    match standing(path) {
+        Some(standing) => format!("{} ({standing})", path.display()),
+        None => path.display().to_string(),
+    }
+}
+
+fn not_a_folder(path: &Path) -> String {
+    let file = ancestors(path).into_iter().find(|part| part.metadata().is_ok_and(|found| !found.is_dir()));
+    match file {
+        Some(file) => format!("{} is a file and no folder: name another path", described(&file)),
+        None => "a part of the path is a file and no folder: name another path".to_owned(),
+    }
+}
+
+/// Says which part of the path this user may not use, whose that is, and how that is changed.
+fn permission(need: Need, path: &Path, error: &io::Error) -> String {
+    let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
+    let Some((part, letter)) = obstacle(need, path) else {
+        // The mode is not the reason: an attribute of the file, a mount or a security module is.
+        let standing = standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
+        return format!(
+            "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr {}`), \
+             and for rules of SELinux or AppArmor",
+            quoted(path)
+        );
+    };
+    let (shown, word) = (part.display(), quoted(&part));
+    let Ok(found) = part.metadata() else {
+        return format!("{error}; {me}");
+    };
+    let standing = standing(&part).unwrap_or_default();
+    let fix = if found.uid() == geteuid().as_raw() {
+        format!("`chmod u+{letter} {word}`")
+    } else if letter == 'x' && path.parent() != Some(part.as_path()) && path != part {
+        format!("name another path, or run `chmod o+x {word}` as its owner")
+    } else {
+        format!("`chown {}:{} {word}` as root", geteuid().as_raw(), getegid().as_raw())
+    };
+    format!("{shown} does not let this user in ({standing}); {me}: {fix}")
+}
+
+/// Returns the first part of a path that this process may not use, and the permission that it lacks.
+fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
+    let parts = ancestors(path);
+    let (last, folders) = parts.split_last()?;
+    let lacks = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS).is_err();
+    let closed = folders.iter().find(|folder| folder.metadata().is_ok() && lacks(folder, Access::EXEC_OK));
+    if let Some(folder) = closed {
+        return Some((folder.clone(), 'x'));
+    }
+    let wanted = match need {
+        Need::Read => Access::READ_OK,
+        Need::Write => Access::WRITE_OK,
+    };
+    match last.metadata() {
+        Ok(_) if lacks(last, wanted) => Some((last.clone(), need.letter())),
+        Ok(found) if found.is_dir() && lacks(last, Access::EXEC_OK) => Some((last.clone(), 'x')),
+        // What is created, renamed or removed changes its folder; a folder owned by others keeps its mode.
+        _ if need == Need::Write => {
+            let folder = folders.iter().rev().find(|folder| folder.metadata().is_ok())?;
+            let is_closed = lacks(folder, Access::WRITE_OK);
+            is_closed.then(|| (folder.clone(), 'w')).or_else(|| of_others(last).then(|| (last.clone(), 'w')))
+        }
+        _ => None,
+    }
+}
+
+/// Whether somebody else owns what is at `path`, and so alone may change its mode.
+fn of_others(path: &Path) -> bool {
+    let me = geteuid();
+    !me.is_root() && path.metadata().is_ok_and(|found| found.uid() != me.as_raw())
+}
+
+/// Returns the folders above a path, from the root on, and the path itself.
+fn ancestors(path: &Path) -> Vec<PathBuf> {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut parts: Vec<PathBuf> = whole.ancestors().map(Path::to_owned).collect();
+    parts.reverse();
+    parts
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_names_the_file_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let (file, link) = (here.join("a file"), here.join("link"));
+        std::fs::write(&file, "secret").unwrap();
+        std::os::unix::fs::symlink(here.join("nowhere"), &link).unwrap();
+        let of = |kind: ErrorKind| io::Error::from(kind);
+        let cases = [
+            (here.join("none"), of(ErrorKind::NotFound), "does not exist in"),
+            (here.join("none/deeper/file"), of(ErrorKind::NotFound), "of the folders above only"),
+            (link, of(ErrorKind::NotFound), "symbolic link to"),
+            (here.to_owned(), of(ErrorKind::IsADirectory), "`rmdir "),
+            (file.join("below"), of(ErrorKind::NotADirectory), "is a file and no folder"),
+            (file.clone(), of(ErrorKind::ReadOnlyFilesystem), "read-only file system (owner"),
+            (file.clone(), of(ErrorKind::StorageFull), "is full: make room, see `df "),
+            (file.clone(), of(ErrorKind::QuotaExceeded), "is full: make room"),
+            (file.clone(), Errno::LOOP.into(), "go in a circle"),
+            (file.clone(), of(ErrorKind::InvalidInput), "mode 0"),
+        ];
+        for (path, error, wanted) in cases {
+            let text = why(Need::Read, &path, &error);
+            assert!(text.contains(wanted) && text.starts_with(&path.display().to_string()), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+        assert!(why(Need::Read, &file, &of(ErrorKind::PermissionDenied)).contains(&quoted(&file)));
+        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+        assert_eq!(denied(Need::Read, &file), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! The parameters of an address: those of libpq, and those of other programs that stand beside them.
+
+use zeroize::Zeroizing;
+
+use crate::text::nearest;
+
+/// The effect of a parameter with its value.
+pub(super) enum Effect {
+    /// It counts, by the name that libpq has for it.
+    Taken(&'static str),
+    /// It says the same as another parameter with another value.
+    Instead(&'static str, &'static str),
+    /// It says what holds anyway.
+    None,
+    /// It tunes the driver or the pool of another program.
+    Ignored(&'static str),
+}
+
+/// What values a parameter may have, and what follows from it.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// It counts, whatever it says; it may be checked elsewhere.
+    Any,
+    /// It counts, as one of these words.
+    Words(&'static [&'static str]),
+    /// It counts, as a number.
+    Number,
+    /// It counts by another name.
+    As(&'static str),
+    /// With one of these values it says what holds anyway; with others it is refused, with what to do.
+    Holds(&'static [&'static str], &'static str),
+    /// It is refused, with what to do.
+    Refused(&'static str),
+    /// It tunes another program.
+    Ignored,
+}
+
+use Rule::{Any, As, Holds, Ignored, Number, Refused, Words};
+
+const NO_GSS: &str = "GSSAPI and Kerberos are not supported: remove it, and sign in by password or certificate";
+const NO_OAUTH: &str = "OAuth is not supported: remove it, and sign in by password or certificate";
+const NO_CRL: &str = "revocation lists are not supported: remove it";
+const NO_FILES: &str = "libpq's own files are not read: write what it stands for into the address, for which \
+    DATABASE_URL_FILE can name a file";
+const BY_SSLMODE: &str = "write sslmode (require, or verify-full with sslrootcert) instead";
+const BY_OPTIONS: &str = "write options=-c%20search_path%3DNAME instead";
+const BY_TIMEOUT: &str = "write options=-c%20statement_timeout%3DMILLISECONDS instead, and the like for others";
+
+/// The parameters of libpq (PostgreSQL 18 manual, section 34.1.2) and their effect here.
+#[rustfmt::skip]
+const LIBPQ: &[(&str, Rule)] = &[
+    ("host", Any), ("hostaddr", Any), ("port", Any), ("dbname", Any), ("user", Any), ("password", Any),
+    ("options", Any), ("application_name", Any), ("fallback_application_name", Any),
+    ("connect_timeout", Number), ("tcp_user_timeout", Number),
+    ("keepalives", Words(&["0", "1"])), ("keepalives_idle", Number), ("keepalives_interval", Number),
+    ("keepalives_count", Number), ("keepalives_retries", As("keepalives_count")),
+    ("channel_binding", Words(&["disable", "prefer", "require"])),
+    ("load_balance_hosts", Words(&["disable", "random"])),
+    ("sslmode", Any), ("sslrootcert", Any), ("sslcert", Any), ("sslkey", Any),
+    ("sslcertmode", Words(&["disable", "allow"])),
+    ("sslnegotiation", Words(&["postgres", "direct"])),
+    ("sslsni", Words(&["0", "1"])),
+    ("ssl_min_protocol_version", Any), ("ssl_max_protocol_version", Any),
+    ("target_session_attrs", Words(&["any", "read-write", "primary"])),
+    ("client_encoding", Holds(&["UTF8", "utf8", "UTF-8", "utf-8", "auto", "unicode"], "svc speaks UTF8: remove it")),
+    ("sslcompression", Holds(&["0", "1"], "it must be 0 or 1, and compresses nothing: remove it")),
+    ("gssencmode", Holds(&["disable", "prefer"], NO_GSS)),
+    ("gssdelegation", Holds(&["0"], NO_GSS)),
+    ("min_protocol_version", Holds(&["3.0"], "svc speaks version 3.0 of the protocol: remove it")),
+    ("max_protocol_version", Holds(&["3.0", "3.2", "latest"], "svc speaks version 3.0 of the protocol: remove it")),
+    ("replication", Holds(&["false", "off", "no", "0"], "svc is no replica: remove it")),
+    ("krbsrvname", Refused(NO_GSS)), ("gsslib", Refused(NO_GSS)),
+    ("oauth_issuer", Refused(NO_OAUTH)), ("oauth_client_id", Refused(NO_OAUTH)),
+    ("oauth_client_secret", Refused(NO_OAUTH)), ("oauth_scope", Refused(NO_OAUTH)),
+    ("sslcrl", Refused(NO_CRL)), ("sslcrldir", Refused(NO_CRL)),
+    ("passfile", Refused(NO_FILES)), ("service", Refused(NO_FILES)), ("servicefile", Refused(NO_FILES)),
+    ("sslpassword", Refused("an encrypted key is not supported: decrypt it with `openssl pkey -in KEY -out FILE`")),
+    ("sslkeylogfile", Refused("svc writes the keys of a connection nowhere: remove it")),
+    ("scram_client_key", Refused("only a password is supported: remove it")),
+    ("scram_server_key", Refused("only a password is supported: remove it")),
+    ("require_auth", Refused("it is not supported: remove it; channel_binding=require with TLS demands SCRAM")),
+    ("requirepeer", Refused("the owner of a socket is not compared: remove it, and use a socket in a folder that \
+        only the server's user can write")),
+    ("requiressl", Refused(BY_SSLMODE)),
+    ("authtype", Refused("it has no meaning: remove it")), ("tty", Refused("it has no meaning: remove it")),
+];
+
+/// Parameters of other programs.
+#[rustfmt::skip]
+const OTHERS: &[(&str, Rule)] = &[
+    ("ApplicationName", As("application_name")),
+    ("sslaccept", Refused(BY_SSLMODE)), ("sslfactory", Refused(BY_SSLMODE)),
+    ("sslidentity", Refused("write sslcert and sslkey instead, which name PEM files")),
+    ("sslhostnameverifier", Refused(BY_SSLMODE)), ("ssl_require", Refused(BY_SSLMODE)),
+    ("sslinline", Refused("write files into sslrootcert, sslcert and sslkey instead")),
+    ("ssl-mode", Refused(BY_SSLMODE)), ("ssl_mode", Refused(BY_SSLMODE)), ("sslMode", Refused(BY_SSLMODE)),
+    ("ssl_ca", Refused("write sslrootcert instead")), ("sslca", Refused("write sslrootcert instead")),
+    ("schema", Holds(&["public"], BY_OPTIONS)), ("currentSchema", Holds(&["public"], BY_OPTIONS)),
+    ("search_path", Holds(&["public"], BY_OPTIONS)), ("schema_search_path", Holds(&["public"], BY_OPTIONS)),
+    ("pgbouncer", Holds(&["false"], "it says that a pooler in transaction mode is in front, which does not pass \
+        notifications on: use the direct address of the server")),
+    ("endpoint", Refused("write options=endpoint%3DNAME instead")),
+    ("project", Refused("write options=project%3DNAME instead")),
+    ("targetServerType", Refused("write target_session_attrs=primary instead")),
+    ("statement_timeout", Refused(BY_TIMEOUT)), ("lock_timeout", Refused(BY_TIMEOUT)),
+    ("idle_in_transaction_session_timeout", Refused(BY_TIMEOUT)),
+    // Prisma.
+    ("connection_limit", Ignored), ("pool_timeout", Ignored), ("socket_timeout", Ignored),
+    ("statement_cache_size", Ignored), ("max_idle_connection_lifetime", Ignored),
+    // SQLAlchemy, Django, Rails, Ecto, Sequelize.
+    ("prepared_statement_cache_size", Ignored), ("prepared_statement_name_func", Ignored),
+    ("pool_size", Ignored), ("max_overflow", Ignored), ("pool_recycle", Ignored), ("pool_pre_ping", Ignored),
+    ("conn_max_age", Ignored), ("conn_health_checks", Ignored), ("disable_server_side_cursors", Ignored),
+    ("pool", Ignored), ("encoding", Ignored), ("prepared_statements", Ignored), ("reaping_frequency", Ignored),
+    ("checkout_timeout", Ignored), ("idle_timeout", Ignored), ("adapter", Ignored), ("reconnect", Ignored),
+    ("advisory_locks", Ignored), ("min", Ignored), ("max", Ignored),
+    // Doctrine.
+    ("serverVersion", Ignored), ("charset", Ignored),
+    // node-postgres, and the platforms around it.
+    ("uselibpqcompat", Ignored), ("supa", Ignored), ("workaround", Ignored),
+    // Go and Rust.
+    ("binary_parameters", Ignored), ("default_query_exec_mode", Ignored), ("statement_cache_capacity", Ignored),
+    ("statement-cache-capacity", Ignored), ("description_cache_capacity", Ignored), ("pool_max_conns", Ignored),
+    ("pool_min_conns", Ignored), ("pool_min_idle_conns", Ignored), ("pool_max_conn_lifetime", Ignored),
+    ("pool_max_conn_lifetime_jitter", Ignored), ("pool_max_conn_idle_time", Ignored),
+    ("pool_health_check_period", Ignored),
+    // Java.
+    ("prepareThreshold", Ignored), ("preparedStatementCacheQueries", Ignored), ("reWriteBatchedInserts", Ignored),
+    ("tcpKeepAlive", Ignored), ("loginTimeout", Ignored), ("connectTimeout", Ignored), ("socketTimeout", Ignored),
+    ("defaultRowFetchSize", Ignored), ("stringtype", Ignored), ("binaryTransfer", Ignored),
+    ("assumeMinServerVersion", Ignored), ("autosave", Ignored),
+];
+
+/// Returns the effect of a parameter; `None` if nobody knows it.
+pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Effect>, String> {
+    let value = value.trim();
+    if name == "ssl" {
+        // As libpq has it, for Java's sake.
+        return match value {
+            "true" => Ok(Some(Effect::Instead("sslmode", "require"))),
+            _ => Err(format!("has the parameter ssl: {BY_SSLMODE}")),
+        };
+    }
+    let Some((name, rule)) = LIBPQ.iter().chain(OTHERS).find(|(known, _)| *known == name) else {
+        return Ok(None);
+    };
+    let refused = |why: &str| Err(format!("has the parameter {name}: {why}"));
+    match rule {
+        Any => Ok(Some(Effect::Taken(name))),
+        As(other) => effect(other, &Zeroizing::new(value.to_owned())),
+        Words(words) if value.is_empty() || words.contains(&value) => Ok(Some(Effect::Taken(name))),
+        Words(words) => refused(&format!("it must be {}", words.join(" or "))),
+        Number if value.is_empty() || value.parse::<i64>().is_ok() => Ok(Some(Effect::Taken(name))),
+        Number => refused("it must be a whole number"),
+        Holds(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(Effect::None)),
+        Holds(_, why) | Refused(why) => refused(why),
+        Ignored => Ok(Some(Effect::Ignored(name))),
+    }
+}
+
+/// Says that nobody knows a parameter, and which one was probably meant.
+pub(super) fn unknown(name: &str, tells_name: bool) -> String {
+    let names: Vec<&str> = LIBPQ.iter().map(|(name, _)| *name).collect();
+    let near = nearest(name, &names).map(|near| format!(", did you mean {near}?")).unwrap_or_default();
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if tells_name && is_name && name.len() <= 40 {
+        return format!("has the unknown parameter {name}{near}");
+    }
+    format!("has an unknown parameter, whose name may be a part of a password{near}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_in_the_tables_once_and_each_alias_names_another() {
+        let names: Vec<&str> = LIBPQ.iter().chain(OTHERS).map(|(name, _)| *name).collect();
+        for name in &names {
+            assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name}");
+        }
+        for (name, rule) in LIBPQ.iter().chain(OTHERS) {
+            if let As(other) = rule {
+                assert!(matches!(effect(name, &Zeroizing::new("1".to_owned())), Ok(Some(Effect::Taken(taken))) if taken == *other));
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What an address says of TLS, in the words of libpq (PostgreSQL manual, section 34.19).
+
+use std::path::PathBuf;
+
+use super::PgHost;
+
+/// How a server must prove who it is, and how its client does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Proof {
+    mode: Option<Mode>,
+    roots: Option<Roots>,
+    /// The files of the client's certificate and of its key.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// Whether the handshake names the host, as proxies need it.
+    pub no_sni: bool,
+    /// Whether the handshake begins at once, which servers from 17 on take.
+    pub direct: bool,
+    /// Whether TLS 1.3 must be used, or must not.
+    pub tls13: Option<Tls13>,
+}
+
+/// A limit on the version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tls13 {
+    Only,
+    Never,
+}
+
+/// Where the certificates are that a server's must lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Roots {
+    System,
+    File(PathBuf),
+}
+
+/// An `sslmode`; `allow` is taken as `prefer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Disable,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// Whether connections use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Never,
+    /// If the server has it.
+    IfOffered,
+    Always,
+}
+
+/// The value of `sslrootcert` that stands for the roots which the system trusts.
+const SYSTEM: &str = "system";
+
+impl Proof {
+    /// Reads and checks the parameters that are about TLS.
+    pub fn of<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
+        let file = |name| get(name).filter(|file| !file.is_empty()).map(PathBuf::from);
+        let client = match (file("sslcert"), file("sslkey")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err("has one of sslcert and sslkey, which need each other".to_owned()),
+        };
+        let proof = Self {
+            mode: get("sslmode").map(Mode::named).transpose()?,
+            roots: file("sslrootcert").map(|file| {
+                if file.as_os_str() == SYSTEM { Roots::System } else { Roots::File(file) }
+            }),
+            client: client.filter(|_| get("sslcertmode") != Some("disable")),
+            no_sni: get("sslsni") == Some("0"),
+            direct: get("sslnegotiation") == Some("direct"),
+            tls13: versions(get("ssl_min_protocol_version"), get("ssl_max_protocol_version"))?,
+        };
+        proof.check(hosts)?;
+        Ok(proof)
+    }
+
+    fn check(&self, hosts: &[PgHost]) -> Result<(), String> {
+        let needs_roots = matches!(self.mode, Some(Mode::VerifyCa | Mode::VerifyFull));
+        if needs_roots && self.roots.is_none() {
+            return Err("says that the server is verified, and needs sslrootcert for that: a PEM file, or `system` for \
+                 what this machine trusts"
+                .to_owned());
+        }
+        let trusts_system = self.roots == Some(Roots::System);
+        if trusts_system && !matches!(self.mode, None | Some(Mode::VerifyFull)) {
+            return Err("has sslrootcert=system, which proves nothing unless sslmode is verify-full: anybody can have a \
+                 certificate of theirs signed"
+                .to_owned());
+        }
+        if self.direct && self.demand() != Demand::Always {
+            return Err("has sslnegotiation=direct, which needs sslmode=require or a verifying one".to_owned());
+        }
+        let lacks_name = |host: &PgHost| host.address.is_some_and(|address| host.name == address.to_string());
+        if self.compares_name() && hosts.iter().any(lacks_name) {
+            return Err("has only a hostaddr for a server whose name is verified: add its host".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether it leaves open if connections are encrypted: a file of roots does.
+    pub fn says_nothing(&self) -> bool {
+        self.mode.is_none() && self.roots != Some(Roots::System)
+    }
+
+    /// Returns whether connections use TLS.
+    pub fn demand(&self) -> Demand {
+        match (self.mode, &self.roots) {
+            (Some(Mode::Disable), _) => Demand::Never,
+            (None, Some(Roots::System)) => Demand::Always,
+            (None | Some(Mode::Prefer), _) => Demand::IfOffered,
+            (Some(Mode::Require | Mode::VerifyCa | Mode::VerifyFull), _) => Demand::Always,
+        }
+    }
+
+    /// Returns the roots that the server's certificate must lead to, in every mode that uses TLS.
+    pub fn roots(&self) -> Option<&Roots> {
+        self.roots.as_ref().filter(|_| self.demand() != Demand::Never)
+    }
+
+    /// Returns whether the certificate must name the host.
+    pub fn compares_name(&self) -> bool {
+        match self.mode {
+            None => self.roots == Some(Roots::System),
+            Some(mode) => mode == Mode::VerifyFull,
+        }
+    }
+}
+
+impl Mode {
+    fn named(word: &str) -> Result<Self, String> {
+        Ok(match word {
+            "disable" => Self::Disable,
+            "allow" | "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            "verify-ca" => Self::VerifyCa,
+            "verify-full" => Self::VerifyFull,
+            // The word is not repeated: what stands there may be a password.
+            _ => {
+                return Err("has an sslmode that is none of disable, allow, prefer, require, verify-ca and \
+                            verify-full"
+                    .to_owned());
+            }
+        })
+    }
+}
+
+/// Reads the limits on the version of TLS, of which 1.2 and 1.3 are supported.
+fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<Tls13>, String> {
+    let least = match least {
+        None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,
+        Some("TLSv1.3") => Some(Tls13::Only),
+        Some(_) => return Err("has an ssl_min_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
+    };
+    let most = match most {
+        None | Some("TLSv1.3") => None,
+        Some("TLSv1.2") => Some(Tls13::Never),
+        Some(_) => return Err("has an ssl_max_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
+    };
+    if least.is_some() && most.is_some() {
+        return Err("has an ssl_min_protocol_version above its ssl_max_protocol_version".to_owned());
+    }
+    Ok(least.or(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DatabaseUrl;
+    use super::*;
+
+    fn read(query: &str) -> Result<Proof, String> {
+        let url = DatabaseUrl::parse(&format!("postgres://a:hunter2@h/d?{query}"));
+        url.map(|url| url.proof).map_err(|error| error.detail().to_owned())
+    }
+
+    #[test]
+    fn each_mode_demands_and_verifies_what_libpq_does() {
+        use Demand::{Always, IfOffered, Never};
+        for (query, demand, verifies, compares) in [
+            ("", IfOffered, false, false),
+            ("sslmode=disable", Never, false, false),
+            ("sslmode=disable&sslrootcert=/ca", Never, false, false),
+            ("sslmode=allow", IfOffered, false, false),
+            ("sslmode=prefer", IfOffered, false, false),
+            ("sslrootcert=/ca", IfOffered, true, false),
+            ("sslmode=require", Always, false, false),
+            ("ssl=true", Always, false, false),
+            ("sslmode=require&sslrootcert=/ca", Always, true, false),
+            ("sslmode=verify-ca&sslrootcert=%2Fa%20b", Always, true, false),
+            ("sslmode=verify-full&sslrootcert=/ca", Always, true, true),
+            ("sslrootcert=system", Always, true, true),
+            ("sslmode=verify-full&sslrootcert=system", Always, true, true),
+            ("sslmode=disable&sslmode=verify-full&sslrootcert=/ca", Always, true, true),
+        ] {
+            let proof = read(query).unwrap();
+            assert_eq!(
+                (proof.demand(), proof.roots().is_some(), proof.compares_name()),
+                (demand, verifies, compares),
+                "{query}"
+            );
+        }
+        assert_eq!(read("sslrootcert=%2Fa%20b").unwrap().roots, Some(Roots::File("/a b".into())));
+        let client = "sslcert=/c&sslkey=/k";
+        assert!(read(client).unwrap().client.is_some());
+        assert!(read(&format!("{client}&sslcertmode=disable")).unwrap().client.is_none());
+        assert!(read("sslsni=0").unwrap().no_sni && read("sslmode=require&sslnegotiation=direct").unwrap().direct);
+        assert_eq!(read("ssl_min_protocol_version=TLSv1.3").unwrap().tls13, Some(Tls13::Only));
+        assert_eq!(read("ssl_max_protocol_version=TLSv1.2").unwrap().tls13, Some(Tls13::Never));
+    }
+
+    #[test]
+    fn an_address_that_would_prove_less_than_it_says_is_refused() {
+        for (query, why) in [
+            ("sslmode=verify-full", "needs sslrootcert"),
+            ("sslmode=verify-ca", "needs sslrootcert"),
+            ("sslmode=require&sslrootcert=system", "proves nothing"),
+            ("sslmode=verify-ca&sslrootcert=system", "proves nothing"),
+            ("sslmode=", "none of disable"),
+            ("sslmode=VERIFY-FULL", "none of disable"),
+            ("sslmode=hunter2", "none of disable"),
+            ("sslcert=/c", "need each other"),
+            ("sslkey=/k", "need each other"),
+            ("sslrootcert=%FF", "not UTF-8"),
+            ("sslnegotiation=direct", "needs sslmode=require"),
+            ("sslcertmode=require", "sslcertmode"),
+            ("ssl_max_protocol_version=TLSv1.1", "ssl_max_protocol_version"),
+            ("ssl_min_protocol_version=SSLv3", "ssl_min_protocol_version"),
+            ("ssl_min_protocol_version=TLSv1.3&ssl_max_protocol_version=TLSv1.2", "above its"),
+            ("host=&hostaddr=10.0.0.1&sslmode=verify-full&sslrootcert=/ca", "add its host"),
+        ] {
+            let error = read(query).unwrap_err();
+            assert!(error.contains(why) && !error.contains("hunter2"), "{query}: {error}");
+        }
+    }
+}

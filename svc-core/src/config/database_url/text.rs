@@ -1,0 +1,193 @@
+//! The text of an address, split into names and values as libpq splits it.
+
+use percent_encoding::percent_decode_str;
+use zeroize::Zeroizing;
+
+/// The parameters of an address in their order; a later one overrides an earlier one.
+pub(super) struct Given {
+    pub fields: Vec<(String, Zeroizing<String>)>,
+    /// Whether an error may repeat the name of a parameter: it cannot be a part of a password then.
+    pub tells_names: bool,
+}
+
+type Parsed<T> = Result<T, String>;
+
+/// The schemes that stand for PostgreSQL, without what follows a `+`, the name of a driver.
+const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
+
+/// Splits an address in either form.
+pub(super) fn split(text: &str) -> Parsed<Given> {
+    let text = text.trim();
+    reject_mistakes(text)?;
+    if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
+        let scheme = scheme.to_ascii_lowercase();
+        let (is_java, scheme) = match scheme.strip_prefix("jdbc:").or(scheme.strip_prefix("r2dbc:")) {
+            Some(scheme) => (true, scheme),
+            None => (false, scheme.as_str()),
+        };
+        let base = scheme.split('+').next().unwrap_or_default();
+        if !SCHEMES.contains(&base) {
+            return Err("does not begin with postgres://; for SQLite in the data folder leave it unset".to_owned());
+        }
+        return of_url(rest, is_java);
+    }
+    let begin = text.split(['=', '?']).next().unwrap_or_default();
+    if !text.contains('=') || begin.contains(':') {
+        return Err(NO_ADDRESS.to_owned());
+    }
+    let is_pair = |pair: &str| pair.trim().is_empty() || pair.matches('=').count() == 1;
+    if text.contains(';') && text.split(';').all(is_pair) {
+        return Err("has the form of .NET, with semicolons: write postgres://user:password@host:port/database"
+            .to_owned());
+    }
+    of_pairs(text)
+}
+
+const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
+
+/// Names what is not an address but stands where one belongs.
+fn reject_mistakes(text: &str) -> Parsed<()> {
+    let is_quoted = |mark: char| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
+    if is_quoted('"') || is_quoted('\'') || is_quoted('`') {
+        return Err("is in quotation marks, which belong to it: remove them".to_owned());
+    }
+    if text.starts_with(['$', '{', '<', '%']) {
+        return Err("is a placeholder that nothing has replaced".to_owned());
+    }
+    if text.starts_with("psql ") || text.starts_with("DATABASE_URL=") || text.starts_with("export ") {
+        return Err("is a command or an assignment: give the address in it alone".to_owned());
+    }
+    Ok(())
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':'))
+}
+
+fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
+    let mut fields = Vec::new();
+    let mut add = |name: &str, value: String| fields.push((name.to_owned(), Zeroizing::new(value)));
+    // As in libpq: credentials end at the first @ that comes before any slash.
+    let (credentials, rest) = match rest.split_once('@') {
+        Some((credentials, rest)) if !credentials.contains('/') => (Some(credentials), rest),
+        _ => (None, rest),
+    };
+    if let Some(credentials) = credentials {
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        if password.starts_with("[YOUR") || matches!(password, "<password>" | "[PASSWORD]") {
+            return Err("is a placeholder: the password in it was not filled in".to_owned());
+        }
+        add("user", decoded(user)?);
+        add("password", decoded(password)?);
+    }
+    let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+    let (path, query) = rest.get(hosts.len()..).unwrap_or_default().split_once('?').unwrap_or_else(|| {
+        (rest.get(hosts.len()..).unwrap_or_default(), "")
+    });
+    if hosts.contains('@') {
+        return Err(format!("has an @ in its password: {ENCODE}"));
+    }
+    if !hosts.is_empty() {
+        let hosts = hosts.split(',').map(host_and_port).collect::<Parsed<Vec<_>>>()?;
+        let (hosts, ports): (Vec<String>, Vec<String>) = hosts.into_iter().unzip();
+        add("host", hosts.join(","));
+        add("port", ports.join(","));
+    }
+    if let Some(database) = path.strip_prefix('/').filter(|database| !database.is_empty()) {
+        add("dbname", decoded(database)?);
+    }
+    let mut has_password = false;
+    for field in query.split('&').filter(|field| !field.is_empty()) {
+        let Some((name, value)) = field.split_once('=') else {
+            return Err("has a parameter without a value: write name=value".to_owned());
+        };
+        let (name, value) = (decoded(name)?, decoded(value)?);
+        has_password |= name == "password";
+        if name == "ssl" && is_java && value != "false" {
+            return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means".to_owned());
+        }
+        add(&name, value);
+    }
+    Ok(Given { fields, tells_names: !has_password && !rest.contains('@') })
+}
+
+/// Splits a host of a URL from its port, which is empty if there is none.
+fn host_and_port(text: &str) -> Parsed<(String, String)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or("has an IPv6 address whose brackets do not end")?;
+            match port.strip_prefix(':') {
+                Some(port) => (host, port),
+                None if port.is_empty() => (host, port),
+                None => return Err(bad_port()),
+            }
+        }
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    if port.contains(':') {
+        return Err("has an IPv6 address, which needs brackets: [::1]:5432".to_owned());
+    }
+    Ok((decoded(host)?, decoded(port)?))
+}
+
+const ENCODE: &str = "write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25 in it (percent-encoded)";
+
+pub(super) fn bad_port() -> String {
+    format!("has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE}")
+}
+
+/// Resolves percent-escapes, of which each must be whole.
+fn decoded(text: &str) -> Parsed<String> {
+    let escapes = text.split('%').skip(1);
+    let is_whole = |escape: &str| {
+        let digits = escape.as_bytes().get(..2).unwrap_or_default();
+        digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && digits != b"00"
+    };
+    if !escapes.into_iter().all(is_whole) {
+        return Err(format!("has a % that begins no escape; if that is a part of its password, {ENCODE}"));
+    }
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| "is not UTF-8 once it is decoded")?;
+    Ok(decoded.into_owned())
+}
+
+/// Reads `name=value` pairs: separated by spaces, values with spaces in single quotes, `\` before a quote or
+/// another one.
+fn of_pairs(text: &str) -> Parsed<Given> {
+    let mut fields = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('=').ok_or("has a parameter without a value: write name=value")?;
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err("has a parameter without a value: write name=value".to_owned());
+        }
+        let (value, after) = pair_value(after.trim_start())?;
+        fields.push((name.to_owned(), value));
+        rest = after.trim_start();
+    }
+    // A word of a password with a space that is not quoted would be taken for a name.
+    let has_password = fields.iter().any(|(name, _)| name == "password");
+    Ok(Given { fields, tells_names: !has_password })
+}
+
+/// Reads a value, and returns it and what follows.
+fn pair_value(text: &str) -> Parsed<(Zeroizing<String>, &str)> {
+    let (quoted, text) = match text.strip_prefix('\'') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut value = Zeroizing::new(String::new());
+    let mut chars = text.chars();
+    loop {
+        let before = chars.as_str();
+        match chars.next() {
+            Some('\\') => value.extend(chars.next()),
+            Some('\'') if quoted => return Ok((value, chars.as_str())),
+            Some(c) if c.is_whitespace() && !quoted => return Ok((value, before)),
+            Some(c) => value.push(c),
+            None if quoted => return Err("has a value whose quotation mark does not end".to_owned()),
+            None => return Ok((value, "")),
+        }
+    }
+}

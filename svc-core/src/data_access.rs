@@ -1,0 +1,79 @@
+//! Who may use a data folder, in permission bits.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// The variable that lets the group use it.
+pub(crate) const GROUP_ACCESS: &str = "SVC_DATA_GROUP_ACCESS";
+
+/// Who may use a data folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataAccess {
+    /// Its owner alone.
+    #[default]
+    Owner,
+    /// Its group, too.
+    Group,
+}
+
+impl DataAccess {
+    pub(crate) fn of(group: bool) -> Self {
+        if group { Self::Group } else { Self::Owner }
+    }
+
+    /// Returns the access that a folder in use gives: one that was accepted gives write access to nobody else.
+    pub(crate) fn of_folder(path: &Path) -> Self {
+        Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
+    }
+
+    /// Returns the bits of those who may not use it.
+    pub(crate) fn of_others(self) -> u32 {
+        match self {
+            Self::Owner => 0o077,
+            Self::Group => 0o007,
+        }
+    }
+
+    /// Returns the mode that a folder gets which exists already: its group keeps what it has.
+    pub(crate) fn narrowed(self, mode: u32) -> u32 {
+        match self {
+            Self::Owner => 0o700,
+            Self::Group => mode & 0o7770 | 0o700,
+        }
+    }
+
+    /// Gives the group what the owner has of something that was just created, whatever the umask is.
+    pub(crate) fn extend(self, path: &Path) -> io::Result<()> {
+        if self == Self::Owner {
+            return Ok(());
+        }
+        let mode = path.metadata()?.mode() & 0o7777;
+        std::fs::set_permissions(path, Permissions::from_mode(mode | (mode & 0o700) >> 3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_gets_what_the_owner_has_and_others_get_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let chmod = |mode| std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        let mode = || file.metadata().unwrap().mode() & 0o7777;
+        for (before, after) in [(0o600, 0o660), (0o700, 0o770), (0o2700, 0o2770), (0o640, 0o660)] {
+            chmod(before);
+            DataAccess::Owner.extend(&file).unwrap();
+            assert_eq!(mode(), before);
+            DataAccess::Group.extend(&file).unwrap();
+            assert_eq!(mode(), after);
+        }
+        assert_eq!(DataAccess::Group.narrowed(0o2777), 0o2770);
+        assert_eq!(DataAccess::Group.narrowed(0o755), 0o750);
+        assert_eq!(DataAccess::Owner.narrowed(0o2777), 0o700);
+    }
+}

@@ -1,0 +1,307 @@
+//! A certificate as OpenSSL reads it for libpq: also those that webpki takes for no server's.
+//!
+//! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates of
+//! an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. What this
+//! module does not know, such as name constraints, is not accepted here.
+
+use std::net::IpAddr;
+
+use rustls::CertificateError;
+use rustls::pki_types::{SignatureVerificationAlgorithm, UnixTime};
+use x509_cert::certificate::Version;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints, SubjectAltName};
+
+/// The purpose of a server's certificate (RFC 5280, section 4.2.1.12).
+const SERVER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const POLICIES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.32");
+
+/// Most certificates between a server's and a root.
+const BETWEEN_MAX: usize = 8;
+/// Most signatures that are verified for one certificate.
+const SIGNATURES_MAX: usize = 32;
+
+type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
+
+/// A certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Certificate {
+    der: Vec<u8>,
+    parsed: x509_cert::Certificate,
+    /// What its issuer has signed.
+    signed: Vec<u8>,
+}
+
+/// The host that a certificate should name.
+#[derive(Clone, Debug)]
+pub(super) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+impl Certificate {
+    pub fn parse(der: &[u8]) -> Option<Self> {
+        let parsed = x509_cert::Certificate::from_der(der).ok()?;
+        let signed = parsed.tbs_certificate.to_der().ok()?;
+        Some(Self { der: der.to_vec(), parsed, signed })
+    }
+
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// Returns whether it names itself as its issuer, as roots do.
+    pub fn is_self_issued(&self) -> bool {
+        self.parsed.tbs_certificate.subject == self.parsed.tbs_certificate.issuer
+    }
+
+    /// Returns its public key, as it stands in the certificate.
+    pub fn key(&self) -> Option<Vec<u8>> {
+        self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()
+    }
+
+    pub fn check_time(&self, now: UnixTime) -> Result<(), CertificateError> {
+        let validity = &self.parsed.tbs_certificate.validity;
+        let [begin, end] = [validity.not_before, validity.not_after]
+            .map(|time| UnixTime::since_unix_epoch(time.to_unix_duration()));
+        if now < begin {
+            return Err(CertificateError::NotValidYetContext { time: now, not_before: begin });
+        }
+        if now > end {
+            return Err(CertificateError::ExpiredContext { time: now, not_after: end });
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing it says of its use forbids to serve TLS with it.
+    pub fn check_purpose(&self) -> Result<(), CertificateError> {
+        let usage = self.extension::<KeyUsage>()?;
+        let serves =
+            |usage: &KeyUsage| usage.digital_signature() || usage.key_encipherment() || usage.key_agreement();
+        if usage.is_some_and(|usage| !serves(&usage)) || !self.is_for_servers()? {
+            return Err(CertificateError::InvalidPurpose);
+        }
+        Ok(())
+    }
+
+    /// Returns whether its key has made this signature, by one of the algorithms.
+    pub fn has_signed<'a>(
+        &self,
+        algorithms: impl IntoIterator<Item = &'a &'static dyn SignatureVerificationAlgorithm>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        let key = &self.parsed.tbs_certificate.subject_public_key_info;
+        let (Some(bits), Ok(kind)) = (key.subject_public_key.as_bytes(), key.algorithm.to_der()) else {
+            return false;
+        };
+        algorithms.into_iter().any(|algorithm| {
+            Some(&*algorithm.public_key_alg_id()) == content(&kind)
+                && algorithm.verify_signature(bits, message, signature).is_ok()
+        })
+    }
+
+    /// Checks that signatures lead from it to a root, through certificates of authorities.
+    pub fn check_issued(
+        &self,
+        roots: &[Self],
+        between: &[Self],
+        algorithms: Algorithms,
+        now: UnixTime,
+    ) -> Result<(), CertificateError> {
+        let mut search = Search { roots, between, algorithms, now, left: SIGNATURES_MAX };
+        search.follow(self, 0)
+    }
+
+    /// Returns whether it may issue another, with so many certificates between that and a server's.
+    fn may_issue(&self, below: usize) -> bool {
+        self.is_authority(below) && matches!(self.extension::<NameConstraints>(), Ok(None))
+    }
+
+    /// Returns whether it may issue another, apart from constraints on that one's names.
+    pub fn is_authority(&self, below: usize) -> bool {
+        let usage = self.extension::<KeyUsage>();
+        let constraints = self.extension::<BasicConstraints>();
+        let is_authority = match &constraints {
+            Ok(Some(found)) => {
+                found.ca && found.path_len_constraint.is_none_or(|most| below <= usize::from(most))
+            }
+            // A root from before there were extensions, or one that only says that it signs certificates.
+            Ok(None) => {
+                let is_first_version = self.parsed.tbs_certificate.version == Version::V1;
+                self.is_self_issued() && (is_first_version || matches!(usage, Ok(Some(_))))
+            }
+            Err(_) => false,
+        };
+        is_authority
+            && usage.is_ok_and(|usage| usage.is_none_or(|usage| usage.key_cert_sign()))
+            && self.is_for_servers() == Ok(true)
+    }
+
+    fn is_for_servers(&self) -> Result<bool, CertificateError> {
+        Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER)))
+    }
+
+    /// Fails if something is critical that this module does not know.
+    fn check_known(&self) -> Result<(), CertificateError> {
+        let known = [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
+        let mut all = self.parsed.tbs_certificate.extensions.iter().flatten();
+        match all.any(|extension| extension.critical && !known.contains(&extension.extn_id)) {
+            true => Err(CertificateError::UnhandledCriticalExtension),
+            false => Ok(()),
+        }
+    }
+
+    fn extension<'c, T: Decode<'c> + AssociatedOid>(&'c self) -> Result<Option<T>, CertificateError> {
+        let found = self.parsed.tbs_certificate.get::<T>().map_err(|_| CertificateError::BadEncoding)?;
+        Ok(found.map(|(_, extension)| extension))
+    }
+
+    /// Returns whether it names a host, as libpq compares: by alternative names of the host's kind if there are
+    /// any, else by its common name.
+    pub fn names(&self, host: &Host) -> Result<bool, CertificateError> {
+        let alternatives = self.extension::<SubjectAltName>()?.map(|found| found.0).unwrap_or_default();
+        let text = match host {
+            Host::Name(name) => name.clone(),
+            Host::Address(address) => address.to_string(),
+        };
+        let mut is_common_name_left_out = false;
+        for alternative in &alternatives {
+            let is_same = match alternative {
+                GeneralName::DnsName(name) => {
+                    is_common_name_left_out |= matches!(host, Host::Name(_));
+                    is_named(name.as_str(), &text)
+                }
+                GeneralName::IpAddress(bytes) => {
+                    is_common_name_left_out |= matches!(host, Host::Address(_));
+                    matches!(host, Host::Address(address) if is_address(bytes.as_bytes(), *address))
+                }
+                _ => false,
+            };
+            if is_same {
+                return Ok(true);
+            }
+        }
+        Ok(!is_common_name_left_out && self.common_name().is_some_and(|name| is_named(name, &text)))
+    }
+
+    /// Returns the names that it has, for an error.
+    pub fn presented(&self) -> Vec<String> {
+        let alternatives = self.extension::<SubjectAltName>().ok().flatten();
+        let alternatives = alternatives.map(|found| found.0).unwrap_or_default();
+        let named = alternatives.iter().filter_map(|name| match name {
+            GeneralName::DnsName(name) => Some(name.as_str().to_owned()),
+            GeneralName::IpAddress(bytes) => Some(hex::encode(bytes.as_bytes())),
+            _ => None,
+        });
+        named.chain(self.common_name().map(str::to_owned)).collect()
+    }
+
+    fn common_name(&self) -> Option<&str> {
+        let parts = self.parsed.tbs_certificate.subject.0.iter().flat_map(|part| part.0.iter());
+        let name = parts.filter(|part| part.oid == COMMON_NAME).map(|part| part.value.value()).next()?;
+        std::str::from_utf8(name).ok()
+    }
+}
+
+/// A search for a way from a certificate to a root.
+struct Search<'c> {
+    roots: &'c [Certificate],
+    between: &'c [Certificate],
+    algorithms: Algorithms,
+    now: UnixTime,
+    /// How many signatures are verified at most.
+    left: usize,
+}
+
+impl Search<'_> {
+    fn follow(&mut self, from: &Certificate, below: usize) -> Result<(), CertificateError> {
+        from.check_time(self.now)?;
+        from.check_known()?;
+        if self.roots.iter().any(|root| root.der == from.der) {
+            return Ok(());
+        }
+        let mut failure = CertificateError::UnknownIssuer;
+        let (roots, between) = (self.roots, self.between);
+        for root in roots {
+            if self.has_issued(root, from, below) {
+                match root.check_time(self.now).and_then(|()| root.check_known()) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => failure = error,
+                }
+            }
+        }
+        for issuer in between.iter().filter(|_| below < BETWEEN_MAX) {
+            if self.has_issued(issuer, from, below) {
+                match self.follow(issuer, below.saturating_add(1)) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => failure = error,
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    fn has_issued(&mut self, issuer: &Certificate, of: &Certificate, below: usize) -> bool {
+        let is_named = issuer.parsed.tbs_certificate.subject == of.parsed.tbs_certificate.issuer;
+        if !is_named || self.left == 0 || !issuer.may_issue(below) {
+            return false;
+        }
+        self.left = self.left.saturating_sub(1);
+        let (Some(signature), Ok(kind)) = (of.parsed.signature.as_bytes(), of.parsed.signature_algorithm.to_der())
+        else {
+            return false;
+        };
+        let named = self.algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == content(&kind));
+        issuer.has_signed(named, &of.signed, signature)
+    }
+}
+
+/// Returns what is in a short DER sequence.
+fn content(der: &[u8]) -> Option<&[u8]> {
+    match der {
+        [0x30, len, rest @ ..] if usize::from(*len) == rest.len() => Some(rest),
+        _ => None,
+    }
+}
+
+/// Whether a name of a certificate means a host: it is the same, or begins with `*` in place of the first label.
+fn is_named(name: &str, host: &str) -> bool {
+    if name.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    let Some(domain) = name.strip_prefix("*.").filter(|domain| !domain.is_empty()) else { return false };
+    host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(domain))
+}
+
+fn is_address(bytes: &[u8], address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => bytes == address.octets(),
+        IpAddr::V6(address) => bytes == address.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_one_label() {
+        for (name, host, same) in [
+            ("db.example", "DB.Example", true),
+            ("*.example", "db.example", true),
+            ("*.example", "a.db.example", false),
+            ("*.example", "example", false),
+            ("*.", "db.", false),
+            ("*", "db", false),
+            ("d*.example", "db.example", false),
+            ("*.example", ".example", false),
+        ] {
+            assert_eq!(is_named(name, host), same, "{name} {host}");
+        }
+    }
+}
