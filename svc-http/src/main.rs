@@ -104,7 +104,7 @@ async fn listen_and_serve(
 ) -> Result<()> {
     let shutdown_requested = signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
-    let cannot = |error: io::Error| Error::configuration(format!("cannot listen on {wanted}: {error}"));
+    let cannot = |error: io::Error| cannot_listen(wanted, &error);
     let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
     let _listening = leave_address(&config.data_dir, address);
@@ -126,6 +126,23 @@ async fn listen_and_serve(
     };
     let settings = HttpSettings::from(config).within(raise_descriptors());
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
+}
+
+/// Says why an address cannot be listened on, and what to do.
+fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
+    let next = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!(": end what listens there (`ss -ltnp sport = :{}` names it), or choose another port", wanted.port())
+        }
+        io::ErrorKind::PermissionDenied => {
+            ": choose a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            ": this machine has no such address; 0.0.0.0 stands for all that it has".to_owned()
+        }
+        _ => String::new(),
+    };
+    Error::configuration(format!("cannot listen on {wanted}: {error}{next}"))
 }
 
 /// Leaves the address in the data folder, if there is one, for the links that `svc token mint` prints.

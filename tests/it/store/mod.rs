@@ -6,6 +6,7 @@ mod assumed;
 mod certificates;
 mod contention;
 mod crash;
+mod deployed;
 mod file_modes;
 mod killed;
 mod ordeals_controls;

@@ -182,7 +182,7 @@ fn each_refusal_of_postgres_is_reported_specifically_and_without_the_password() 
         (format!("{before}svc:hunter2@{host}/nowhere{options}"), 2, "does not exist: create it"),
         (format!("{before}nobody:hunter2@{after}"), 2, "rejects the user in DATABASE_URL"),
         ("postgres://svc:hunter2@127.0.0.1:1/svc".to_owned(), 1, "cannot be reached"),
-        ("postgres://svc:hunter2@127.0.0.1:none/svc".to_owned(), 2, "is not an address of the form"),
+        ("postgres://svc:hunter2@127.0.0.1:none/svc".to_owned(), 2, "has a port that is no number"),
     ];
     for (url, code, message) in &cases {
         all_refused(&site, &[("DATABASE_URL", url)], *code, message);

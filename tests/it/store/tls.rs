@@ -37,6 +37,20 @@ fn an_address_connects_to_the_server_that_it_describes_and_to_no_other() {
         assert_eq!(connects, !outcome.err.contains("certificate"), "{mode} {roots} {host}: {outcome:?}");
     }
     assert!(verify(&site, &server.url("localhost", "")).code == Some(0), "TLS where the server has it");
+    for (query, connects) in [
+        (format!("sslrootcert={roots}"), true),
+        (format!("sslrootcert={others}"), false),
+        ("sslmode=require&ssl_min_protocol_version=TLSv1.3".to_owned(), true),
+        ("sslmode=require&ssl_max_protocol_version=TLSv1.2".to_owned(), true),
+        (format!("sslmode=verify-full&sslrootcert={roots}&ssl_max_protocol_version=TLSv1.2"), true),
+        (format!("sslmode=verify-full&sslrootcert={roots}&sslsni=0"), true),
+    ] {
+        let outcome = verify(&site, &server.url("localhost", &query));
+        assert_eq!(outcome.code == Some(0), connects, "{query}: {outcome:?}");
+    }
+    assert_eq!(server.direct(), 0);
+    let outcome = verify(&site, &server.url("localhost", "sslmode=require&sslnegotiation=direct"));
+    assert!(outcome.code == Some(0) && server.direct() > 0, "{outcome:?}");
     let (encrypted, plain) = server.counts();
     assert!(encrypted > 0 && plain == 0, "{encrypted} {plain}");
     assert_ne!(verify(&site, &server.url("localhost", "sslmode=disable")).code, Some(0));

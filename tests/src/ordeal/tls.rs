@@ -24,6 +24,12 @@ use crate::runtime;
 /// The first message of a client that wants TLS (PostgreSQL manual, section 55.7: SSLRequest).
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
+/// The first byte of TLS, with which a client begins that does not ask first.
+const HANDSHAKE: u8 = 22;
+
+/// The name of PostgreSQL's protocol in TLS, which such a client must name (section 55.2.12).
+const PROTOCOL: &[u8] = b"postgresql";
+
 /// A server with TLS in front of one database.
 pub struct TlsServer {
     address: SocketAddr,
@@ -37,6 +43,8 @@ pub struct TlsServer {
 struct Counts {
     encrypted: AtomicUsize,
     plain: AtomicUsize,
+    /// Those that did not ask first.
+    direct: AtomicUsize,
     /// What came encrypted, of all connections.
     received: Mutex<Vec<u8>>,
 }
@@ -88,7 +96,8 @@ impl TlsServer {
         std::fs::write(files.path().join("others.pem"), stranger.pem()).unwrap();
         issue(&authority, "client", files.path(), "client");
         issue(&stranger, "client", files.path(), "stranger");
-        let acceptor = acceptor(&issue(&authority, name, files.path(), "server"), &authority, asks);
+        let issued = issue(&authority, name, files.path(), "server");
+        let acceptor = acceptor(&issued, &authority, asks, &[PROTOCOL]);
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (counts, upstream) = (Arc::new(Counts::default()), Arc::new(Upstream::of(&config)));
@@ -121,6 +130,11 @@ impl TlsServer {
 }
 
 impl TlsServer {
+    /// How many encrypted connections began without asking.
+    pub fn direct(&self) -> usize {
+        self.counts.direct.load(Ordering::SeqCst)
+    }
+
     /// Whether a client has sent this text over TLS.
     pub fn has_received(&self, text: &str) -> bool {
         let received = self.counts.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,8 +142,14 @@ impl TlsServer {
     }
 }
 
-/// What accepts connections with a certificate; with `asks` clients must have one too.
-pub(crate) fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> TlsAcceptor {
+/// What accepts connections with a certificate; with `asks` clients must have one too. A client that names
+/// protocols must name one of these.
+pub(crate) fn acceptor(
+    server: &Issued,
+    authority: &Authority,
+    asks: bool,
+    protocols: &[&[u8]],
+) -> TlsAcceptor {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -146,22 +166,35 @@ pub(crate) fn acceptor(server: &Issued, authority: &Authority, asks: bool) -> Tl
     };
     let certificate = CertificateDer::from_pem_file(&server.certificate).unwrap();
     let key = PrivateKeyDer::from_pem_file(&server.key).unwrap();
-    TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate], key).unwrap()))
+    let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 async fn carry(mut client: TcpStream, acceptor: &TlsAcceptor, upstream: &Upstream, counts: &Counts) {
     let mut first = [0; 8];
-    if client.read_exact(&mut first).await.is_err() {
+    if !matches!(client.peek(&mut first).await, Ok(1..)) {
         return;
     }
-    if first != SSL_REQUEST {
-        counts.plain.fetch_add(1, Ordering::SeqCst);
-        return;
-    }
-    if client.write_all(b"S").await.is_err() {
-        return;
+    let is_direct = first.first() == Some(&HANDSHAKE);
+    if !is_direct {
+        if client.read_exact(&mut first).await.is_err() {
+            return;
+        }
+        if first != SSL_REQUEST {
+            counts.plain.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if client.write_all(b"S").await.is_err() {
+            return;
+        }
     }
     let Ok(inside) = acceptor.accept(client).await else { return };
+    let has_named_protocol = inside.get_ref().1.alpn_protocol() == Some(PROTOCOL);
+    if is_direct && !has_named_protocol {
+        return;
+    }
+    counts.direct.fetch_add(usize::from(is_direct), Ordering::SeqCst);
     counts.encrypted.fetch_add(1, Ordering::SeqCst);
     let Ok(server) = upstream.connect().await else { return };
     let (mut from_client, mut to_client) = split(inside);

@@ -134,7 +134,8 @@ impl Provider {
     pub fn start_tls(folder: &Path) -> Self {
         let authority = tls::authority();
         std::fs::write(folder.join("roots.pem"), authority.pem()).unwrap();
-        let acceptor = tls::acceptor(&tls::issue(&authority, "localhost", folder, "idp"), &authority, false);
+        let issued = tls::issue(&authority, "localhost", folder, "idp");
+        let acceptor = tls::acceptor(&issued, &authority, false, &[]);
         let base = |address: SocketAddr| format!("https://localhost:{}", address.port());
         Self::begin(Templates::plain(), base, Some(acceptor))
     }

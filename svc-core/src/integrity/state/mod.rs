@@ -234,7 +234,11 @@ impl Verification<'_> {
 fn nothing_rebuilt(table: &Table) -> Result<Rebuilt> {
     let spools = Spools::new(default_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
-    Ok(Rebuilt::new(Scratch::create(&spools)?, proven.map(proven_table).collect()))
+    let scratch = Scratch::create(&spools).map_err(|error| {
+        let causes = error.causes().join(": ");
+        Error::configuration(format!("TMPDIR must name a folder for temporary files: {causes}"))
+    })?;
+    Ok(Rebuilt::new(scratch, proven.map(proven_table).collect()))
 }
 
 fn proven_table(records: &Records) -> (&'static str, ProvenTable) {

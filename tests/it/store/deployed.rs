@@ -1,0 +1,524 @@
+//! The places where others put a service: folders and files of other users, volumes of a cluster, a read-only
+//! root, and the variables of a cluster.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use svc_core::Engine;
+use svc_tests::process::{Exited, Running, program, run};
+use svc_tests::site::{Site, command, through};
+use tempfile::TempDir;
+
+use super::starting::STARTS;
+
+/// The user that programs run as, which owns the data folder, unless this one is not root.
+const SOMEBODY: u32 = 65534;
+const SOMEBODY_ELSE: u32 = 65533;
+/// The group of a volume.
+const GROUP: u32 = 2000;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
+/// A set-up, and the programs where every user can run them.
+struct Place {
+    site: Site,
+    root: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let (site, root) = (Site::found(Engine::Sqlite), tempfile::tempdir().unwrap());
+        chmod(root.path(), 0o755);
+        for name in ["svc", "svc-http"] {
+            fs::copy(program(name), root.path().join(name)).unwrap();
+        }
+        Self { site, root }
+    }
+
+    /// A copy of the data folder, as it is after a set-up by the user of the programs.
+    fn copy(&self) -> PathBuf {
+        let copy = self.root.path().join("data");
+        if copy.is_dir() {
+            fs::remove_dir_all(&copy).unwrap();
+        } else if copy.is_symlink() || copy.exists() {
+            fs::remove_file(&copy).unwrap();
+        }
+        let copied = run(Command::new("cp").arg("-a").arg(self.site.path()).arg(&copy));
+        assert_eq!(copied.code, Some(0), "{copied:?}");
+        if is_root() {
+            let owner = format!("{SOMEBODY}:{SOMEBODY}");
+            assert_eq!(run(Command::new("chown").arg("-R").arg(owner).arg(&copy)).code, Some(0));
+        }
+        copy
+    }
+
+    fn command(&self, name: &str, arguments: &[&str], data: &Path) -> Command {
+        let mut command = command(self.root.path().join(name), arguments, &self.site.database);
+        command.arg("--data").arg(data).env("SVC_TOKEN", &self.site.founders.agent);
+        command
+    }
+
+    /// Runs a program as a user with groups, if this one is root.
+    fn run_as(&self, user: u32, groups: &str, command: &Command) -> Exited {
+        let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let mut command = match is_root() {
+            true => through("setpriv", &[&user, &group, groups, "--"], command),
+            false => {
+                let mut same = through("env", &[], command);
+                same.stdin(std::process::Stdio::null());
+                same
+            }
+        };
+        Running::start(&mut command).ended()
+    }
+
+    fn start(&self, data: &Path, variables: &[(&str, String)]) -> Exited {
+        let mut command = self.command("svc", &["mcp-stdio"], data);
+        command.env("SVC_LOG", "error").envs(variables.iter().map(|(name, value)| (*name, value)));
+        self.run_as(SOMEBODY, "--clear-groups", &command)
+    }
+}
+
+/// A way in which a data folder is not as it should be.
+struct Form {
+    name: &'static str,
+    /// Whether only root can make it.
+    by_root: bool,
+    damage: fn(&Path),
+    variables: &'static [(&'static str, &'static str)],
+    code: i32,
+    /// What the error says; `DIR` is the data folder, `ME` the user and the group.
+    wanted: &'static [&'static str],
+}
+
+const fn form(name: &'static str, damage: fn(&Path), code: i32, wanted: &'static [&'static str]) -> Form {
+    Form { name, by_root: false, damage, variables: &[], code, wanted }
+}
+
+const fn root_form(name: &'static str, damage: fn(&Path), wanted: &'static [&'static str]) -> Form {
+    Form { name, by_root: true, damage, variables: &[], code: 2, wanted }
+}
+
+const fn with(variables: &'static [(&'static str, &'static str)], form: Form) -> Form {
+    Form { variables, ..form }
+}
+
+fn to_root(path: &Path) {
+    chown(path, Some(0), Some(0)).unwrap();
+}
+
+fn replace(path: &Path, by: impl FnOnce(&Path)) {
+    fs::remove_file(path).unwrap();
+    by(path);
+}
+
+const FORMS: &[Form] = &[
+    root_form("the folder of another user", to_root, &[
+        "DIR/svc.env cannot be read: DIR does not let this user in (owner 0, group 0, mode 0700)",
+        "`chown ME DIR`",
+    ]),
+    root_form("svc.env of another user", |data| to_root(&data.join("svc.env")), &[
+        "DIR/svc.env cannot be read",
+        "(owner 0, group 0, mode 0600)",
+        "`chown ME DIR/svc.env`",
+    ]),
+    root_form("keys of another user", |data| to_root(&data.join("keys")), &[
+        "DIR/keys/content.kek cannot be read: DIR/keys does not let",
+        "`chown ME DIR/keys`",
+    ]),
+    root_form("a key of another user", |data| to_root(&data.join("keys/content.kek")), &[
+        "SVC_CONTENT_KEK_FILE: the file DIR/keys/content.kek cannot be read",
+        "mode 0600",
+        "`chown ME DIR/keys/content.kek`",
+    ]),
+    root_form("a database of another user", |data| to_root(&data.join("svc.db")), &[
+        "DIR/svc.db cannot be read",
+        "`chown ME DIR/svc.db`",
+    ]),
+    root_form(
+        "a log of the database of another user",
+        |data| {
+            fs::write(data.join("svc.db-wal"), "").unwrap();
+            chmod(&data.join("svc.db-wal"), 0o600);
+            to_root(&data.join("svc.db-wal"));
+        },
+        &["DIR/svc.db-wal cannot be written", "`chown ME DIR/svc.db-wal`"],
+    ),
+    form("svc.env that nobody may read", |data| chmod(&data.join("svc.env"), 0), 2, &[
+        "DIR/svc.env cannot be read",
+        "mode 0000",
+        "`chmod u+r DIR/svc.env`",
+    ]),
+    form(
+        "svc.env is a folder",
+        |data| replace(&data.join("svc.env"), |path| fs::create_dir(path).unwrap()),
+        2,
+        &["DIR/svc.env cannot be read: it is a folder", "`rmdir DIR/svc.env`"],
+    ),
+    form("svc.env is missing", |data| fs::remove_file(data.join("svc.env")).unwrap(), 4, &[
+        "DIR is not set up; run `svc init --data DIR`",
+    ]),
+    form(
+        "svc.env is a link to itself",
+        |data| replace(&data.join("svc.env"), |path| symlink(path, path).unwrap()),
+        2,
+        &["DIR/svc.env cannot be read: its symbolic links go in a circle"],
+    ),
+    form("svc.env in another encoding", |data| fs::write(data.join("svc.env"), b"# caf\xe9\n").unwrap(), 2, &[
+        "DIR/svc.env is not UTF-8",
+    ]),
+    form("keys that nobody may search", |data| chmod(&data.join("keys"), 0), 2, &[
+        "DIR/keys does not let this user in",
+        "mode 0000",
+        "`chmod u+x DIR/keys`",
+    ]),
+    form("a key that nobody may read", |data| chmod(&data.join("keys/content.kek"), 0), 2, &[
+        "`chmod u+r DIR/keys/content.kek`",
+    ]),
+    form("a key is missing", |data| fs::remove_file(data.join("keys/content.kek")).unwrap(), 2, &[
+        "the file DIR/keys/content.kek cannot be read: it does not exist in DIR/keys (owner",
+    ]),
+    form("the keys are missing", |data| fs::remove_dir_all(data.join("keys")).unwrap(), 2, &[
+        "it does not exist, and of the folders above only DIR (owner",
+    ]),
+    form(
+        "a key is a folder",
+        |data| replace(&data.join("keys/content.kek"), |path| fs::create_dir(path).unwrap()),
+        2,
+        &["it is a folder", "`rmdir DIR/keys/content.kek`"],
+    ),
+    form(
+        "a key is a link to nothing",
+        |data| replace(&data.join("keys/content.kek"), |path| symlink("/gone", path).unwrap()),
+        2,
+        &["content.kek cannot be read: it is a symbolic link to /gone, which does not exist"],
+    ),
+    form("a key is empty", |data| fs::write(data.join("keys/content.kek"), "\n").unwrap(), 2, &["is empty"]),
+    form("a key that others can write", |data| chmod(&data.join("keys/content.kek"), 0o666), 2, &[
+        "DIR/keys/content.kek (owner",
+        "mode 0666",
+        "`chmod go-w DIR/keys/content.kek`",
+    ]),
+    form("a folder that the group can write", |data| chmod(data, 0o770), 2, &[
+        "mode 0770",
+        "`chmod go-w DIR`, or set SVC_DATA_GROUP_ACCESS=1",
+    ]),
+    form("a folder that everybody can write", |data| chmod(data, 0o777), 2, &["mode 0777", "`chmod go-w DIR`"]),
+    form("a database that the group can write", |data| chmod(&data.join("svc.db"), 0o660), 2, &[
+        "`chmod go-w DIR/svc.db`, or set SVC_DATA_GROUP_ACCESS=1",
+    ]),
+    form("a read-only database", |data| chmod(&data.join("svc.db"), 0o400), 2, &[
+        "DIR/svc.db cannot be written",
+        "mode 0400",
+        "`chmod u+w DIR/svc.db`",
+    ]),
+    form("a database that nobody may read", |data| chmod(&data.join("svc.db"), 0), 2, &[
+        "DIR/svc.db cannot be read",
+        "`chmod u+r DIR/svc.db`",
+    ]),
+    form("a read-only folder", |data| chmod(data, 0o500), 2, &[
+        "DIR cannot be written",
+        "mode 0500",
+        "`chmod u+w DIR`",
+    ]),
+    form(
+        "the folder is a file",
+        |data| {
+            fs::remove_dir_all(data).unwrap();
+            fs::write(data, "").unwrap();
+        },
+        2,
+        &["DIR/svc.env cannot be read: DIR (owner", "is a file and no folder"],
+    ),
+    form("the folder is missing", |data| fs::remove_dir_all(data).unwrap(), 4, &["DIR is not set up; run `svc init"]),
+    with(
+        &[("SVC_SESSION_SECRET_FILE", "DIR/none")],
+        form("a secret is missing", |_| {}, 2, &[
+            "SVC_SESSION_SECRET_FILE: the file DIR/none cannot be read: it does not exist in DIR",
+        ]),
+    ),
+    with(
+        &[("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/d?sslmode=verify-full&sslrootcert=DIR/roots.pem")],
+        form("a file of roots is missing", |_| {}, 2, &[
+            "DATABASE_URL: sslrootcert: DIR/roots.pem cannot be read: it does not exist in DIR",
+        ]),
+    ),
+    with(
+        &[("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/d?sslcert=DIR/svc.env&sslkey=DIR/keys")],
+        form("a certificate is none", |_| {}, 2, &["sslcert: DIR/svc.env cannot be used: it has no certificate"]),
+    ),
+    with(
+        &[("DATABASE_URL", "host=DIR user=u password=hunter2")],
+        form("a socket is missing", |_| {}, 1, &["the socket DIR/.s.PGSQL.5432 cannot be written: it does not exist"]),
+    ),
+];
+
+#[test]
+fn a_failed_start_names_the_file_its_owner_and_its_mode_and_the_command_that_fixes_it() {
+    let place = Place::new();
+    let me = match is_root() {
+        true => format!("{SOMEBODY}:{SOMEBODY}"),
+        false => format!("{}:{}", rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+    };
+    let mut failures = Vec::new();
+    for form in FORMS.iter().filter(|form| is_root() || !form.by_root) {
+        let data = place.copy();
+        (form.damage)(&data);
+        let shown = data.display().to_string();
+        let resolved = |text: &str| text.replace("DIR", &shown).replace("ME", &me);
+        let variables: Vec<(&str, String)> =
+            form.variables.iter().map(|(name, value)| (*name, resolved(value))).collect();
+        let outcome = place.start(&data, &variables);
+        let says = form.wanted.iter().all(|wanted| outcome.err.contains(&resolved(wanted)));
+        if outcome.code != Some(form.code) || !says || outcome.err.contains("hunter2") {
+            failures.push(format!("{}: {:?}, {}", form.name, outcome.code, outcome.err));
+        }
+        if data.is_dir() {
+            chmod(&data, 0o700);
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let data = place.copy();
+    assert_eq!(place.start(&data, &[]).code, Some(0), "a control");
+}
+
+/// What kubelet does to a volume with `fsGroup` when it is mounted.
+fn pass_of_kubelet(path: &Path) {
+    chown(path, None, Some(GROUP)).unwrap();
+    let more = if path.is_dir() { 0o2770 } else { 0o660 };
+    chmod(path, mode(path) | more);
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| pass_of_kubelet(&entry.unwrap().path()));
+    }
+}
+
+#[test]
+fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
+    if !is_root() {
+        eprintln!("SKIPPED volumes: only root can make folders of other users");
+        return;
+    }
+    let place = Place::new();
+    let volume = place.root.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    fs::create_dir(volume.join("lost+found")).unwrap();
+    let groups = format!("--groups={GROUP}");
+    let run = |user, line: &[&str], flag: Option<&str>, data: &Path| {
+        let mut command = place.command("svc", line, data);
+        command.env("SVC_LOG", "warn");
+        flag.map(|flag| command.env("SVC_DATA_GROUP_ACCESS", flag));
+        place.run_as(user, &groups, &command)
+    };
+    let empty = |volume: &Path| fs::read_dir(volume).unwrap().count() == 1;
+    // Root owns it, and the group may write.
+    chmod(&volume, 0o755);
+    pass_of_kubelet(&volume);
+    assert_eq!(mode(&volume), 0o2775);
+    let refused = run(SOMEBODY, &["init"], None, &volume);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for wanted in ["(owner 0, group 2000, mode 2775)", "`chmod go-w ", "set SVC_DATA_GROUP_ACCESS=1", "/volume/svc"] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+    assert!(empty(&volume), "something was left");
+    let made = run(SOMEBODY, &["init"], Some("1"), &volume);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let token = made.out.lines().find_map(|line| line.strip_prefix("token ")).unwrap().trim().to_owned();
+    assert_eq!((mode(&volume.join("keys")), mode(&volume.join("svc.db"))), (0o2770, 0o660));
+    pass_of_kubelet(&volume);
+    let serve = |user, flag| {
+        let mut command = place.command("svc", &["mcp-stdio"], &volume);
+        flag_of(&mut command, flag).env("SVC_TOKEN", &token).env("SVC_LOG", "warn");
+        place.run_as(user, &groups, &command)
+    };
+    for user in [SOMEBODY, SOMEBODY_ELSE] {
+        let served = serve(user, Some("1"));
+        assert_eq!((served.code, served.err.lines().count()), (Some(0), 1), "{served:?}");
+        assert!(served.err.contains("and its group can read it: chmod o-rwx path="), "{served:?}");
+        let refused = serve(user, None);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("SVC_DATA_GROUP_ACCESS=1"), "{refused:?}");
+    }
+    // Others never.
+    chmod(&volume.join("svc.db"), 0o666);
+    let refused = serve(SOMEBODY, Some("1"));
+    assert!(refused.code == Some(2) && refused.err.contains("`chmod o-w "), "{refused:?}");
+    // Who may write the folder may not say so there.
+    chmod(&volume.join("svc.db"), 0o660);
+    let settings = fs::read_to_string(volume.join("svc.env")).unwrap();
+    fs::write(volume.join("svc.env"), format!("{settings}SVC_DATA_GROUP_ACCESS=1\n")).unwrap();
+    let refused = serve(SOMEBODY, None);
+    assert!(refused.code == Some(2) && refused.err.contains("set it in the environment"), "{refused:?}");
+}
+
+fn flag_of<'c>(command: &'c mut Command, flag: Option<&str>) -> &'c mut Command {
+    if let Some(flag) = flag {
+        command.env("SVC_DATA_GROUP_ACCESS", flag);
+    }
+    command
+}
+
+#[test]
+fn a_mount_of_root_is_used_or_the_error_says_what_to_do() {
+    if !is_root() {
+        eprintln!("SKIPPED mounts: only root can make folders of other users");
+        return;
+    }
+    let place = Place::new();
+    let mount = place.root.path().join("mount");
+    let init = |mode, data: &Path| {
+        if !mount.exists() {
+            fs::create_dir(&mount).unwrap();
+        }
+        chmod(&mount, mode);
+        let outcome = place.run_as(SOMEBODY, "--clear-groups", &place.command("svc", &["init"], data));
+        assert!(!outcome.err.contains("internal error"), "{outcome:?}");
+        outcome
+    };
+    let refused = init(0o777, &mount);
+    assert_eq!((refused.code, fs::read_dir(&mount).unwrap().count()), (Some(2), 0), "{refused:?}");
+    let inside = mount.join("svc");
+    for wanted in ["(owner 0, group 0, mode 0777)", "`chmod go-w ", &format!("--data {}", inside.display())] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+    let made = init(0o1777, &inside);
+    assert_eq!((made.code, mode(&inside)), (Some(0), 0o700), "{made:?}");
+    fs::remove_dir_all(&mount).unwrap();
+    let refused = init(0o755, &mount);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for wanted in ["does not let this user in (owner 0, group 0, mode 0755)", "`chown 65534:65534 "] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+    // Its own folder of a volume, whose owner alone may change the mode of what is in it.
+    chown(&mount, None, Some(SOMEBODY)).unwrap();
+    let refused = init(0o770, &mount);
+    assert!(refused.code == Some(2) && refused.err.contains("SVC_DATA_GROUP_ACCESS=1"), "{refused:?}");
+    // Root itself.
+    fs::remove_dir_all(&mount).unwrap();
+    fs::create_dir(&mount).unwrap();
+    chmod(&mount, 0o755);
+    let made = run(&mut place.command("svc", &["init"], &mount));
+    assert_eq!((made.code, mode(&mount)), (Some(0), 0o700), "{made:?}");
+}
+
+/// Runs a script of mounts before a program, in a namespace of its own; none where that is not allowed.
+fn among_mounts(script: &str, data: &Path, command: &Command) -> Option<Command> {
+    let is_possible = is_root() && run(Command::new("unshare").args(["-m", "true"])).code == Some(0);
+    if !is_possible {
+        eprintln!("SKIPPED mounts: this user may not mount");
+        return None;
+    }
+    let script = format!("set -e; data=$0; {script}; exec setpriv --reuid={SOMEBODY} --regid={SOMEBODY} \
+        --clear-groups -- \"$@\"");
+    let data = data.display().to_string();
+    Some(through("unshare", &["-m", "sh", "-c", &script, &data], command))
+}
+
+#[test]
+fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
+    const READ_ONLY_ROOT: &str = "mount --bind \"$data\" \"$data\"; mount -o remount,bind,ro /";
+    let place = Place::new();
+    let data = place.copy();
+    let ready = place.command("svc", &["verify"], &data);
+    let Some(mut verify) = among_mounts(READ_ONLY_ROOT, &data, &ready) else { return };
+    let verified = run(&mut verify);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    // What it sorts is in the folder for temporary files, which it names.
+    let state = place.command("svc", &["verify", "--state"], &data);
+    let refused = run(&mut among_mounts(READ_ONLY_ROOT, &data, &state).unwrap());
+    assert!(refused.code == Some(2) && refused.err.contains("TMPDIR"), "{refused:?}");
+    assert!(refused.err.contains("read-only file system"), "{refused:?}");
+    let mut state = among_mounts(READ_ONLY_ROOT, &data, &state).unwrap();
+    let compared = run(state.env("TMPDIR", &data));
+    assert_eq!(compared.code, Some(0), "{compared:?}");
+    // A server needs the data folder alone, also for uploads.
+    let mut export = place.command("svc", &["export", "--as-instance", "--output"], &data);
+    export.arg(data.join("team.json"));
+    assert_eq!(run(&mut among_mounts(READ_ONLY_ROOT, &data, &export).unwrap()).code, Some(0));
+    let mut serve = place.command("svc-http", &["--listen", "127.0.0.1:0"], &data);
+    serve.env("SVC_IMPORT_MAX_BYTES", "1048576");
+    let mut server = svc_tests::site::Server::begin(&mut among_mounts(READ_ONLY_ROOT, &data, &serve).unwrap());
+    let export = fs::read_to_string(data.join("team.json")).unwrap();
+    let export = serde_json::from_str(&export).unwrap();
+    let path = format!("/workspaces/{}/import", place.site.founders.workspace_id);
+    let answer = server.rest.send(Some(&place.site.founders.admin), "POST", &path, &[], Some(&export));
+    assert!(answer.status != 500 && answer.status != 507, "{answer:?}");
+    assert!(data.join("spool").is_dir(), "{answer:?}");
+    server.running.end();
+    // Nothing of the folder can be written.
+    let read_only = "mount --bind \"$data\" \"$data\"; mount -o remount,bind,ro \"$data\"";
+    let start = place.command("svc", &["mcp-stdio"], &data);
+    let refused = run(&mut among_mounts(read_only, &data, &start).unwrap());
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for wanted in ["must be writable for this user", "it is on a read-only file system (owner 65534"] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+    // There is no space.
+    let full = "mount -t tmpfs -o size=64k,mode=0777 tmpfs \"$data\"; chown 65534:65534 \"$data\"; chmod 700 \"$data\"";
+    let init = place.command("svc", &["init"], &data);
+    let refused = run(&mut among_mounts(full, &data, &init).unwrap());
+    assert!(matches!(refused.code, Some(1 | 2)), "{refused:?}");
+    assert!(refused.err.contains(&format!("the disk of {} is full: make room", data.display())), "{refused:?}");
+}
+
+/// Of a Service called `svc` with two ports, and of one called `svc-http`.
+const INJECTED: [(&str, &str); 9] = [
+    ("SVC_SERVICE_HOST", "10.96.0.7"),
+    ("SVC_SERVICE_PORT", "8080"),
+    ("SVC_SERVICE_PORT_HTTP", "8080"),
+    ("SVC_PORT", "tcp://10.96.0.7:8080"),
+    ("SVC_PORT_8080_TCP", "tcp://10.96.0.7:8080"),
+    ("SVC_PORT_8080_TCP_PROTO", "tcp"),
+    ("SVC_PORT_8080_TCP_PORT", "8080"),
+    ("SVC_PORT_8080_TCP_ADDR", "10.96.0.7"),
+    ("SVC_HTTP_PORT", "tcp://10.96.0.8:80"),
+];
+
+#[test]
+fn variables_of_a_cluster_are_ignored_with_one_line_and_others_are_refused() {
+    let site = Site::found(Engine::Sqlite);
+    let said = |log: &str| log.matches("ignored the variables that Kubernetes sets for a Service: SVC_HTTP_PORT, ").count();
+    for (name, arguments) in STARTS {
+        let mut command = site.command(name, arguments);
+        command.env("SVC_TOKEN", &site.founders.agent).envs(INJECTED);
+        let mut running = Running::start(&mut command);
+        if name == "svc-http" {
+            running.next_line();
+            running.end();
+        }
+        let outcome = running.ended();
+        assert_eq!((outcome.code, said(&outcome.err)), (Some(0), 1), "{name} {arguments:?}: {outcome:?}");
+        for (variable, value) in [("SVC_PORT", "8080"), ("SVC_SERVICE_HOST", "svc.example"), ("SVC_LISTEN_ADR", "x")] {
+            let refused = Running::start(site.command(name, arguments).envs(INJECTED).env(variable, value)).ended();
+            assert_eq!(refused.code, Some(2), "{name} {variable}: {refused:?}");
+            assert!(refused.err.contains(&format!("unknown variable {variable}")), "{refused:?}");
+        }
+    }
+    let settings = fs::read_to_string(site.path().join("svc.env")).unwrap();
+    fs::write(site.path().join("svc.env"), format!("{settings}SVC_PORT=tcp://10.96.0.7:8080\n")).unwrap();
+    let refused = site.svc(&["verify"]);
+    assert!(refused.code == Some(2) && refused.err.contains("unknown variable SVC_PORT in svc.env"), "{refused:?}");
+}
+
+#[test]
+fn what_an_address_says_to_other_programs_is_ignored_with_one_line() {
+    let place = Site::found(Engine::Sqlite);
+    let url = "postgres://u:hunter2@127.0.0.1:1/d?connection_limit=5&schema=public&pool_timeout=1&connect_timeout=1\n";
+    let mut command = place.command("svc", &["mcp-stdio"]);
+    let outcome = Running::start(command.env("SVC_TOKEN", &place.founders.agent).env("DATABASE_URL", url)).ended();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let line = "ignored what DATABASE_URL says to other programs: connection_limit, pool_timeout";
+    assert!(outcome.err.contains(line) && outcome.err.contains("cannot be reached"), "{outcome:?}");
+    assert!(!outcome.err.contains("hunter2"), "{outcome:?}");
+}
