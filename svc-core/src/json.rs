@@ -37,6 +37,126 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     })
 }
 
+/// A character of a JSON text that nothing keeps, as UTF-16 has it: NUL, or half of a surrogate pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unfit(pub u16);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("the character NUL (\\u0000) is not allowed"),
+            half => write!(
+                f,
+                "\\u{half:04x} is half of a surrogate pair, and no character: send both halves, or none"
+            ),
+        }
+    }
+}
+
+/// Returns the first character of a JSON text that nothing keeps, and the field in which it is, by its path.
+///
+/// In a text that is not JSON there may be others.
+pub(crate) fn unfit(text: &[u8]) -> Option<(Option<String>, Unfit)> {
+    let (at, unfit) = first_unfit(text)?;
+    Some((path_to(text, at), unfit))
+}
+
+fn first_unfit(text: &[u8]) -> Option<(usize, Unfit)> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut at = 0_usize;
+    loop {
+        // The bytes of a surrogate, which are no UTF-8, begin with 0xED.
+        let rest = text.get(at..)?;
+        at = at.checked_add(rest.iter().position(|byte| matches!(byte, b'\\' | 0 | 0xed))?)?;
+        let after = |by: usize| at.checked_add(by).and_then(|at| text.get(at)).copied();
+        let found = match (text.get(at)?, unit(at)) {
+            (0, _) => Some(0),
+            (0xed, _) => match (after(1), after(2)) {
+                (Some(second @ 0xa0..=0xbf), Some(third)) => {
+                    Some(0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
+                }
+                _ => None,
+            },
+            (_, Some(0)) => Some(0),
+            (_, Some(first @ 0xd800..=0xdbff)) => match unit(at.checked_add(6)?) {
+                Some(0xdc00..=0xdfff) => {
+                    at = at.checked_add(6)?;
+                    None
+                }
+                _ => Some(first),
+            },
+            (_, Some(second @ 0xdc00..=0xdfff)) => Some(second),
+            _ => None,
+        };
+        if let Some(found) = found {
+            return Some((at, Unfit(found)));
+        }
+        // What is escaped is no beginning of an escape.
+        at = at.checked_add(if text.get(at) == Some(&b'\\') { 2 } else { 1 })?;
+    }
+}
+
+/// A list or an object that a place is in: the item, or the member.
+enum Within {
+    Item(usize),
+    Member(String),
+}
+
+/// Returns the path of the field that stands at `place` of a JSON text; none if it is in no object.
+fn path_to(text: &[u8], place: usize) -> Option<String> {
+    let (mut within, mut is_name, mut at) = (Vec::new(), false, 0_usize);
+    while let Some(byte) = text.get(at).filter(|_| at <= place) {
+        match (byte, within.last_mut()) {
+            (b'{', _) => within.push(Within::Member(String::new())),
+            (b'[', _) => within.push(Within::Item(0)),
+            (b'}' | b']', _) => drop(within.pop()),
+            (b',', Some(Within::Item(item))) => *item = item.saturating_add(1),
+            (b'"', last) => {
+                let end = end_of_text(text, at);
+                if let (Some(Within::Member(name)), true) = (last, is_name) {
+                    let written = text.get(at.saturating_add(1)..end.saturating_sub(1)).unwrap_or_default();
+                    let read = text.get(at..end).and_then(|text| serde_json::from_slice(text).ok());
+                    *name = read.unwrap_or_else(|| String::from_utf8_lossy(written).into_owned());
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        is_name = match byte {
+            b'{' => true,
+            b',' => matches!(within.last(), Some(Within::Member(_))),
+            b':' | b'[' => false,
+            _ => is_name,
+        };
+        at = at.saturating_add(1);
+    }
+    let mut path = String::new();
+    for step in within {
+        match step {
+            Within::Item(item) => path.push_str(&format!("[{item}]")),
+            Within::Member(name) if path.is_empty() => path = name,
+            Within::Member(name) => path.push_str(&format!(".{name}")),
+        }
+    }
+    (!path.is_empty()).then_some(path)
+}
+
+/// Returns where a text ends whose quotation mark stands at `begin`.
+fn end_of_text(text: &[u8], begin: usize) -> usize {
+    let mut at = begin.saturating_add(1);
+    while let Some(byte) = text.get(at) {
+        at = at.saturating_add(if *byte == b'\\' { 2 } else { 1 });
+        if *byte == b'"' {
+            break;
+        }
+    }
+    at
+}
+
 /// How many values are read by all readers of it, counted over all depths.
 pub(crate) struct Budget {
     most: usize,
@@ -174,7 +294,53 @@ mod tests {
         assert_eq!(read_at_most(b"", 0), Err(Unread::TooMany));
     }
 
+    #[test]
+    fn a_character_that_nothing_keeps_is_found_with_its_path() {
+        for (text, wanted) in [
+            (r#"{"a":"\ud800"}"#, Some((Some("a"), 0xd800))),
+            (r#"{"a":"\uDFff"}"#, Some((Some("a"), 0xdfff))),
+            (r#"{"a":"\ud83d\ud83d"}"#, Some((Some("a"), 0xd83d))),
+            (r#"{"a":"\ud83dx"}"#, Some((Some("a"), 0xd83d))),
+            (r#"{"a":"\u0000"}"#, Some((Some("a"), 0))),
+            (r#"{"b":["{,:",{"c":[1,2,{"d":"x\u0000"}]}],"e":1}"#, Some((Some("b[1].c[2].d"), 0))),
+            (r#"{"b":{"c":1},"d\u0000":2}"#, Some((Some(r"d\u0000"), 0))),
+            (r#"{"b":{"c\"":"\udc00"}}"#, Some((Some("b.c\""), 0xdc00))),
+            (r#"["\u0000"]"#, Some((Some("[0]"), 0))),
+            (r#""\u0000""#, Some((None, 0))),
+            ("{\"a\":\"\0\"}", Some((Some("a"), 0))),
+            (r#"{"a":"\ud83d\ude00\\u0000\\\\ud800 \u00e4"}"#, None),
+            ("{\"a\":\"\u{d7ff}\u{e000}\u{10ffff}\"}", None),
+            ("", None),
+        ] {
+            let found = unfit(text.as_bytes()).map(|(path, unfit)| (path, unfit.0));
+            assert_eq!(found, wanted.map(|(path, unit)| (path.map(str::to_owned), unit)), "{text}");
+        }
+        let raw = [b"{\"a\":[\"".as_slice(), &[0xed, 0xa0, 0xbd], b"\"]}"].concat();
+        assert_eq!(unfit(&raw), Some((Some("a[0]".to_owned()), Unfit(0xd83d))));
+    }
+
     proptest! {
+        /// What serde_json refuses for its characters is found, and nothing else but NUL.
+        #[test]
+        fn characters_are_found_as_serde_json_reads_them(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    r"\ud83d", r"\ude00", r"\ud83d\ude00", r"\\", r#"\""#, r"\u00e4", "a", "\u{d7ff}", "u",
+                ]),
+                0..8,
+            ),
+        ) {
+            let text = format!("{{\"a\":\"{}\"}}", parts.concat());
+            let is_fit = unfit(text.as_bytes()).is_none();
+            prop_assert_eq!(is_fit, serde_json::from_str::<Value>(&text).is_ok(), "{}", text);
+        }
+
+        #[test]
+        fn any_bytes_are_searched(bytes in any::<Vec<u8>>()) {
+            let found = unfit(&bytes);
+            prop_assert!(found.is_some() || !bytes.contains(&0));
+        }
+
         /// Accepted texts read as serde_json reads them.
         ///
         /// Only invalid JSON and duplicate members are rejected.

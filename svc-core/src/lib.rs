@@ -44,7 +44,8 @@
 //!
 //! | layer | contents |
 //! |---|---|
-//! | vocabulary | one file each: [`id`], [`time`], [`text`], [`ignored`], [`json`],
+//! | vocabulary | one file each: [`id`], [`time`], [`mark`], [`text`], `token_text`,
+//! | | [`ignored`], [`json`],
 //! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`spool`], [`config`],
 //! | | [`data_dir`], [`data_access`], `blocked` |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
@@ -189,7 +190,9 @@ mod strangers;
 pub mod limits;
 mod sync;
 pub mod hash;
+pub mod mark;
 pub mod text;
+mod token_text;
 pub mod ignored;
 pub mod error;
 pub mod time;

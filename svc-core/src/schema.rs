@@ -3,9 +3,15 @@
 //! They are inlined, as tools and checks need them, or have each type by its name, as OpenAPI needs them.
 //! Descriptions are the doc comments, without the line breaks of the source.
 
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
+
+use crate::text::NULL_CLEARS;
 
 /// Makes the schema of one type: [`of`] with the type left out.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -29,8 +35,64 @@ pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
 }
 
 /// The schema of what is read, without references, and with what is not published.
+///
+/// A field allows null only if null says something in it: else it means that the field is left out.
 pub(crate) fn walked_input(schema: SchemaOf) -> Value {
-    inlined(schema, SchemaSettings::draft2020_12().for_deserialize())
+    let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
+    without_null(&mut schema);
+    schema
+}
+
+/// The same of a type, made once: requests are held against it.
+pub(crate) fn input_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(walked_input(of::<T>))))
+}
+
+/// Takes null out of the schemas of the fields in which it says nothing, at every depth.
+fn without_null(schema: &mut Value) {
+    let Some(keywords) = schema.as_object_mut() else { return };
+    for (keyword, rule) in keywords {
+        match (keyword.as_str(), rule) {
+            ("properties", Value::Object(fields)) => fields.values_mut().for_each(|field| {
+                field_without_null(field);
+                without_null(field);
+            }),
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(without_null);
+            }
+            ("items" | "additionalProperties", schema) => without_null(schema),
+            _ => {}
+        }
+    }
+}
+
+fn field_without_null(field: &mut Value) {
+    let Some(keywords) = field.as_object_mut() else { return };
+    if keywords.remove(NULL_CLEARS).is_some() {
+        return;
+    }
+    if keywords.get("default").is_some_and(Value::is_null) {
+        keywords.remove("default");
+    }
+    for name in ["type", "enum"] {
+        let Some(Value::Array(options)) = keywords.get_mut(name) else { continue };
+        options.retain(|option| !option.is_null() && option != "null");
+        if let ("type", [only]) = (name, options.as_slice()) {
+            let only = only.clone();
+            keywords.insert(name.to_owned(), only);
+        }
+    }
+    let Some(Value::Array(forms)) = keywords.get_mut("anyOf") else { return };
+    forms.retain(|form| form.get("type").is_none_or(|kind| kind != "null"));
+    if let [Value::Object(only)] = forms.as_slice() {
+        let only = only.clone();
+        keywords.remove("anyOf");
+        for (name, rule) in only {
+            keywords.entry(name).or_insert(rule);
+        }
+    }
 }
 
 /// The schema of what is written, without references.
@@ -185,6 +247,7 @@ fn publish(schema: &mut Value) {
         Value::Object(members) => {
             members.remove(LISTED_BY);
             members.remove(SAMPLE);
+            members.remove(NULL_CLEARS);
             for (name, member) in members.iter_mut() {
                 match member {
                     Value::String(text) if name == "description" => *text = unwrapped(text),
@@ -276,6 +339,35 @@ mod tests {
         ] {
             assert!(!embeds(&other, &parent), "{other}");
         }
+    }
+
+    /// Null stays where it clears a field, and nowhere else.
+    #[test]
+    fn a_field_allows_null_only_if_null_says_something() {
+        #[derive(serde::Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only the schema is read")]
+        struct Asked {
+            limit: Option<u8>,
+            #[serde(default)]
+            note: crate::text::Patch<String>,
+            within: Option<Within>,
+            many: Vec<Within>,
+        }
+        #[derive(serde::Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only the schema is read")]
+        struct Within {
+            #[serde(default)]
+            flag: Option<bool>,
+        }
+        let schema = input_of::<Asked>();
+        assert!(Arc::ptr_eq(&schema, &input_of::<Asked>()), "it is made once");
+        let kind = |path: &str| schema.pointer(&format!("/properties/{path}/type")).cloned();
+        assert_eq!(kind("limit"), Some(json!("integer")));
+        assert_eq!(kind("note"), Some(json!(["string", "null"])));
+        assert_eq!(kind("within"), Some(json!("object")));
+        assert_eq!(kind("within/properties/flag"), Some(json!("boolean")));
+        assert_eq!(kind("many/items/properties/flag"), Some(json!("boolean")));
+        assert!(!schema.to_string().contains("x-null"), "{schema}");
     }
 
     #[test]

@@ -305,6 +305,9 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
     }
 }
 
+/// The keyword of the schema of a field in which null says something; it is in no published schema.
+pub(crate) const NULL_CLEARS: &str = "x-null-clears";
+
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
 ///
 /// Always used with `#[serde(default)]`, and where it is encoded with `skip_serializing_if`.
@@ -349,16 +352,19 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
         format!("Patch{}", T::schema_name()).into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Option::<T>::json_schema(generator)
+        let mut schema = Option::<T>::json_schema(generator);
+        schema.insert(NULL_CLEARS.to_owned(), true.into());
+        schema
     }
     fn _schemars_private_is_option() -> bool {
         true
     }
 }
 
-/// A field of a PATCH that cannot be cleared: absent keeps the value, `null` is rejected.
+/// A field of a PATCH that cannot be cleared: absent keeps the value.
 ///
-/// Always used with `#[serde(default)]`, and where it is encoded with `skip_serializing_if`.
+/// The decoder of inputs takes `null` for absent. Always used with `#[serde(default)]`, and where it is
+/// encoded with `skip_serializing_if`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
     /// The field was absent.

@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Request, Version};
+use svc_core::mark::without_mark_bytes;
 use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -67,7 +68,8 @@ impl Bodies {
 
     /// Reads the body of a request by `client`, of at most `max` bytes and one of these media types.
     ///
-    /// Returns no bytes if there is no body. The bytes count until they are dropped.
+    /// Returns no bytes if there is no body, and none of a byte order mark. The bytes count until they are
+    /// dropped.
     pub async fn read<B>(
         &self,
         holder: Holder,
@@ -89,7 +91,9 @@ impl Bodies {
             drain(headers, &mut body, max.saturating_mul(2)).await;
         }
         match read? {
-            Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => Ok(bytes),
+            Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => {
+                Ok(bytes.slice_ref(without_mark_bytes(&bytes)))
+            }
             Some(_) => Err(not_of_these_types(media)),
             None => {
                 drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
@@ -328,6 +332,9 @@ mod tests {
             assert_eq!(read(&[("content-type", json)], full("{}"), 2).await.unwrap(), "{}", "{json}");
         }
         assert_eq!(read(&[], full(""), 2).await.unwrap(), "");
+        let marked = full("\u{feff}\u{feff}{}");
+        let read_marked = read(&[("content-type", "application/json")], marked, 8).await.unwrap();
+        assert_eq!(read_marked, "\u{feff}{}", "one mark is skipped");
         let json = ("content-type", "application/json");
         assert_eq!(read(&[json], full("{ }"), 2).await, Err(Code::BodyTooLarge));
         let others: [&[(&str, &str)]; 7] = [

@@ -1,7 +1,9 @@
 //! The host names under which this server is reached.
 //!
 //! A page of another site can make a browser send requests here under a name of its own that resolves to this
-//! machine (DNS rebinding). Routes that need no credential must not be open to it.
+//! machine (DNS rebinding). Routes that need no credential must not be open to it. Pages that no site serves,
+//! such as those within programs, and pages of this machine may call it with a token: no other page can make
+//! them do so.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,9 +26,9 @@ impl Hosts {
         Self { own: own.ip(), allowed }
     }
 
-    /// Rejects a request from a page of another site.
+    /// Rejects a request from a page of another site, which no token makes welcome.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
-        match origins(headers).all(|site| self.is_own(site)) {
+        match values(headers, ORIGIN).all(|origin| self.is_welcome(origin)) {
             true => Ok(()),
             false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_PUBLIC_URL")),
         }
@@ -34,12 +36,34 @@ impl Hosts {
 
     /// Rejects a request whose target host or Origin is another site.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+        let is_own = values(headers, ORIGIN).all(|origin| self.is_own(site_of(origin)));
+        if is_own && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+    }
+
+    /// Rejects a request whose target host is another one, or that comes from a page of another site, if a
+    /// token is to follow.
+    pub fn check_before_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+        let is_welcome = values(headers, ORIGIN).all(|origin| self.is_welcome(origin));
+        if is_welcome && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+    }
+
+    /// Returns whether a request names this server as its target.
+    fn is_called(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         // The URI's authority overrides the header (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
         let host = uri.authority().map(|authority| authority.as_str()).or(values(headers, HOST).next());
-        let foreign = host.into_iter().chain(origins(headers)).find(|site| !self.is_own(site));
-        match foreign {
-            None if host.is_some() => Ok(()),
-            _ => Err(Error::new(Code::Forbidden, UNKNOWN_NAME)),
+        host.is_some_and(|host| self.is_own(host))
+    }
+
+    /// Returns whether a page of this origin may bring a token: one of this server, of this machine, or of no
+    /// site on the web.
+    fn is_welcome(&self, origin: &str) -> bool {
+        let Some((scheme, site)) = origin.split_once("://") else {
+            return origin == OPAQUE || self.is_own(origin);
+        };
+        let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
+        match is_web {
+            true => self.is_own(site) || is_of_localhost(site),
+            false => is_scheme(scheme),
         }
     }
 
@@ -68,9 +92,33 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// Returns the sites whose pages have sent a request.
-fn origins(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    values(headers, ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, site)| site))
+/// The origin of a page that no site serves, such as a local file.
+const OPAQUE: &str = "null";
+
+/// Returns the site of an origin.
+fn site_of(origin: &str) -> &str {
+    origin.split_once("://").map_or(origin, |(_, site)| site)
+}
+
+/// Returns whether a site is a name below `localhost`, which browsers find on this machine (RFC 6761, 6.3).
+fn is_of_localhost(site: &str) -> bool {
+    let site = site.to_ascii_lowercase();
+    let below = host_of(&site).strip_suffix(".localhost");
+    below.is_some_and(|below| !below.is_empty() && below.bytes().all(is_of_name))
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+/// Returns whether a text is a scheme (RFC 3986, 3.1).
+fn is_scheme(text: &str) -> bool {
+    let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)
+}
+
+fn unknown_name() -> Error {
+    Error::new(Code::Forbidden, UNKNOWN_NAME)
 }
 
 /// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).
@@ -141,6 +189,63 @@ mod tests {
         assert!(hosts.check(&Uri::from_static("http://evil.example/"), &headers).is_err());
         headers.insert(HOST, HeaderValue::from_static("evil.example"));
         assert!(hosts.check(&Uri::from_static("http://localhost/"), &headers).is_ok());
+    }
+
+    #[test]
+    fn pages_of_no_site_and_of_this_machine_may_bring_a_token() {
+        let hosts = Hosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example".into()]);
+        let found = |origin: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost"));
+            headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            let uri = Uri::from_static("/");
+            [
+                hosts.check_origin(&headers).is_ok(),
+                hosts.check_before_token(&uri, &headers).is_ok(),
+                hosts.check(&uri, &headers).is_ok(),
+            ]
+        };
+        let (own, with_token, never) = ([true; 3], [true, true, false], [false; 3]);
+        for (origin, wanted) in [
+            ("http://localhost:3000", own),
+            ("https://LOCALHOST", own),
+            ("http://127.0.0.1:5173", own),
+            ("http://[::1]:80", own),
+            ("https://svc.example", own),
+            ("http://192.0.2.7:8080", own),
+            ("null", with_token),
+            ("http://app.localhost:5173", with_token),
+            ("https://a.b.LocalHost", with_token),
+            ("http://tauri.localhost", with_token),
+            ("vscode-webview://0a1b2c", with_token),
+            ("chrome-extension://abcdef", with_token),
+            ("moz-extension://0-1", with_token),
+            ("app://obsidian.md", with_token),
+            ("file://", with_token),
+            ("https://evil.example", never),
+            ("HTTP://evil.example", never),
+            ("http://localhost.evil.example", never),
+            ("http://evillocalhost", never),
+            ("http://evil.example/.localhost", never),
+            ("http://evil.example:80.localhost", never),
+            ("http://.localhost", never),
+            ("http://evil@app.localhost", never),
+            ("http:evil.example", never),
+            ("1app://x", never),
+            ("://x", never),
+            ("NULL", never),
+            ("", never),
+        ] {
+            assert_eq!(found(origin), wanted, "{origin}");
+        }
+        let mut both = HeaderMap::new();
+        both.append(ORIGIN, HeaderValue::from_static("null"));
+        both.append(ORIGIN, HeaderValue::from_static("https://evil.example"));
+        assert!(hosts.check_origin(&both).is_err(), "each Origin counts");
+        let mut elsewhere = HeaderMap::new();
+        elsewhere.insert(HOST, HeaderValue::from_static("evil.example"));
+        elsewhere.insert(ORIGIN, HeaderValue::from_static("null"));
+        assert!(hosts.check_before_token(&Uri::from_static("/"), &elsewhere).is_err());
     }
 
     #[test]

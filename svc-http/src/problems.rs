@@ -11,7 +11,8 @@ use crate::encode::{self, Response};
 
 /// Returns the page at `path`, which starts with [`PROBLEM_BASE`].
 pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
-    let code = path.strip_prefix(PROBLEM_BASE).and_then(Code::named);
+    let name = path.strip_prefix(PROBLEM_BASE).map(|name| name.strip_suffix('/').unwrap_or(name));
+    let code = name.and_then(Code::named);
     let unknown = || Error::new(Code::NotFound, "there is no such problem type; svc-errors(7) lists them");
     let page = code.ok_or_else(unknown)?.page();
     let mut response = if prefers_text(headers) {

@@ -1,7 +1,8 @@
 //! Routing: from a method and a path to a row of the table or a fixed route.
 //!
 //! Rows declare their own paths, and the core lists the few routes that are fixed. Paths are
-//! matched undecoded, then their variables are decoded.
+//! matched undecoded, then their variables are decoded. One slash at the end of a path changes nothing, but for
+//! the names of files.
 
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(crate) struct Routes {
 struct Methods {
     methods: Vec<(Method, Target)>,
     allow: HeaderValue,
+    /// Whether the path ends with the name of a file, which has its own slashes.
+    has_file: bool,
 }
 
 /// The outcome of routing.
@@ -71,14 +74,15 @@ impl Routes {
         let mut router = matchit::Router::new();
         for (path, methods) in places {
             let allow = allow(&methods)?;
-            router.insert(path, Methods { methods, allow }).map_err(Error::internal)?;
+            let has_file = path.contains("{*");
+            router.insert(path, Methods { methods, allow, has_file }).map_err(Error::internal)?;
         }
         Ok(Self { router })
     }
 
     /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes something.
     pub fn find(&self, method: &Method, path: &str) -> Routed {
-        let Ok(found) = self.router.at(path) else { return Routed::NoRoute };
+        let Some(found) = self.at(path) else { return Routed::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let of_method = |(known, target): &&(Method, Target)| {
             known == wanted && (method != Method::HEAD || target.changes_nothing())
@@ -87,6 +91,17 @@ impl Routes {
             return Routed::Allow(found.value.allow.clone());
         };
         Routed::Target(target.clone(), variables(&found.params))
+    }
+
+    /// Returns the route of a path: of the whole path, or without a slash at its end, or of a file.
+    fn at<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k Methods>> {
+        let whole = self.router.at(path).ok();
+        if whole.as_ref().is_some_and(|found| !found.value.has_file) {
+            return whole;
+        }
+        let without = path.strip_suffix('/').filter(|path| !path.ends_with('/'));
+        let without = without.and_then(|path| self.router.at(path).ok());
+        without.filter(|found| !found.value.has_file).or(whole)
     }
 }
 
@@ -173,12 +188,63 @@ mod tests {
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
         let Routed::Allow(allow) = find("GET", "/t/1") else { panic!() };
         assert_eq!(allow, "PUT, OPTIONS");
-        for nowhere in
-            ["/", "*", "/threads/", "/threads/1/", "//threads", "/Threads", "/threads/1/2", "/healthy"]
-        {
+        for nowhere in [
+            "/",
+            "*",
+            "/threads//",
+            "/threads/1//",
+            "//threads",
+            "/Threads",
+            "/threads/1/2",
+            "/healthy",
+            "//",
+        ] {
             assert!(matches!(find("GET", nowhere), Routed::NoRoute), "{nowhere}");
         }
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Routed::Target(_, Err(_))));
+    }
+
+    /// The path of a route, with something in the place of its variables.
+    fn instance(template: &str) -> String {
+        let segments = template.split('/').map(|it| if it.starts_with('{') { "x1" } else { it });
+        segments.collect::<Vec<_>>().join("/")
+    }
+
+    #[test]
+    fn a_slash_at_the_end_names_the_same_route() {
+        let table = svc_core::operation_table().unwrap();
+        let routes = Routes::build(&table).unwrap();
+        let rows = table.shared_rows().flat_map(|row| row.http().paths().collect::<Vec<_>>());
+        let mut templates: Vec<&str> = FIXED.iter().map(|route| route.path).chain(rows).collect();
+        templates.sort_unstable();
+        templates.dedup();
+        let named = |found: Routed| match found {
+            Routed::Target(Target::Row(row), text) => format!("{} {:?}", row.name(), text.unwrap()),
+            Routed::Target(Target::Fixed(fixed), text) => format!("{fixed:?} {:?}", text.unwrap()),
+            Routed::Allow(allow) => format!("405 {allow:?}"),
+            Routed::NoRoute => "404".to_owned(),
+        };
+        let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+        let found = |method: &str, path: &str| named(routes.find(&method.parse().unwrap(), path));
+        for template in templates.iter().filter(|template| !template.contains("{*")) {
+            let path = instance(template);
+            if path.ends_with('/') {
+                continue;
+            }
+            for method in methods {
+                let once = found(method, &path);
+                assert!(once != "404" && !once.contains("\"x1/"), "{method} {path}: {once}");
+                let is_own = templates.contains(&format!("{template}/").as_str());
+                if !is_own {
+                    assert_eq!(found(method, &format!("{path}/")), once, "{method} {path}/");
+                }
+                let twice = found(method, &format!("{path}//"));
+                assert!(twice == "404" || path.starts_with("/ui"), "{method} {path}//: {twice}");
+            }
+        }
+        let file = found("GET", "/ui/assets/a.js/");
+        assert!(file.contains("assets/a.js/"), "a file is named with its slashes: {file}");
+        assert_ne!(found("GET", "/ui/approvals/x1/"), found("GET", "/ui/files/x1/"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rmcp::model::{ClientCapabilities, Implementation, ProgressToken};
-use serde::de::DeserializeOwned;
+use rmcp::model::ProgressToken;
+use serde::Deserialize as _;
+use serde_json::Value;
 use svc_core::op::IdempotencyKey;
 use svc_core::op::mcp::IDEMPOTENCY_KEY;
 
@@ -18,7 +19,6 @@ use crate::wire::{self, Members, Message};
 
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 
@@ -40,15 +40,16 @@ pub struct Declared {
     pub sampling: bool,
 }
 
-impl From<&ClientCapabilities> for Declared {
-    fn from(declared: &ClientCapabilities) -> Self {
-        let extensions = declared.extensions.as_ref();
-        let elicitation = declared.elicitation.as_ref();
+impl Declared {
+    /// Reads the capabilities of a client. What is of another type than the protocol has is not declared.
+    pub fn of(capabilities: &Value) -> Self {
+        let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
+        let extensions = capabilities.get("extensions").and_then(Value::as_object);
         Self {
             cards: extensions.is_some_and(|extensions| extensions.contains_key(UI_EXTENSION)),
-            elicitation: elicitation.is_some(),
-            links: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
-            sampling: declared.sampling.is_some(),
+            elicitation: is_declared("/elicitation"),
+            links: is_declared("/elicitation/url"),
+            sampling: is_declared("/sampling"),
         }
     }
 }
@@ -121,6 +122,9 @@ pub struct Asked {
 
 impl Asked {
     /// Reads what a message says of itself, in its `_meta`, beside what was agreed on before.
+    ///
+    /// What decides how it is answered must be as the protocol has it. What only decorates the answer, such
+    /// as a token for progress, is passed over if it is not.
     pub fn of(message: &Message, agreed: &Agreed, principal: Principal, view: View) -> Result<Self, Refusal> {
         let meta = message.params.members("_meta").map_err(|_| {
             malformed("_meta", "an object of at most 64 members, none of which appears twice")
@@ -136,16 +140,13 @@ impl Asked {
             key: meta.text(IDEMPOTENCY_KEY).map(Box::from),
             connection: None,
         };
-        if let Some(token) = meta.text(PROGRESS_TOKEN) {
-            let token = wire::request_id(token);
-            let token = token.ok_or_else(|| malformed(PROGRESS_TOKEN, "a string or an integer"))?;
-            asked.progress = Some(ProgressToken(token));
-        }
+        asked.progress = meta.text(PROGRESS_TOKEN).and_then(wire::request_id).map(ProgressToken);
         if revision.is_stateless() {
-            let declared: Option<ClientCapabilities> = member(&meta, CLIENT_CAPABILITIES, "an object")?;
-            asked.declared = Declared::from(&declared.ok_or_else(|| missing(CLIENT_CAPABILITIES))?);
-            member::<Implementation>(&meta, CLIENT_INFO, "an object with a name and a version")?;
-            asked.log_level = member(&meta, LOG_LEVEL, "a level such as \"info\"")?;
+            let value =
+                |name: &str| meta.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
+            asked.declared =
+                Declared::of(&value(CLIENT_CAPABILITIES).ok_or_else(|| missing(CLIENT_CAPABILITIES))?);
+            asked.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
         }
         Ok(asked)
     }
@@ -182,15 +183,6 @@ fn stated(meta: &Members<'_>, agreed: &Agreed, method: &str) -> Result<Revision,
         }
         None => Ok(agreed.revision),
     }
-}
-
-fn member<T: DeserializeOwned>(
-    meta: &Members<'_>,
-    name: &'static str,
-    wanted: &str,
-) -> Result<Option<T>, Refusal> {
-    let read = meta.text(name).map(serde_json::from_str).transpose();
-    read.map_err(|_| malformed(name, wanted))
 }
 
 fn malformed(name: &str, wanted: &str) -> Refusal {
@@ -235,18 +227,33 @@ mod tests {
     }
 
     #[test]
-    fn malformed_metadata_is_rejected() {
-        let cases = [
-            (json!([]), Revision::UNSTATED),
-            (json!({PROGRESS_TOKEN: 1.5}), Revision::UNSTATED),
-            (json!({PROGRESS_TOKEN: null}), Revision::UNSTATED),
-            (json!({PROTOCOL_VERSION: "2026-07-28"}), Revision::UNSTATED),
-            (modern(&json!({CLIENT_CAPABILITIES: 7})), Revision::UNSTATED),
-            (modern(&json!({CLIENT_INFO: {"name": "x"}})), Revision::UNSTATED),
-            (modern(&json!({LOG_LEVEL: "loud"})), Revision::UNSTATED),
+    fn metadata_that_decides_is_rejected_if_it_is_malformed_and_other_is_passed_over() {
+        let rejected = [
+            json!({PROTOCOL_VERSION: "2026-07-28"}),
+            json!({PROTOCOL_VERSION: 7}),
+            json!({PROTOCOL_VERSION: ["2026-07-28"]}),
         ];
-        for (meta, agreed) in cases {
-            assert_eq!(asked(&meta, agreed).map(drop), Err(Fault::Meta), "{meta}");
+        for meta in rejected {
+            assert_eq!(asked(&meta, Revision::UNSTATED).map(drop), Err(Fault::Meta), "{meta}");
+        }
+        const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+        for meta in [
+            json!([]),
+            json!("x"),
+            json!({PROGRESS_TOKEN: 1.5}),
+            json!({PROGRESS_TOKEN: null}),
+            json!({PROGRESS_TOKEN: {"a": 1}}),
+            json!({LOG_LEVEL: 7, CLIENT_INFO: 7, CLIENT_CAPABILITIES: 7}),
+            json!({"": [], "a/b": {"c": null}}),
+            modern(&json!({CLIENT_CAPABILITIES: 7})),
+            modern(&json!({CLIENT_CAPABILITIES: {"sampling": true, "elicitation": [], "extensions": "ui"}})),
+            modern(&json!({CLIENT_INFO: {"name": "x"}})),
+            modern(&json!({CLIENT_INFO: "x"})),
+            modern(&json!({LOG_LEVEL: "loud"})),
+            modern(&json!({LOG_LEVEL: ["info"]})),
+        ] {
+            let asked = asked(&meta, Revision::UNSTATED).unwrap();
+            assert_eq!((asked.declared, asked.progress, asked.log_level), Default::default(), "{meta}");
         }
     }
 

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    DiscoverResult, Implementation, InitializeRequestParams, InitializeResult, RequestId, ServerCapabilities,
-    SubscriptionFilter,
+    ArgumentInfo, CompleteRequestParams, DiscoverResult, GetPromptRequestParams, Implementation,
+    InitializeResult, Reference, RequestId, ServerCapabilities, SubscriptionFilter,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -121,7 +121,7 @@ impl Layer {
             "initialize" if revision.has_handshake() => self.initialize(asked, message),
             "ping" if revision.has_handshake() => Ok((Answered::default(), None)),
             "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
-                let Level { level } = params(message)?;
+                let Level { level } = params(message, &["level"])?;
                 Ok((Answered::default(), Some(Agreement::Level(level))))
             }
             "server/discover" if revision.is_stateless() => Ok((self.discover(asked, declared), None)),
@@ -134,24 +134,28 @@ impl Layer {
                 plain(offer.templates(asked).await)
             }
             "resources/read" if declared.resources.is_some() => {
-                plain(offer.read(asked, params::<Uri>(message)?.uri).await)
+                plain(offer.read(asked, params::<Uri>(message, &["uri"])?.uri).await)
             }
             method @ ("resources/subscribe" | "resources/unsubscribe")
                 if revision.has_handshake() && has_subscriptions(&declared) =>
             {
-                let uri = params::<Uri>(message)?.uri;
+                let uri = params::<Uri>(message, &["uri"])?.uri;
                 plain(offer.subscribe(asked, uri, method == "resources/subscribe").await)
             }
             "prompts/list" if declared.prompts.is_some() => {
                 self.one_page(message)?;
                 plain(offer.prompts(asked).await)
             }
-            "prompts/get" if declared.prompts.is_some() => plain(offer.prompt(asked, params(message)?).await),
+            "prompts/get" if declared.prompts.is_some() => {
+                let wanted: GetPromptRequestParams = params(message, &["name", "arguments"])?;
+                plain(offer.prompt(asked, wanted).await)
+            }
             "completion/complete" if declared.completions.is_some() => {
-                plain(offer.complete(asked, params(message)?).await)
+                let Completed { of, argument } = params(message, &["ref", "argument"])?;
+                plain(offer.complete(asked, CompleteRequestParams::new(of.reference()?, argument)).await)
             }
             "subscriptions/listen" if revision.is_stateless() => {
-                let Listen { notifications } = params(message)?;
+                let Listen { notifications } = params(message, &["notifications"])?;
                 plain(offer.listen(asked, id, notifications, outlet).await)
             }
             method => Err(Refusal::method(method)),
@@ -159,9 +163,10 @@ impl Layer {
     }
 
     fn initialize(&self, asked: &Asked, message: &Message) -> Step {
-        let InitializeRequestParams { protocol_version, capabilities, .. } = params(message)?;
-        let revision = Revision::agreed(protocol_version.as_str());
-        let asked = Asked { revision, declared: Declared::from(&capabilities), ..asked.clone() };
+        // A client that asks for no revision that is known is told which one there is.
+        let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
+        let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
+        let asked = Asked { revision, declared: Declared::of(&capabilities), ..asked.clone() };
         let result = InitializeResult::new(declared_in(revision, self.offer.declares(&asked)))
             .with_protocol_version(revision.version())
             .with_server_info(server_info())
@@ -195,6 +200,38 @@ struct Uri {
 #[derive(Deserialize)]
 struct Level {
     level: LogLevel,
+}
+
+/// The parameters of a completion.
+#[derive(Deserialize)]
+struct Completed {
+    #[serde(rename = "ref")]
+    of: Named,
+    argument: ArgumentInfo,
+}
+
+/// What has the argument that is completed.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    name: Value,
+    #[serde(default)]
+    uri: Value,
+}
+
+impl Named {
+    fn reference(&self) -> Result<Reference, Refusal> {
+        match (self.kind.as_str(), self.name.as_str(), self.uri.as_str()) {
+            ("ref/prompt", Some(name), _) => Ok(Reference::for_prompt(name)),
+            ("ref/resource", _, Some(uri)) => Ok(Reference::for_resource(uri)),
+            _ => Err(Refusal::params(
+                "the ref of completion/complete must be of the type ref/prompt, with a name, or \
+                 ref/resource, with a uri",
+            )),
+        }
+    }
 }
 
 /// The parameters of a subscription.
@@ -235,8 +272,9 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
     Ok(Call { name: name.into_owned(), arguments, message: Arc::clone(message) })
 }
 
-fn params<T: DeserializeOwned>(message: &Message) -> Result<T, Refusal> {
-    message.params.read_all().map_err(|error| {
+/// Reads these parameters of a message.
+fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, Refusal> {
+    message.params.read_members(names).map_err(|error| {
         Refusal::params(format!(
             "the params of {} are not as it takes them: {}",
             message.method,
@@ -259,7 +297,8 @@ fn words(error: &serde_json::Error) -> String {
         ("invalid type: sequence", "an array"),
         ("invalid type: map", "an object"),
         ("invalid type: ", ""),
-        ("internally tagged enum Reference", "an object with a type"),
+        ("lone leading surrogate in hex escape", "half of a surrogate pair, which is no character"),
+        ("unexpected end of hex escape", "half of a surrogate pair, which is no character"),
         ("expected variant identifier", "a name was expected"),
     ] {
         said = said.replace(of_rust, of_json);

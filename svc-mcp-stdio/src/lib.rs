@@ -32,7 +32,7 @@ use futures_util::stream::BoxStream;
 use rustix::process::Signal;
 use secrecy::SecretString;
 use svc_core::config::{Config, LogFormat};
-use svc_core::{Code, Error, Result, Service, setup};
+use svc_core::{Error, Result, Service, setup};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{Level, Metadata};
@@ -87,12 +87,7 @@ where
 /// The log goes to standard error. The service is the one that `config` describes, the caller the bearer of
 /// its token, who is shown the tools that were chosen. Closes the service at the end.
 pub fn process(config: &Config, choice: &Choice) -> Result<()> {
-    let token = config.token.clone().ok_or_else(|| {
-        Error::new(
-            Code::Unauthenticated,
-            "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
-        )
-    })?;
+    let token = config.token()?;
     start_logging(config)?;
     let service = setup::open(config)?;
     let view = View::chosen(service.table(), choice).map_err(Error::malformed)?;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rmcp::model::RequestId;
 use secrecy::SecretString;
+use svc_core::mark::without_mark_bytes;
 use svc_core::{Code, Error, Result, Service};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::{Semaphore, mpsc};
@@ -256,6 +257,7 @@ impl Pipe {
     }
 
     async fn line(&mut self, line: Bytes) -> std::result::Result<(), Closed> {
+        let line = line.slice_ref(without_mark_bytes(&line));
         if line.trim_ascii().is_empty() {
             return Ok(());
         }

@@ -2,7 +2,8 @@
 //!
 //! It splits a payload into messages, tells their kinds apart and rejects what is not a message. A member's
 //! value stays the bytes that it came in, so that the arguments of a call are decoded once, by the operation.
-//! Methods and their parameters are not checked here.
+//! Only the members that are used are read, whatever others there are. Methods and their parameters are not
+//! checked here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -88,16 +89,18 @@ impl Params {
         self.text(name).and_then(|text| string(text))
     }
 
-    /// Reads the members of a member, which is an object; none if there is none, or it is null.
+    /// Reads the members of a member; none if it is no object.
+    ///
+    /// Fails if it is an object in which a member appears twice, or that has too many.
     pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
-        Ok(self.text(name).map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
+        let text = self.text(name).filter(|text| text.starts_with(b"{"));
+        Ok(text.map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
     }
 
-    /// Reads all members into one type.
-    pub fn read_all<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        let mut text =
-            Vec::with_capacity(self.0.iter().map(|(name, text)| name.len() + text.len() + 4).sum());
-        for (name, member) in &self.0 {
+    /// Reads these members into one type. Those that are null are left out.
+    pub fn read_members<T: DeserializeOwned>(&self, names: &[&str]) -> Result<T, serde_json::Error> {
+        let mut text = Vec::new();
+        for (name, member) in names.iter().filter_map(|name| Some((name, self.text(name)?))) {
             text.push(if text.is_empty() { b'{' } else { b',' });
             serde_json::to_writer(&mut text, name)?;
             text.push(b':');
@@ -180,7 +183,12 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     if member("jsonrpc").is_none_or(|version| version.get() != r#""2.0""#) {
         return refuse("the member jsonrpc must be \"2.0\"");
     }
-    let is_response = member("result").is_some() || member("error").is_some();
+    // Some libraries write all members of all kinds of messages.
+    let has = |name: &str| member(name).is_some_and(|value| value.get() != "null");
+    let is_response = match member("method") {
+        Some(_) => has("result") || has("error"),
+        None => member("result").is_some() || member("error").is_some(),
+    };
     if sent_id.is_some() && id.is_none() && member("error").is_none() {
         return refuse("the id must be a string or an integer, of at most 1,024 bytes");
     }
@@ -334,6 +342,10 @@ mod tests {
         assert_eq!(one(note), Ok((Kind::Notification, "notifications/initialized".to_owned())));
         let answer = r#"{"jsonrpc":"2.0","id":"a","result":{}}"#;
         assert_eq!(one(answer), Ok((Kind::Response, String::new())));
+        for more in [r#""result":null,"error":null"#, r#""params":null"#, r#""jsonrpc2":7,"context":[{}]"#] {
+            let all = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping",{more}}}"#);
+            assert_eq!(one(&all), Ok((Kind::Request, "ping".to_owned())), "{more}");
+        }
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
         assert_eq!(one(error), Ok((Kind::Response, String::new())));
     }
@@ -382,11 +394,12 @@ mod tests {
         let Ok(Payload::One(message)) = read(&of(text)) else { panic!("no message") };
         assert_eq!(message.params.text("arguments").unwrap().as_ref(), br#"{"a" : 1.0 }"#);
         assert_eq!(message.params.text("b"), None);
+        let read = |params: &Params, names: &[&str]| params.read_members::<serde_json::Value>(names).unwrap();
         assert_eq!(
-            message.params.read_all::<serde_json::Value>().unwrap(),
-            serde_json::json!({"arguments": {"a": 1.0}, "b": null})
+            read(&message.params, &["b", "arguments", "c"]),
+            serde_json::json!({"arguments": {"a": 1.0}})
         );
-        assert_eq!(Params::default().read_all::<serde_json::Value>().unwrap(), serde_json::json!({}));
+        assert_eq!(read(&message.params, &["c"]), serde_json::json!({}));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use svc_core::id::WorkspaceId;
 use svc_core::op::{Credential, RequestHead, Surface, TypedOperation};
 use svc_core::ops::{AnyHandle, LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami};
 use svc_core::setup::{self, Variables};
-use svc_core::{Code, Error, Result, Service};
+use svc_core::{Error, Result, Service};
 
 /// The data folder that a command works on.
 #[derive(Args)]
@@ -85,12 +85,7 @@ enum Authority {
 impl Caller {
     /// Acts as the member of the token in the variables.
     fn member(config: &Config) -> Result<Self> {
-        let token = config.token.clone().ok_or_else(|| {
-            Error::new(
-                Code::Unauthenticated,
-                "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as",
-            )
-        })?;
+        let token = config.token()?;
         Ok(Self { service: setup::open(config)?, authority: Authority::Token(token) })
     }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
+use svc_core::mark::without_mark;
 use svc_core::note::{PublicKey, known_keys};
 use svc_core::setup::Variables;
 use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
@@ -232,7 +233,7 @@ fn note(file: &Path) -> Result<String> {
     read.map_err(|error| {
         Error::malformed(format!("the checkpoint {} cannot be read", file.display())).caused_by(error)
     })?;
-    Ok(note)
+    Ok(without_mark(&note).to_owned())
 }
 
 fn line(log: &ChainReport) -> String {

@@ -15,6 +15,7 @@ mod oidc;
 mod mail;
 mod push;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -25,10 +26,11 @@ use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
 use crate::data_access::DataAccess;
 use crate::egress::Egress;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::spool::SpoolLimits;
 pub(crate) use database_url::{DatabaseUrl, Demand, PgHost, Proof, Roots, Tls13};
+use crate::token_text;
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
@@ -90,8 +92,7 @@ pub struct Config {
     pub auth_disabled: bool,
     /// `SVC_DEV_ANONYMOUS_MCP_WORKSPACE`.
     pub anonymous_workspace: Option<WorkspaceId>,
-    /// `SVC_TOKEN`.
-    pub token: Option<SecretString>,
+    token: Option<SecretString>,
     /// `SVC_SESSION_SECRET`.
     pub session_secret: Option<SecretString>,
     /// `SVC_SESSION_TTL_SECS`.
@@ -230,6 +231,17 @@ impl Config {
         Reader::ignored(vars)
     }
 
+    /// Returns the token to act as; fails with what to do if there is none, or if it cannot be one.
+    pub fn token(&self) -> Result<SecretString> {
+        let refuse = |detail: Cow<'static, str>| Error::new(Code::Unauthenticated, detail);
+        let missing = "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as";
+        let token = self.token.as_ref().ok_or_else(|| refuse(missing.into()))?;
+        match token_text::flaw(token.expose_secret()) {
+            None => Ok(token.clone()),
+            Some(flaw) => Err(refuse(format!("the token in SVC_TOKEN {flaw}").into())),
+        }
+    }
+
     /// Returns the key-encryption keys; fails with what to do if there are none.
     ///
     /// Only verification works without them.
@@ -271,6 +283,7 @@ mod tests {
         std::fs::write(dir.path().join("good"), format!("{KEK}\n")).unwrap();
         std::fs::write(dir.path().join("empty"), "\n").unwrap();
         std::fs::write(dir.path().join("latin1"), b"caf\xe9").unwrap();
+        std::fs::write(dir.path().join("marked"), format!("\u{feff}{KEK}\r\n")).unwrap();
         if !file.is_empty() {
             std::fs::write(dir.path().join(ENV_FILE), file).unwrap();
         }
@@ -316,8 +329,10 @@ mod tests {
     #[test]
     fn a_key_is_hex_or_base64_given_directly_or_as_a_file() {
         let base64_url = KEK_BASE64.replace('+', "-").replace('/', "_");
-        let cases: [(&[(&str, &str)], &str); 8] = [
+        let cases: [(&[(&str, &str)], &str); 10] = [
             (&[("SVC_CONTENT_KEK", KEK)], ""),
+            (&[("SVC_CONTENT_KEK_FILE", "DIR/marked")], ""),
+            (&[], "\u{feff}SVC_CONTENT_KEK_FILE=marked\r\n"),
             (&[("SVC_CONTENT_KEK", KEK_BASE64)], ""),
             (&[("SVC_CONTENT_KEK", KEK_BASE64.trim_end_matches('='))], ""),
             (&[("SVC_CONTENT_KEK", &base64_url)], ""),
@@ -453,6 +468,31 @@ mod tests {
     fn unknown_names_pass_when_allowed() {
         assert!(read(&[("SVC_NEW", "x"), ("SVC_ALLOW_UNKNOWN_ENV", "1")], "").is_ok());
         assert!(read(&[("SVC_NEW", "x")], "SVC_ALLOW_UNKNOWN_ENV=1").is_ok());
+    }
+
+    #[test]
+    fn the_token_is_trimmed_and_what_is_none_is_named() {
+        let token = |vars: &[(&str, &str)], file| {
+            read(vars, file).unwrap().token().map(|token| token.expose_secret().to_owned())
+        };
+        for (vars, file) in [
+            (&[("SVC_TOKEN", "svc_0a\r\n")][..], ""),
+            (&[("SVC_TOKEN", "\u{feff}svc_0a ")], ""),
+            (&[], "SVC_TOKEN=\"svc_0a\"\r\n"),
+        ] {
+            assert_eq!(token(vars, file).unwrap(), "svc_0a", "{vars:?} {file}");
+        }
+        let secret = "svc_0123456789abcdef0123456789abcdef";
+        for (text, wanted) in [
+            ("${SVC_TOKEN}", "is a placeholder"),
+            (&*format!("\"{secret}\""), "is in quotation marks"),
+            (&format!("Bearer {secret}"), "begins with a scheme"),
+            ("", "set SVC_TOKEN"),
+        ] {
+            let refused = token(&[("SVC_TOKEN", text)], "").unwrap_err();
+            assert!(refused.detail().contains(wanted), "{}", refused.detail());
+            assert!(refused.code() == Code::Unauthenticated && !refused.detail().contains("0123"));
+        }
     }
 
     #[test]

@@ -26,7 +26,9 @@ use crate::egress::Egress;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
+use crate::mark::without_mark;
 use crate::spool::SpoolLimits;
+use crate::token_text;
 
 /// Values by name. All are treated as secrets, since it is not known yet which ones are.
 type Values = BTreeMap<String, Zeroizing<String>>;
@@ -136,7 +138,7 @@ impl Reader {
             }
         };
         let mut values = Values::new();
-        for (number, line) in (1..).zip(text.lines()) {
+        for (number, line) in (1..).zip(without_mark(&text).lines()) {
             match assignment(line) {
                 Ok(None) => {}
                 Ok(Some((name, value))) => {
@@ -180,7 +182,7 @@ impl Reader {
 
     fn secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
         let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
-            Ok(Ok(text)) => match text.trim_end_matches(['\r', '\n']) {
+            Ok(Ok(text)) => match without_mark(&text).trim_end_matches(['\r', '\n']) {
                 value if value.trim().is_empty() => "is empty".to_owned(),
                 value => {
                     self.secret_files.push(path.to_owned());
@@ -212,7 +214,7 @@ impl Reader {
             auth_disabled: self.auth_disabled(production),
             anonymous_workspace: self.anonymous_workspace(production),
             content_keys: self.content_keys(production),
-            token: self.secret("SVC_TOKEN"),
+            token: self.token(),
             session_secret: self.session_secret(),
             session_ttl: self.seconds("SVC_SESSION_TTL_SECS"),
             oidc: self.oidc(production),
@@ -395,6 +397,12 @@ impl Reader {
 
     pub(super) fn secret(&self, name: &str) -> Option<SecretString> {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
+    }
+
+    /// Returns the token to act as, whatever it is worth; one that is empty is none.
+    fn token(&self) -> Option<SecretString> {
+        let text = token_text::trimmed(self.values.get("SVC_TOKEN")?);
+        (!text.is_empty()).then(|| SecretString::from(text))
     }
 
     /// Returns a secret as text, to be parsed.

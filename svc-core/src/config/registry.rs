@@ -113,7 +113,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or one in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,
-        "The token that svc mcp-stdio and the commands of svc act as."),
+        "The token that svc mcp-stdio and the commands of svc act as. White space around it is dropped."),
     variable("SVC_SESSION_SECRET", Form::Secret,
         "The key that signs session cookies: at least 32 bytes. Without it no browser can sign in, and the \
         routes under /auth do not exist."),
@@ -324,7 +324,7 @@ in the data folder. That file has one NAME=VALUE per line; a value may be quoted
 are comments.
 .PP
 A secret may be given as a file instead: the variable with the suffix _FILE names it. Line breaks at the end
-of the file are not part of the secret. In
+of the file, and a byte order mark before its text, are not part of the secret. In
 .I svc.env
 a relative path is relative to the data folder. The program refuses to start if both forms are set or if the
 file is unreadable, empty or not UTF\-8.

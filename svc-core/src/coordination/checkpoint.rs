@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::coordination::thread::Thread;
@@ -20,7 +20,8 @@ use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
-use crate::store::columns;
+use crate::schema::SAMPLE;
+use crate::store::{FromValue, Value as Stored, columns};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -40,14 +41,14 @@ pub(crate) fn feature() -> Feature {
 /// The table of the checkpoints.
 const TABLE: &str = "claim_checkpoints";
 
-/// What a holder leaves as a checkpoint: a JSON value, in canonical form.
+/// What a holder leaves as a checkpoint: a JSON object, in canonical form.
 #[derive(Debug, Serialize)]
 pub(in crate::coordination) struct NewCheckpoint(String);
 
 impl<'de> Deserialize<'de> for NewCheckpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let text = canonical::to_string(&value).map_err(|error| de::Error::custom(error.detail()))?;
+        let members = Map::<String, Value>::deserialize(deserializer)?;
+        let text = canonical::to_string(&members).map_err(|error| de::Error::custom(error.detail()))?;
         if text.len() > CHECKPOINT_MAX_BYTES {
             let length = text.len();
             return Err(de::Error::custom(format!(
@@ -67,30 +68,48 @@ impl JsonSchema for NewCheckpoint {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "type": ["object", "array", "string", "number", "boolean"],
-            "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER,
-            "additionalProperties": true, "items": true,
-            "description": "How far the work has come, for whoever holds the claim next: any JSON of at most \
-                            8192 bytes. It replaces the last one. Numbers from 2^53 on are rejected: send \
-                            them as strings.",
+            "type": "object", "additionalProperties": true, SAMPLE: {"done": "parser", "next": "tests"},
+            "description": "How far the work has come, for whoever holds the claim next: an object of at \
+                            most 8192 bytes of JSON. It replaces the last one. Numbers from 2^53 on are \
+                            rejected: send them as strings.",
         })
     }
 }
-
-/// The largest whole number that every reader of JSON keeps.
-const LARGEST_NUMBER: i64 = (1 << 53) - 1;
 
 /// How far the work on a thread had come when a holder left it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Checkpoint {
     /// What the holder left, with numbers in canonical form (RFC 8785).
-    checkpoint: Value,
+    checkpoint: Left,
     /// The member who left it.
     member_id: MemberId,
     /// When it was left.
     at: Time,
     /// The position in the event log at which it was left.
     lsn: i64,
+}
+
+/// A checkpoint as it is read: an object, whatever was stored when it could be any JSON.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+struct Left(Map<String, Value>);
+
+impl Left {
+    fn of(stored: Value) -> Self {
+        // Models have often sent an object as text.
+        let written = stored.as_str().and_then(|text| serde_json::from_str(text).ok());
+        Self(match (stored, written) {
+            (Value::Object(members), _) | (_, Some(Value::Object(members))) => members,
+            (other, _) => Map::from_iter([("checkpoint".to_owned(), other)]),
+        })
+    }
+}
+
+impl FromValue for Left {
+    fn from_value(value: Stored) -> Result<Self> {
+        Value::from_value(value).map(Self::of)
+    }
 }
 
 columns! { checkpoint_columns: Checkpoint as k { checkpoint, member_id, at, lsn } }
@@ -179,3 +198,27 @@ pub(in crate::coordination) fn last(cx: &Read<'_>, thread: &Thread) -> Result<Op
 
 const LAST: &str =
     concat!("select ", checkpoint_columns!(), " from claim_checkpoints k where k.thread_id = $1");
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_an_object_whatever_was_stored() {
+        for (stored, wanted) in [
+            (json!({"a": 1}), json!({"a": 1})),
+            (json!("{\"a\": 1}"), json!({"a": 1})),
+            (json!("half done"), json!({"checkpoint": "half done"})),
+            (json!("[1]"), json!({"checkpoint": "[1]"})),
+            (json!([1]), json!({"checkpoint": [1]})),
+            (json!(false), json!({"checkpoint": false})),
+        ] {
+            assert_eq!(serde_json::to_value(Left::of(stored)).unwrap(), wanted);
+        }
+        for left in [json!("{}"), json!([]), json!(1)] {
+            assert!(serde_json::from_value::<NewCheckpoint>(left.clone()).is_err(), "{left}");
+        }
+    }
+}

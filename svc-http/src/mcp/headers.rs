@@ -14,6 +14,8 @@ use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::wire::Message;
 
+use super::HANDSHAKE;
+
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -43,7 +45,9 @@ pub(super) fn check<'a>(
     schema: impl FnOnce() -> Option<&'a Value>,
 ) -> Result<(), Refusal> {
     let is_required = asked.revision.is_stateless();
-    agree(headers, &VERSION, asked.revision.date(), is_required)?;
+    if message.method != HANDSHAKE || is_required {
+        agree(headers, &VERSION, asked.revision.date(), is_required)?;
+    }
     agree(headers, &METHOD, &message.method, is_required)?;
     let member = match message.method.as_str() {
         "tools/call" | "prompts/get" => "name",

@@ -32,7 +32,7 @@ use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::view::View;
-use svc_mcp_stdio::wire::{self, InvalidMessage, Payload};
+use svc_mcp_stdio::wire::{self, InvalidMessage, Message, Payload};
 use svc_mcp_stdio::{Principal, head};
 
 use crate::accept::Accepted;
@@ -80,6 +80,25 @@ struct Sender {
     /// Whether a handshake may begin a session.
     begins_session: bool,
 }
+
+/// What a message itself says of its revision.
+#[derive(Default)]
+struct Said {
+    /// The date of the one that it says it is of, which its headers must repeat.
+    stated: Option<String>,
+    /// Whether it asks to agree on one; its headers have no say in that.
+    is_handshake: bool,
+}
+
+impl Said {
+    fn of(message: &Message) -> Self {
+        let is_handshake = message.method == HANDSHAKE;
+        Self { stated: stated_revision(message).filter(|_| !is_handshake), is_handshake }
+    }
+}
+
+/// The method by which both sides agree on a revision.
+const HANDSHAKE: &str = "initialize";
 
 impl Sender {
     /// Returns whose session one is that it begins.
@@ -153,12 +172,12 @@ impl Endpoint {
                 return self.invalid(&principal, &invalid).await;
             }
         };
-        let (id, stated) = match &payload {
-            Payload::One(message) => (message.id.clone(), stated_revision(message)),
-            Payload::Batch(_) => (None, None),
+        let (id, said) = match &payload {
+            Payload::One(message) => (message.id.clone(), Said::of(message)),
+            Payload::Batch(_) => (None, Said::default()),
         };
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
-        let sender = match self.sender(shown, (principal.clone(), holder), head, stated) {
+        let sender = match self.sender(shown, (principal.clone(), holder), head, said) {
             Ok(sender) => sender,
             Err(refusal) => {
                 drop(busy);
@@ -210,7 +229,7 @@ impl Endpoint {
         shown: Shown,
         (principal, holder): (Principal, Holder),
         head: Parts,
-        stated: Option<String>,
+        said: Said,
     ) -> std::result::Result<Sender, Refusal> {
         let begins_session = matches!(shown, Shown::Streamable);
         let query = query(&head.uri)?;
@@ -219,8 +238,9 @@ impl Endpoint {
         let mut agreed = match &session {
             Some(session) => session.agreed(),
             None => Agreed::on(match headers::revision(&head.headers) {
+                _ if said.is_handshake => Revision::UNSTATED,
                 // The message says it, and whether the header agrees is checked with the others.
-                Err(_) if stated.is_some() => Revision::UNSTATED,
+                Err(_) if said.stated.is_some() => Revision::UNSTATED,
                 named => named?,
             }),
         };
@@ -235,6 +255,7 @@ impl Endpoint {
         }
         let takes_events = Accepted::of(&head.headers).names("text", "event-stream");
         let headers = head.headers;
+        let stated = said.stated;
         Ok(Sender { principal, holder, headers, agreed, stated, view, takes_events, session, begins_session })
     }
 

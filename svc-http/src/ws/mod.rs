@@ -35,16 +35,21 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Responds to the handshake and spawns a task for the connection.
 ///
-/// A credential in the handshake is checked first. Without one, the Host and the Origin must be this server's
-/// own; a browser with the cookie of a session is not told so by a status, which no page can read, but by the
-/// close of whoever has no credential.
+/// A credential in the handshake is checked first. Without one, the Host must be this server's own, and the
+/// Origin one that may bring a token; a browser with the cookie of a session is not told so by a status,
+/// which no page can read, but by the close of whoever has no credential.
 pub(crate) async fn upgrade(
     state: &ServerState,
     link: &Link,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
     let head = state.head_for(link, &request, Takes::All, Use::Change).await?;
-    let is_foreign = match state.check_host(&head, &request) {
+    // A token may follow in the first frame.
+    let checked = match head.credential.is_nothing() {
+        true => state.hosts.check_before_token(request.uri(), request.headers()),
+        false => Ok(()),
+    };
+    let is_foreign = match checked {
         Err(_) if has_session_cookie(request.headers()) => true,
         checked => checked.map(|()| false)?,
     };

@@ -57,18 +57,12 @@ fn the_next_holder_gets_the_last_checkpoint_however_the_claim_ended() {
 }
 
 #[test]
-fn a_checkpoint_is_json_of_8_kib_left_by_the_holder() {
+fn a_checkpoint_is_an_object_of_8_kib_left_by_the_holder() {
     on_both_engines(|world| {
         let claim = claimed(world, "sizes");
         let of_size = |bytes: usize| json!({"checkpoint": {"s": "x".repeat(bytes - r#"{"s":""}"#.len())}});
         world.agent("renew_claim", under(&claim, &of_size(8192)));
-        for left in [
-            json!([1, {"at": 2}]),
-            json!("half of it"),
-            json!(0.5),
-            json!(false),
-            of_size(8192)["checkpoint"].clone(),
-        ] {
+        for left in [json!({}), json!({"at": [1, {"of": null}]}), of_size(8192)["checkpoint"].clone()] {
             world.agent("renew_claim", under(&claim, &json!({"checkpoint": left})));
             for unchanged in [json!({}), json!({"checkpoint": null})] {
                 world.agent("renew_claim", under(&claim, &unchanged));
@@ -79,7 +73,9 @@ fn a_checkpoint_is_json_of_8_kib_left_by_the_holder() {
         let (before, thread) = (world.database.dump(), text(&claim["id"]));
         for bad in [
             of_size(8193),
-            json!({"checkpoint": ["x".repeat(8189)]}),
+            json!({"checkpoint": [1, {"at": 2}]}),
+            json!({"checkpoint": "{\"at\": 2}"}),
+            json!({"checkpoint": 0.5}),
             json!({"checkpoint": {"n": 9_007_199_254_740_993_i64}}),
         ] {
             let answer = world.call(&world.people.agent, "renew_claim", under(&claim, &bad));
@@ -89,5 +85,26 @@ fn a_checkpoint_is_json_of_8_kib_left_by_the_holder() {
         let left = json!({"thread_id": thread, "checkpoint": {}});
         world.call(&world.people.admin, "renew_claim", left).refused(409, "claim-not-held");
         assert_eq!(world.database.dump(), before);
+    });
+}
+
+/// Earlier versions took any JSON, and models often sent the object as text.
+#[test]
+fn a_checkpoint_that_is_no_object_is_shown_as_one() {
+    on_both_engines(|world| {
+        let claim = claimed(world, "before");
+        world.agent("renew_claim", under(&claim, &json!({"checkpoint": {"at": 1}})));
+        let id = world.database.id(text(&claim["id"]).parse().unwrap());
+        for (stored, shown) in [
+            (r#""{\"at\":2}""#, json!({"at": 2})),
+            (r#""half of it""#, json!({"checkpoint": "half of it"})),
+            ("[1]", json!({"checkpoint": [1]})),
+        ] {
+            world.database.execute(&format!(
+                "update claim_checkpoints set checkpoint = '{stored}' where thread_id = {id}"
+            ));
+            let context = world.agent("get_thread_context", json!({"thread_id": claim["id"]}));
+            assert_eq!(context["checkpoint"]["checkpoint"], shown, "{stored}");
+        }
     });
 }

@@ -311,3 +311,64 @@ fn a_rule_about_a_field_names_it_apart_from_the_words() {
     }
     none(findings);
 }
+
+/// The one type that the schema of an argument has beside null, if it has one.
+fn one_type(schema: &Value) -> Option<&str> {
+    let is_null = |kind: &&Value| *kind == "null";
+    match (&schema["type"], schema["anyOf"].as_array()) {
+        (Value::String(kind), None) => Some(kind.as_str()),
+        (Value::Array(kinds), None) => {
+            match kinds.iter().filter(|kind| !is_null(kind)).collect::<Vec<_>>()[..] {
+                [only] => only.as_str(),
+                _ => None,
+            }
+        }
+        (Value::Null, Some(forms)) => {
+            match forms.iter().filter(|form| !is_null(&&form["type"])).collect::<Vec<_>>()[..] {
+                [only] => one_type(only),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The arguments within a schema that have no type, or more than one.
+fn without_one_type(schema: &Value, at: &str, found: &mut Vec<String>) {
+    for (name, field) in properties(schema) {
+        let at = format!("{at}.{name}");
+        if one_type(&field).is_none() {
+            found.push(format!("{at}: {field}"));
+        }
+        without_one_type(&field, &at, found);
+    }
+    if let Some(items) = schema.get("items") {
+        if one_type(items).is_none() {
+            found.push(format!("{at}[]: {items}"));
+        }
+        without_one_type(items, at, found);
+    }
+}
+
+/// A model that is told no type guesses one, and many models send JSON as text then.
+#[test]
+fn each_argument_of_a_tool_has_one_type() {
+    let table = table();
+    let mut found = Vec::new();
+    for operation in mcp::tools(&table, svc_core::capability::Capabilities::all()) {
+        let input = mcp::tool(operation)["inputSchema"].clone();
+        without_one_type(&input, operation.name(), &mut found);
+        if let Some(checkpoint) = input["properties"].get("checkpoint") {
+            assert_eq!(checkpoint["type"], "object", "{operation:?}");
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let vague = serde_json::json!({"properties": {
+        "a": {}, "b": {"type": ["string", "integer"]}, "c": {"type": "array", "items": {}},
+        "d": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "e": {"type": ["string", "null"]},
+        "f": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }});
+    without_one_type(&vague, "", &mut found);
+    let named: Vec<&str> = found.iter().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(named, [".a", ".b", ".c[]", ".d"], "the control");
+}

@@ -204,3 +204,38 @@ fn a_workspace_with_an_id_that_there_is_exists() {
         verify(&world);
     }
 }
+
+/// A later version may add anything; what counts is that the file is of one.
+#[test]
+fn a_file_of_a_later_version_is_refused_with_both_versions() {
+    for engine in engines() {
+        let file = Origin::new(engine, 10).export();
+        let world = elsewhere(engine);
+        let own = file["header"]["schema"].to_string();
+        let changed = |change: &dyn Fn(&mut Value)| {
+            let mut file = file.clone();
+            change(&mut file);
+            let input = json!({"mode": "restore", "envelope": file});
+            world.call(&world.people.admin, "import_workspace", input).refused(400, "export-invalid")
+        };
+        let later = |file: &mut Value| file["header"]["schema"] = json!(9999);
+        for problem in [
+            changed(&later),
+            changed(&|file| {
+                later(file);
+                file["header"]["since_then"] = json!({"secret": 1});
+            }),
+        ] {
+            let detail = text(&problem["detail"]);
+            assert!(detail.contains("9999") && detail.contains(&own), "{detail}");
+        }
+        let problem = changed(&|file| file["type"] = json!("svc.workspace.export/2"));
+        let detail = text(&problem["detail"]);
+        assert!(
+            detail.contains("svc.workspace.export/2") && detail.contains("svc.workspace.export/1"),
+            "{detail}"
+        );
+        let problem = changed(&|file| file["header"]["since_then"] = json!(1));
+        assert_eq!(problem["reason"], "unknown-field", "one of this version has no such field");
+    }
+}

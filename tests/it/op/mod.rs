@@ -14,6 +14,7 @@ mod hooks;
 mod input;
 mod keys;
 mod long_reads;
+mod nulls;
 mod pages;
 mod rate_limits;
 mod read_budget;

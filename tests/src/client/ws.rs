@@ -6,8 +6,8 @@ use futures_util::{SinkExt, StreamExt};
 use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::process::TEST_TIMEOUT;
@@ -55,12 +55,7 @@ impl Ws {
     fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> (Self, HeaderMap) {
         runtime().block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
-            let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
-            for (name, value) in headers {
-                let name: HeaderName = name.parse().unwrap();
-                request.headers_mut().insert(name, value.parse().unwrap());
-            }
-            let (socket, answered) = client_async(request, stream).await.unwrap();
+            let (socket, answered) = client_async(request(address, headers), stream).await.unwrap();
             (Self { socket }, answered.headers().clone())
         })
     }
@@ -68,6 +63,23 @@ impl Ws {
     /// Sends a frame.
     pub fn say(&mut self, frame: &Value) {
         runtime().block_on(self.socket.send(Message::text(frame.to_string()))).unwrap();
+    }
+
+    /// Sends a frame with this text.
+    pub fn say_text(&mut self, text: &str) {
+        runtime().block_on(self.socket.send(Message::text(text.to_owned()))).unwrap();
+    }
+
+    /// Connects with these headers in the handshake, or returns the status that refuses it.
+    pub fn try_connect(address: SocketAddr, headers: &[(&str, &str)]) -> Result<Self, u16> {
+        runtime().block_on(async {
+            let stream = TcpStream::connect(address).await.unwrap();
+            match client_async(request(address, headers), stream).await {
+                Ok((socket, _)) => Ok(Self { socket }),
+                Err(Error::Http(refused)) => Err(refused.status().as_u16()),
+                Err(other) => panic!("{other}"),
+            }
+        })
     }
 
     /// The next frame, or the end.
@@ -93,6 +105,16 @@ impl Ws {
             Received::Closed(code) => panic!("closed with {code}"),
         }
     }
+}
+
+/// A handshake with these headers.
+fn request(address: SocketAddr, headers: &[(&str, &str)]) -> http::Request<()> {
+    let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    request
 }
 
 /// The first frame for everything in a workspace after `after_id`.

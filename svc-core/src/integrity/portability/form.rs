@@ -18,8 +18,10 @@ use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::time::Time;
 
-/// The type of the file.
+/// The type of the file: what it is, and the version of that.
 pub(super) const TYPE: &str = "svc.workspace.export/1";
+/// The type without its version.
+pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
 
 /// The kind of the records that are events.
 pub(super) const EVENTS: &str = "events";

@@ -8,8 +8,13 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
+use crate::mark::without_mark_bytes;
+
 /// Maximum bytes of white space in a row.
 pub(super) const SPACES_MAX: usize = 64 << 10;
+
+/// Bytes of a byte order mark.
+const MARK_BYTES: usize = 3;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -28,21 +33,23 @@ pub(super) enum Cut {
     Failed(io::Error),
 }
 
-/// Cuts a text into pieces.
+/// Cuts a text into pieces. A byte order mark before it is no part of it.
 pub(super) struct Pieces<R> {
     source: R,
     buffer: Vec<u8>,
     /// Where in the buffer the next piece begins.
     at: usize,
+    has_begun: bool,
 }
 
 impl<R: Read> Pieces<R> {
     pub fn new(source: R) -> Self {
-        Self { source, buffer: Vec::new(), at: 0 }
+        Self { source, buffer: Vec::new(), at: 0, has_begun: false }
     }
 
     /// Returns the next byte that is not white space, without taking it; none at the end.
     pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
+        self.begin()?;
         let mut skipped = 0_usize;
         loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
@@ -60,6 +67,18 @@ impl<R: Read> Pieces<R> {
                 read => read?,
             }
         }
+    }
+
+    /// Skips the mark before the text.
+    fn begin(&mut self) -> Result<(), Cut> {
+        while !self.has_begun {
+            self.has_begun = match self.read_more() {
+                Err(Cut::Ended) => true,
+                read => read.map(|()| self.buffer.len() >= MARK_BYTES)?,
+            };
+            self.at = self.buffer.len().saturating_sub(without_mark_bytes(&self.buffer).len());
+        }
+        Ok(())
     }
 
     /// Takes the next byte that is not white space if it is this one. Returns whether it was.
@@ -261,10 +280,14 @@ mod tests {
             values in prop::collection::vec(any_json(), 0..6),
             step in 1_usize..40,
             is_pretty in any::<bool>(),
+            has_mark in any::<bool>(),
         ) {
             let list = Value::from(values.clone());
             let written = if is_pretty { serde_json::to_vec_pretty } else { serde_json::to_vec };
-            let text = written(&list).unwrap();
+            let mut text = written(&list).unwrap();
+            if has_mark {
+                text.splice(0..0, *b"\xef\xbb\xbf");
+            }
             let pieces = listed(&text, step, 1 << 20).unwrap();
             let value = |piece: &Vec<u8>| -> Value { serde_json::from_slice(piece).unwrap() };
             prop_assert_eq!(pieces.iter().map(value).collect::<Vec<_>>(), values);

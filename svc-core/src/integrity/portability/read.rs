@@ -10,11 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::form::{Header, Manifest, TYPE};
+use super::form::{Header, Manifest, TYPE, TYPE_BASE};
 use super::invalid::{Invalid, Reason, reason_for};
 use super::pieces::{Cut, Pieces, SPACES_MAX, is_beginning};
 use super::row::canonical_event;
 use crate::json::{Unread, read_at_most};
+use crate::store::schema_version;
 
 /// Maximum bytes of a record, but for what is buffered.
 const RECORD_MAX: usize = 16 << 20;
@@ -134,9 +135,7 @@ impl<R: Read> ExportReader<'_, R> {
         match name.as_str() {
             "type" => {
                 let type_name = self.text()?;
-                if type_name != TYPE {
-                    return Err(Invalid::new(Reason::NotAnExport, format!("it is no {TYPE}")));
-                }
+                check_type(&type_name)?;
                 self.seen.type_name = Some(type_name);
             }
             "header" => {
@@ -163,6 +162,7 @@ impl<R: Read> ExportReader<'_, R> {
     /// Serde also takes an array for a struct, and what is signed is the struct.
     fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
         let value = strict(self.pieces.value(PART_MAX).map_err(unread)?)?;
+        check_schema(&value)?;
         let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
         let refuse = |why: &dyn fmt::Display| {
             Invalid::new(reason, format!("the {name} is not that of an export: {why}"))
@@ -199,6 +199,32 @@ impl<R: Read> ExportReader<'_, R> {
             }
         }
     }
+}
+
+/// Checks that a file is of the type of exports, in a version that is known.
+fn check_type(name: &str) -> Result<(), Invalid> {
+    let version = |name: &str| name.strip_prefix(TYPE_BASE).and_then(|version| version.parse::<u32>().ok());
+    match version(name) {
+        _ if name == TYPE => Ok(()),
+        Some(later) if Some(later) > version(TYPE) => Err(newer(name, TYPE)),
+        _ => Err(Invalid::new(Reason::NotAnExport, format!("it is no {TYPE}"))),
+    }
+}
+
+/// Checks that the rows of a file are of a schema that is known, before anything that later ones may have.
+fn check_schema(header: &Value) -> Result<(), Invalid> {
+    match header.get("schema").and_then(Value::as_i64) {
+        Some(later) if later > schema_version() => {
+            Err(newer(&format!("schema {later}"), &schema_version().to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a file that a later version of the service has written.
+fn newer(of_file: &str, own: &str) -> Invalid {
+    let detail = format!("the file is of a newer version ({of_file}; this one has {own})");
+    Invalid::new(Reason::NotAnExport, detail)
 }
 
 /// Reads JSON in which no object has a name twice.

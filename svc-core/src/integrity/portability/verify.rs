@@ -22,7 +22,7 @@ use crate::log::canonical;
 use crate::log::note::{self, NoteDefect, PublicKey};
 use crate::log::verify::{EventColumns, PayloadVerifier};
 use crate::op::Records;
-use crate::store::{Value as Stored, schema_version};
+use crate::store::Value as Stored;
 
 /// What was found of a file that verifies.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -226,14 +226,6 @@ impl<'v> FileVerifier<'v> {
     }
 
     fn header(&mut self, header: Header) -> Result<(), Invalid> {
-        if header.schema > schema_version() {
-            let detail = format!(
-                "the file is of a newer version (schema {}; this one has {})",
-                header.schema,
-                schema_version()
-            );
-            return Err(Invalid::new(Reason::NotAnExport, detail));
-        }
         self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
         self.header = Some(header);
         Ok(())
@@ -454,6 +446,7 @@ mod tests {
     use crate::log::event::Subject;
     use crate::log::note::NoteSigner;
     use crate::log::probe::log_of_probes;
+    use crate::store::schema_version;
     use crate::time::Time;
 
     const EVENTS_MADE: i64 = 3;

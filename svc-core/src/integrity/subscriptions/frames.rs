@@ -14,9 +14,11 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::event::Attribution;
 use crate::log::feed::FrameForm;
+use crate::mark::without_mark;
 use crate::op::{self, Input};
 use crate::schema::{self, inlined_input, inlined_output};
 use crate::text::Count;
+use crate::token_text;
 
 /// The first frame.
 #[derive(Deserialize, JsonSchema)]
@@ -58,13 +60,13 @@ pub struct Asked {
 impl FirstFrame {
     /// Parses the frame.
     pub fn read(text: &str) -> Result<Self> {
-        op::decode_frame(&Input::json(text.to_owned()))
+        op::decode_frame(&Input::json(without_mark(text).to_owned()))
             .map_err(|error| malformed("the first frame", error.detail()))
     }
 
     /// Takes the credential out of the frame; none means that of the handshake.
     pub fn credential(&mut self) -> Option<SecretString> {
-        self.token.take().map(SecretString::from)
+        self.token.take().map(|token| SecretString::from(token_text::trimmed(&token)))
     }
 
     /// Reads which events are wanted, and from where on.
@@ -114,7 +116,7 @@ pub struct Said {
 impl Said {
     /// Adds a frame. Of several that say where to go on, the last counts; of acknowledgements, the furthest.
     pub fn add(&mut self, text: &str) -> Result<()> {
-        let frame: LaterFrame = op::decode_frame(&Input::json(text.to_owned()))?;
+        let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {
             (Some(after_id), None) => self.after_id = Some(after_id.get()),
             (None, Some(ack)) => self.ack = self.ack.max(Some(ack.get())),

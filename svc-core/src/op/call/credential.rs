@@ -18,6 +18,7 @@ use crate::hash::sha256;
 use crate::id::{SessionId, WorkspaceId};
 use crate::limits::SESSION_SECRET_MIN_BYTES;
 use crate::log::cache::CacheKey;
+use crate::token_text;
 
 /// The name of the session cookie.
 pub const SESSION_COOKIE: &str = "svc_session";
@@ -53,6 +54,14 @@ impl Credential {
     /// Returns whether nothing was sent.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
+    }
+
+    /// Returns what is wrong with the text of its token, if that cannot be one.
+    pub(in crate::op) fn flaw(&self) -> Option<&'static str> {
+        match self {
+            Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
+            _ => None,
+        }
     }
 
     /// Returns what two requests have in common if their credential is the same, and nothing else tells.

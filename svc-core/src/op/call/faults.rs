@@ -354,7 +354,16 @@ fn instead(schema: &Value, value: &Value) -> String {
         return format!(": send {meant}, not {value}");
     }
     match value {
-        Value::String(_) if matches!(kind, "array" | "object") => ", not text".to_owned(),
+        Value::String(text) if matches!(kind, "array" | "object") => {
+            let is_meant = |meant: Value| is_of_kind(&meant, kind);
+            let is_written = serde_json::from_str(text).is_ok_and(is_meant);
+            if is_written {
+                ", not text: send the JSON without quotation marks around it"
+            } else {
+                ", not text"
+            }
+            .to_owned()
+        }
         Value::String(text) => format!(", {}", not_text(text)),
         Value::Array(_) => ", not a list".to_owned(),
         Value::Object(_) => ", not an object".to_owned(),

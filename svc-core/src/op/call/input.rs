@@ -1,8 +1,9 @@
 //! Decoding a request into an operation's input.
 //!
 //! Text fields (path and query) are parsed by the target type, JSON fields are strict; both are merged into
-//! one flat object in which no name is repeated and none is unknown. One concrete decoder serves all
-//! operations, which keeps the cost of an operation small.
+//! one flat object in which no name is repeated and none is unknown. A field that is null is left out, unless
+//! its schema allows null. One concrete decoder serves all operations, which keeps the cost of an operation
+//! small.
 //!
 //! The decoder stops at the first fault. Of an input that it rejects, all faults are told: those that the
 //! schema finds, and those that only the decoder knows, which is asked again without the fields that are
@@ -10,6 +11,7 @@
 //! rejected input costs grows with its length and no faster.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
@@ -20,8 +22,9 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::json::Budget;
+use crate::json::{self, Budget, Unfit};
 use crate::limits::{JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
+use crate::op::call::absent::{has_null, is_optional, leave_out, leave_out_members};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
@@ -32,9 +35,8 @@ use crate::schema;
 /// Decodes a request into an operation's input.
 ///
 /// What rejects it names every field that is wrong, or that is missing.
-pub fn decode<T: DeserializeOwned + JsonSchema>(input: &Input) -> Result<T> {
-    let read = T::deserialize(Source::Request(input));
-    read.map_err(|first| rejected(input, first, &schema::walked_input(schema::of::<T>), rejection::<T>))
+pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
+    decode_listing(input, None)
 }
 
 /// What may be asked of every answer that has `detail`, with what holds where nothing is asked.
@@ -74,17 +76,14 @@ impl Listing {
     fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
         let found = entries.iter().position(|(name, _)| name == DETAIL);
         if let Some((_, node)) = found.map(|place| entries.remove(place)) {
-            let value = match node {
+            let value: Value = match node {
                 Node::Json(value) => value,
                 Node::Text(texts) => TextValue(texts).single()?.into(),
             };
-            let read =
-                Option::<Detail>::deserialize(value).map_err(|error| DecodeError::of(DETAIL, error))?;
-            self.detail = read.unwrap_or(self.detail);
+            self.detail = Detail::deserialize(value).map_err(|error| DecodeError::of(DETAIL, error))?;
         }
-        let is_given = |(name, node): &Entry<'_>| name == LIMIT && !matches!(node, Node::Json(Value::Null));
+        let is_given = |(name, _): &Entry<'_>| name == LIMIT;
         if let Some(limit) = self.limit.filter(|_| known.contains(&LIMIT) && !entries.iter().any(is_given)) {
-            entries.retain(|(name, _)| name != LIMIT);
             entries.push((Cow::Borrowed(LIMIT), Node::Json(limit.into())));
         }
         Ok(())
@@ -95,14 +94,18 @@ const ABOUT_DETAIL: &str =
     "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
 
 /// Decodes a request of which a [`Listing`] may be asked besides, as [`decode`] does.
-pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema>(
+pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
     listing: Option<&mut Listing>,
 ) -> Result<T> {
-    let Some(listing) = listing else { return decode(input) };
-    let read = T::deserialize(Source::Listing(input, listing));
+    let is_detailed = listing.is_some();
+    let read = T::deserialize(Source::Request { input, listing, schema: schema::input_of::<T> });
     read.map_err(|first| {
-        let mut schema = schema::walked_input(schema::of::<T>);
+        let schema = schema::input_of::<T>();
+        if !is_detailed {
+            return rejected(input, first, &schema, rejection::<T>);
+        }
+        let mut schema = Value::clone(&schema);
         Listing::describe(&mut schema);
         rejected(input, first, &schema, rejection::<T>)
     })
@@ -114,12 +117,18 @@ fn rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<DecodeError
 }
 
 /// Decodes an object of another protocol, such as a frame of a socket, up to its first fault.
-pub fn decode_frame<T: DeserializeOwned>(input: &Input) -> Result<T> {
-    T::deserialize(Source::Request(input)).map_err(Error::from)
+pub fn decode_frame<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
+    let source = Source::Request { input, listing: None, schema: schema::input_of::<T> };
+    T::deserialize(source).map_err(Error::from)
 }
 
 /// Decodes an object that has been parsed already, as [`decode_frame`] does.
-pub fn decode_object<T: DeserializeOwned>(members: Map<String, Value>) -> Result<T> {
+pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
+    mut members: Map<String, Value>,
+) -> Result<T> {
+    if members.values().any(has_null) {
+        leave_out_members(&schema::input_of::<T>(), &mut members);
+    }
     T::deserialize(Source::Object(members)).map_err(Error::from)
 }
 
@@ -136,6 +145,7 @@ fn rejected(
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     // A body that is not one object, or has a name twice, has no fields to speak of.
     let Ok(mut entries) = entries(input, Wanted::Of(members)) else { return first.into() };
+    without_absent(&mut entries, schema, None);
     let mut faults = faults::of_object(schema, &values(members, &entries));
     let is_read = |name: &str| members.contains_key(name) && name != DETAIL;
     entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
@@ -173,10 +183,28 @@ enum Node<'r> {
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
+/// Takes out the fields that are left out by being null, and those within the others. So is the field
+/// `besides`, which no schema has.
+fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: Option<&str>) {
+    let is_null = |node: &Node| matches!(node, Node::Json(Value::Null));
+    let is_optional = |name: &str| besides == Some(name) || is_optional(schema, name);
+    entries.retain(|(name, node)| !(is_null(node) && is_optional(name)));
+    for (name, node) in entries {
+        let field = schema.get("properties").and_then(|fields| fields.get(&**name));
+        if let (Node::Json(value), Some(field)) = (node, field) {
+            leave_out(field, value);
+        }
+    }
+}
+
 /// An input whose fields have not been read yet: the target type determines which are allowed.
 enum Source<'r> {
-    Request(&'r Input),
-    Listing(&'r Input, &'r mut Listing),
+    Request {
+        input: &'r Input,
+        listing: Option<&'r mut Listing>,
+        /// Returns the schema of the target type.
+        schema: fn() -> Arc<Value>,
+    },
     Object(Map<String, Value>),
     /// Fields that were read before, and are known.
     Entries(Vec<Entry<'r>>),
@@ -190,10 +218,16 @@ impl Source<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
-            Self::Request(input) => Fields::of(entries(input, Wanted::Only { known, besides: None })?),
-            Self::Listing(input, listing) => {
-                let mut entries = entries(input, Wanted::Only { known, besides: Some(DETAIL) })?;
-                listing.take(&mut entries, known)?;
+            Self::Request { input, listing, schema } => {
+                let besides = listing.as_ref().map(|_| DETAIL);
+                let mut entries = entries(input, Wanted::Only { known, besides })?;
+                let has_null = |node: &Node<'_>| matches!(node, Node::Json(value) if has_null(value));
+                if entries.iter().any(|(_, node)| has_null(node)) {
+                    without_absent(&mut entries, &schema(), besides);
+                }
+                if let Some(listing) = listing {
+                    listing.take(&mut entries, known)?;
+                }
                 Fields::of(entries)
             }
             Self::Object(members) => Fields::of_object(members, known)?,
@@ -285,6 +319,9 @@ fn entries<'r>(input: &'r Input, wanted: Wanted<'_>) -> Result<Vec<Entry<'r>>, D
         if let Use::Nothing = wanted.used(name, &entries)? {
             continue;
         }
+        if text.contains('\0') {
+            return Err(DecodeError::of(name, Unfit(0)));
+        }
         match entries.iter_mut().find(|(given, _)| given == name) {
             Some((_, Node::Text(texts))) => texts.push(text),
             _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
@@ -313,6 +350,9 @@ const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
 fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
+    }
+    if let Some((path, unfit)) = json::unfit(body) {
+        return Err(DecodeError { field: path, detail: unfit.to_string() });
     }
     let (given, budget) = (entries.len(), Budget::of(VALUES_MAX));
     let (mut refusal, mut reading) = (None, None);
@@ -426,6 +466,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::Code;
     use crate::id::ThreadId;
     use crate::op::call::faults::ERRORS;
     use crate::text::{Count, Patch};
@@ -471,6 +512,43 @@ mod tests {
             let error = object(json).unwrap_err();
             assert!(error.detail().contains(wanted), "{}: wanted {wanted}", error.detail());
         }
+    }
+
+    /// Null leaves a field out, whatever its type makes of null, but for one that null clears.
+    #[test]
+    fn null_is_absent() {
+        let all = r#"{"thread_id":null,"limit":null,"tag":null,"flag":null,"note":null}"#;
+        let read = probe(&[], all).unwrap();
+        assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
+        let input = Input::json(r#"{"limit":null,"detail":null}"#);
+        let listing = &mut Listing::of(Surface::Mcp);
+        let read: Probe = decode_listing(&input, Some(listing)).unwrap();
+        assert_eq!((read.limit.map(Count::get), listing.detail), (Some(PAGE_DEFAULT_MCP), Detail::Lean));
+        let read: Probe = decode_frame(&Input::json(all)).unwrap();
+        assert_eq!(read.tag.len(), 0);
+        let Value::Object(members) = json!({"tag": null}) else { panic!() };
+        assert_eq!(decode_object::<Probe>(members).unwrap().tag.len(), 0);
+        let refused = probe(&[], r#"{"tag":null,"limit":0,"wrong":null}"#).unwrap_err();
+        let problem = serde_json::to_value(refused.problem()).unwrap();
+        assert_eq!(problem[ERRORS].as_array().unwrap().len(), 2, "{problem}");
+    }
+
+    #[test]
+    fn a_character_that_cannot_be_stored_is_named_with_its_field() {
+        for (text, body, field, said) in [
+            (&[][..], r#"{"note":"a\ud83d"}"#, "note", r"\ud83d"),
+            (&[], r#"{"note":{"a":[0,"\u0000"]}}"#, "note.a[1]", "NUL"),
+            (&[], "{\"note\":\"\0\"}", "note", "NUL"),
+            (&[], r#"{"unknown":"\udead"}"#, "unknown", r"\udead"),
+            (&[("note", "a\0")], "", "note", "NUL"),
+        ] {
+            let error = probe(text, body).unwrap_err();
+            let problem = serde_json::to_value(error.problem()).unwrap();
+            let fault = &problem[ERRORS][0];
+            assert_eq!((fault["field"].as_str(), error.code()), (Some(field), Code::Malformed), "{body}");
+            assert!(fault["detail"].as_str().unwrap().contains(said), "{problem}");
+        }
+        assert!(probe(&[], r#"{"note":"\ud83d\ude00 \\ud83d \\u0000"}"#).is_ok());
     }
 
     #[test]

@@ -11,4 +11,5 @@ pub(super) mod key;
 pub(super) mod request;
 pub(super) mod faults;
 mod texts;
+mod absent;
 pub(super) mod input;

@@ -109,7 +109,7 @@ impl Repeats {
 }
 
 /// Decodes an input of which `detail` may be asked besides.
-fn decoded<I: DeserializeOwned + JsonSchema>(input: &Input, is_detailed: bool) -> Result<I> {
+fn decoded<I: DeserializeOwned + JsonSchema + 'static>(input: &Input, is_detailed: bool) -> Result<I> {
     let mut listing = is_detailed.then(|| Listing::of(Surface::Rest));
     decode_listing(input, listing.as_mut())
 }

@@ -138,6 +138,8 @@ pub(super) struct AdmitCall {
     /// The call, whose caller is not known yet.
     pub(super) call: Call,
     pub(super) key: CredentialKey,
+    /// What is wrong with the text of its token, if that cannot be one.
+    pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<IpAddr>,
     pub(super) charged: Option<Charged>,
     pub(super) found: CredentialLookup,
@@ -167,7 +169,8 @@ impl ReadTask<ReaderCache> for AdmitCall {
         let caller = match Caller::by_key(&reader.conn, &self.key) {
             Ok(caller) => caller,
             Err(error) if error.code() == Code::Unauthenticated => {
-                self.found = CredentialLookup::Unknown(error);
+                let named = |flaw| Error::new(Code::Unauthenticated, format!("the token {flaw}"));
+                self.found = CredentialLookup::Unknown(self.flaw.map_or(error, named));
                 return Ok(());
             }
             Err(error) => return Err(error),

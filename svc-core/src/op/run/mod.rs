@@ -207,11 +207,13 @@ impl Dispatch {
             return Ticket::default();
         }
         let Gate { peer, charged, .. } = gate;
+        let flaw = head.credential.flaw();
         let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, OwnWork::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
-        let task = AdmitCall { call, key, peer, charged, found: CredentialLookup::Nothing, admission, done };
+        let found = CredentialLookup::Nothing;
+        let task = AdmitCall { call, key, flaw, peer, charged, found, admission, done };
         let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,

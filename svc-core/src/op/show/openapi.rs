@@ -367,21 +367,6 @@ fn limited(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns the schema of a parameter, which cannot be null.
-fn never_null(mut schema: Value) -> Value {
-    let Some(members) = schema.as_object_mut() else { return schema };
-    members.retain(|name, value| name != "default" || !value.is_null());
-    for name in ["type", "enum"] {
-        let Some(Value::Array(options)) = members.get_mut(name) else { continue };
-        options.retain(|option| !option.is_null() && option != "null");
-        if let ("type", [only]) = (name, options.as_slice()) {
-            let only = only.clone();
-            members.insert(name.to_owned(), only);
-        }
-    }
-    schema
-}
-
 /// Splits an input into parameters and a request body.
 ///
 /// Path variables are parameters; without a body, so is every other field.
@@ -425,7 +410,7 @@ fn split_input(
             "name": name,
             "in": if is_path { "path" } else { "query" },
             "required": is_path || required.contains(&name.as_str()),
-            "schema": never_null(field.clone()),
+            "schema": field,
         });
         if let (Some(members), Some(value)) = (parameter.as_object_mut(), example.get(name)) {
             members.insert("example".to_owned(), value.clone());
@@ -461,16 +446,6 @@ fn split_input(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_parameter_is_never_null() {
-        let schema =
-            json!({"type": ["string", "null"], "enum": ["a", null], "default": null, "maxLength": 3});
-        assert_eq!(never_null(schema), json!({"type": "string", "enum": ["a"], "maxLength": 3}));
-        let list = json!({"type": ["array", "string", "null"], "items": {"type": "string"}, "default": []});
-        let kept = json!({"type": ["array", "string"], "items": {"type": "string"}, "default": []});
-        assert_eq!(never_null(list), kept);
-    }
 
     #[test]
     fn free_values_are_limited_at_any_depth() {

@@ -24,7 +24,7 @@ const REPEATED: &[(&str, &str)] = &[
     ("Whether to return a claim that you hold", "A claim that you hold, again."),
     (
         "How far the work has come, for",
-        "How far the work has come, for whoever goes on: any JSON up to 8 KiB.",
+        "How far the work has come, for whoever goes on: an object, up to 8 KiB.",
     ),
     (
         "How long to wait, in seconds",
@@ -58,9 +58,6 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
     "maxItems",
 ];
 
-/// The kinds that a value of JSON has, besides null and numbers that are whole.
-const KINDS: usize = 5;
-
 /// Returns the description of a tool and the schema of its input.
 ///
 /// They are made of when to use the operation, if that is said, and of the schema of its input.
@@ -70,7 +67,6 @@ pub(super) fn input(when: &str, mut schema: Value) -> (String, Value) {
     let has_pages = members_of(&schema).is_some_and(|fields| fields.contains_key("cursor"));
     let mut description = description(when, docs, has_pages);
     without_callers(&mut schema);
-    without_null(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, Place<'_>)| walk(&mut schema, Place::ROOT, &change);
     each(without_rules);
     each(in_one_form);
@@ -144,29 +140,10 @@ fn without_callers(schema: &mut Value) {
     });
 }
 
-/// Takes null out of an input's schema: a field is left out instead, and null is read as that.
-fn without_null(schema: &mut Value) {
-    walk(schema, Place::ROOT, &|keywords, _| {
-        for name in ["type", "enum"] {
-            let Some(Value::Array(options)) = keywords.get_mut(name) else { continue };
-            options.retain(|option| !option.is_null() && option != "null");
-            if let ("type", [only]) = (name, options.as_slice()) {
-                let only = only.clone();
-                keywords.insert(name.to_owned(), only);
-            }
-        }
-        if let Some(Value::Array(forms)) = keywords.get_mut("anyOf") {
-            forms.retain(|form| form.get("type").is_none_or(|kind| kind != "null"));
-        }
-    });
-}
-
 /// Takes out the rules that a model need not know: an error says which it has broken.
 fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
     let takes_nothing = place.depth == 0 && keywords.get("properties").is_none();
-    let is_any = keywords.get("type").and_then(Value::as_array).is_some_and(|kinds| kinds.len() >= KINDS);
     keywords.retain(|name, rule| match name.as_str() {
-        "type" | "items" => !is_any,
         "format" => *rule != "uuid" && !is_width(name, rule),
         "additionalProperties" => takes_nothing || rule.as_object().is_some_and(|rule| !rule.is_empty()),
         name => !IS_LEFT_TO_ERRORS.contains(&name),
@@ -385,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_of_no_null_no_rule_and_no_schema_that_is_only_true() {
+    fn a_model_is_told_of_no_rule_and_no_schema_that_is_only_true() {
         let schema = json!({"type": "object", "additionalProperties": false, "description": "Does it.",
             "properties": {
                 "pattern": {
-                    "type": ["string", "null"], "default": null, "maxLength": 3, "description": "Which.",
+                    "type": ["string", "null"], "default": "a", "maxLength": 3, "description": "Which.",
                 },
-                "all": {"type": ["array", "null"], "items": true},
+                "all": {"type": "array", "items": true},
                 "free": {"type": "object", "additionalProperties": true},
                 "thing_id": {"type": "string", "format": "uuid", "description": "The thing."},
                 "workspace_id": {"type": "string", "description": "The workspace. It must be yours."},
@@ -399,8 +376,7 @@ mod tests {
                     "type": "integer", "format": "uint64", "minimum": 1, "maximum": 9,
                     "description": "At most 9.",
                 },
-                "any": {"type": ["object", "array", "string", "number", "boolean", "null"], "items": true,
-                    "description": "Any. Default: none.\n\nFor people."},
+                "other": {"type": "string", "description": "Any. Default: none.\n\nFor people."},
         }});
         let mut of_output = schema.clone();
         let (description, told) = input("", schema);
@@ -408,12 +384,12 @@ mod tests {
         assert_eq!(
             told,
             json!({"type": "object", "properties": {
-                "pattern": {"type": "string", "description": "Which."},
+                "pattern": {"type": ["string", "null"], "description": "Which."},
                 "all": {"type": "array", "items": {}},
                 "free": {"type": "object"},
                 "thing_id": {"type": "string"},
                 "count": {"type": "integer", "description": "At most 9."},
-                "any": {"description": "Any."},
+                "other": {"type": "string", "description": "Any."},
             }})
         );
         output(&mut of_output);

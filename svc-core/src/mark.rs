@@ -1,0 +1,34 @@
+//! The byte order mark before a text, which is skipped wherever a text of others is read.
+
+/// The byte order mark, which editors and shells of Windows put before a text.
+const MARK: &str = "\u{feff}";
+
+/// Returns a text without the byte order mark before it; a second one belongs to the text.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
+/// Returns the bytes of a text without the byte order mark before it, as [`without_mark`] does.
+pub fn without_mark_bytes(text: &[u8]) -> &[u8] {
+    text.strip_prefix(MARK.as_bytes()).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_mark_before_a_text_is_no_part_of_it() {
+        for (text, rest) in [
+            ("\u{feff}{}", "{}"),
+            ("\u{feff}\u{feff}{}", "\u{feff}{}"),
+            ("a\u{feff}", "a\u{feff}"),
+            ("\u{feff}", ""),
+            ("", ""),
+        ] {
+            assert_eq!(without_mark(text), rest, "{text:?}");
+            assert_eq!(without_mark_bytes(text.as_bytes()), rest.as_bytes(), "{text:?}");
+        }
+        assert_eq!(without_mark_bytes(b"\xef\xbb{}"), b"\xef\xbb{}");
+    }
+}

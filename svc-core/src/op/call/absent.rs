@@ -1,0 +1,125 @@
+//! Null in an input: the field counts as left out, unless null says something in it.
+//!
+//! Many clients send null for each field that they do not use. Where null says something, such as in a field
+//! that it clears, the schema of the field allows null; that of every other field does not.
+
+use serde_json::{Map, Value};
+
+/// Returns whether null is in a value, at any depth.
+pub(super) fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => members.values().any(has_null),
+        _ => false,
+    }
+}
+
+/// Takes the fields out of a value that are left out by being null, at every depth.
+///
+/// What the schema does not name, such as in metadata, belongs to the caller and stays.
+pub(super) fn leave_out(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(members) => leave_out_members(schema, members),
+        Value::Array(items) => {
+            for form in forms(schema).filter_map(|form| form.get("items")) {
+                items.iter_mut().for_each(|item| leave_out(form, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes the members out of an object that are left out by being null, and so on within the others.
+pub(super) fn leave_out_members(schema: &Value, members: &mut Map<String, Value>) {
+    members.retain(|name, value| !(value.is_null() && is_optional(schema, name)));
+    for (name, value) in members {
+        fields(schema, name).for_each(|field| leave_out(field, value));
+    }
+}
+
+/// Returns whether null in a field of an object says that the field is left out.
+///
+/// A field that is required cannot be left out: that it is null is an error, which says so.
+pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
+    let is_required = |form: &Value| {
+        form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let has_field = |form: &&Value| field(form, name).is_some();
+    !fields(schema, name).any(takes_null) && forms(schema).filter(has_field).any(|form| !is_required(form))
+}
+
+/// Returns a schema and those of its forms.
+fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
+    let alternatives = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array());
+    std::iter::once(schema).chain(alternatives.flatten())
+}
+
+fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
+    form.get("properties")?.get(name)
+}
+
+/// Returns the schemas that a field has, one in each form.
+fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    forms(schema).filter_map(move |form| field(form, name))
+}
+
+/// Returns whether null is a value of a field.
+fn takes_null(schema: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null";
+    let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
+    says_nothing
+        || forms(schema).any(|form| match form.get("type") {
+            Some(Value::Array(kinds)) => kinds.iter().any(is_null),
+            kind => kind.is_some_and(is_null),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_left_out_where_it_says_nothing() {
+        let kind = |kind: &str| json!({"properties": {"kind": {"const": kind}, kind: {"type": "string"}}});
+        let schema = json!({
+            "required": ["title"],
+            "properties": {
+                "title": {"type": "string"},
+                "note": {"type": ["string", "null"]},
+                "choice": {"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "null"}]},
+                "any": {"description": "Anything."},
+                "limit": {"type": "integer"},
+                "metadata": {"type": "object", "properties": {"tags": {"type": "array"}}},
+                "steps": {"type": "array", "items": {"oneOf": [kind("a"), kind("b")]}},
+            },
+        });
+        let left = |given: Value| {
+            let mut given = given;
+            leave_out(&schema, &mut given);
+            given
+        };
+        for (given, wanted) in [
+            (json!({"limit": null, "title": "x"}), json!({"title": "x"})),
+            (json!({"title": null}), json!({"title": null})),
+            (
+                json!({"note": null, "choice": null, "any": null}),
+                json!({"note": null, "choice": null, "any": null}),
+            ),
+            (json!({"unknown": null}), json!({"unknown": null})),
+            (
+                json!({"metadata": {"tags": null, "own": null, "deep": {"tags": null}}}),
+                json!({"metadata": {"own": null, "deep": {"tags": null}}}),
+            ),
+            (
+                json!({"steps": [{"kind": "a", "a": null}, {"kind": "b", "b": "c"}, null]}),
+                json!({"steps": [{"kind": "a"}, {"kind": "b", "b": "c"}, null]}),
+            ),
+        ] {
+            assert_eq!(left(given.clone()), wanted, "{given}");
+        }
+        assert!(has_null(&json!([{"a": [null]}])) && !has_null(&json!([{"a": ["null", 0, false]}])));
+    }
+}
