@@ -9,20 +9,20 @@
 //! [`Rows`], and those are fetched from the database no further than the page goes. And it is bounded in
 //! time: where half of the read's budget is used up it ends, after at least one row.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use uuid::Uuid;
+mod cursor;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::error::Error;
-use crate::id::WorkspaceId;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::store::budget::{Budget, too_expensive};
-use crate::store::{Conn, FromRow, Param, Row, ToParam};
+use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::text::{Count, described};
-use crate::time::Time;
+pub(crate) use cursor::{CURSORS, with_cursors};
+pub use cursor::{Cursor, Position};
+use cursor::{are_hidden, as_cursors};
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct Page<T, K = i64> {
     /// Pass as `cursor` to read the next page; null on the last page.
     next_cursor: Option<Cursor<K>>,
     /// Where the page ends if it ends after an item: the position of each.
-    #[serde(skip)]
+    #[serde(rename = "$cursors", skip_serializing_if = "are_hidden", serialize_with = "as_cursors")]
     #[schemars(skip)]
     positions: Vec<K>,
     #[serde(skip)]
@@ -158,6 +158,15 @@ pub(crate) enum Detail {
     Full,
 }
 
+/// What an answer has to fit into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of JSON.
+    pub max_bytes: usize,
+    /// The character at which the text begins that the operation reads on.
+    pub offset: usize,
+}
+
 /// Returns the number of rows to read for one page: one more than requested, to see if there is a next page.
 pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
@@ -220,6 +229,17 @@ impl<T, K: Position> Page<T, K> {
     /// Makes a page of an entire list, one that a limit of the service keeps short.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None, positions: Vec::new(), budget: None, is_late: false }
+    }
+
+    /// Makes a page of what an entire list has after the cursor, as [`Page::whole`] does.
+    pub fn rest(items: Vec<T>, cursor: Option<Cursor<K>>, position: impl Fn(&T) -> K) -> Self
+    where
+        K: Ord,
+    {
+        let is_after = |item: &T| cursor.is_none_or(|cursor| position(item) > cursor.0);
+        let items: Vec<T> = items.into_iter().filter(is_after).collect();
+        let positions = items.iter().map(&position).collect();
+        Self { positions, ..Self::whole(items) }
     }
 
     /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
@@ -295,7 +315,7 @@ impl<T, K: Position> Page<T, K> {
         position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
-        let Self { items, next_cursor, positions, budget, is_late } = self;
+        let Self { items, next_cursor, mut positions, budget, is_late } = self;
         let (mut filled, mut bytes, mut rows, mut left) = (Vec::new(), 0_usize, 0_usize, items.into_iter());
         let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= rows_max;
         while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
@@ -309,6 +329,7 @@ impl<T, K: Position> Page<T, K> {
         }
         let next_cursor =
             if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
+        positions.truncate(filled.len());
         // It may have ended for its bytes or rows too; then it is no less than a page.
         let is_late = is_late || !is_full(bytes, rows);
         Ok(Page { items: filled, next_cursor, positions, budget, is_late })
@@ -341,122 +362,15 @@ impl Horizon {
     }
 }
 
-/// A position in a list, as the cursors of the list carry it.
-pub trait Position: Copy {
-    /// The pattern of a cursor: the bytes of a position in base64.
-    const PATTERN: &'static str;
-
-    /// Returns the position as bytes.
-    fn to_bytes(self) -> Vec<u8>;
-
-    /// Returns the position of these bytes, if it is one.
-    fn of_bytes(bytes: &[u8]) -> Option<Self>;
-}
-
-/// The pattern of most cursors: eight bytes in base64, where the last character carries four bits.
-const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
-
-/// A position in a log, or in another list that is numbered in order.
-impl Position for i64 {
-    const PATTERN: &'static str = CURSOR_PATTERN;
-
-    fn to_bytes(self) -> Vec<u8> {
-        self.to_be_bytes().to_vec()
-    }
-
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(Self::from_be_bytes)
-    }
-}
-
-/// A position in a log, and an id among what has the same one.
-impl Position for (i64, Uuid) {
-    const PATTERN: &'static str = "^[A-Za-z0-9_-]{32}$";
-
-    fn to_bytes(self) -> Vec<u8> {
-        let (lsn, id) = self;
-        [lsn.to_bytes(), id.into_bytes().to_vec()].concat()
-    }
-
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (lsn, id) = bytes.split_first_chunk::<8>()?;
-        Some((i64::from_be_bytes(*lsn), Uuid::from_bytes(id.try_into().ok()?)))
-    }
-}
-
-/// A position in a list of what happened in all workspaces: by time, and by workspace and number there.
-impl Position for (Time, WorkspaceId, i64) {
-    const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
-
-    fn to_bytes(self) -> Vec<u8> {
-        let (at, workspace, number) = self;
-        [at.micros().to_bytes(), workspace.uuid().into_bytes().to_vec(), number.to_bytes()].concat()
-    }
-
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (at, rest) = bytes.split_first_chunk::<8>()?;
-        let (workspace, number) = rest.split_first_chunk::<16>()?;
-        let at = Time::from_micros(i64::from_be_bytes(*at));
-        Some((at, Uuid::from_bytes(*workspace).into(), i64::of_bytes(number)?))
-    }
-}
-
-/// A position in a list, between a page and the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor<K = i64>(pub K);
-
-impl Cursor {
-    /// Returns the LSN after which an ascending list begins.
-    pub fn after(cursor: Option<Cursor>) -> i64 {
-        cursor.map_or(0, |cursor| cursor.0)
-    }
-
-    /// Returns the LSN before which a descending list begins.
-    pub fn before(cursor: Option<Cursor>) -> i64 {
-        cursor.map_or(i64::MAX, |cursor| cursor.0)
-    }
-
-    /// Returns the LSN beyond which a list begins that is read in either direction.
-    pub fn beyond(cursor: Option<Cursor>, newest_first: bool) -> i64 {
-        if newest_first { Self::before(cursor) } else { Self::after(cursor) }
-    }
-}
-
-impl ToParam for Cursor {
-    fn param(&self) -> Param<'_> {
-        Param::Int(self.0)
-    }
-}
-
-impl<K: Position> Serialize for Cursor<K> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_bytes()))
-    }
-}
-
-impl<'de, K: Position> Deserialize<'de> for Cursor<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::of_bytes(&bytes));
-        position
-            .map(Self)
-            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor as it came"))
-    }
-}
-
-impl<K: Position> JsonSchema for Cursor<K> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Cursor".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Where to continue: the `next_cursor` of the previous page.",
-            "type": "string",
-            "pattern": K::PATTERN,
-        })
+impl<T> Page<T> {
+    /// Makes a page of what an entire list has after the cursor, which is a place in it.
+    ///
+    /// It is for lists in an order that is no position, such as by number.
+    pub fn after_place(items: Vec<T>, cursor: Option<Cursor>) -> Self {
+        let skipped = usize::try_from(Cursor::after(cursor)).unwrap_or(usize::MAX);
+        let items: Vec<T> = items.into_iter().skip(skipped).collect();
+        let positions = (Cursor::after(cursor)..).skip(1).take(items.len()).collect();
+        Self { positions, ..Self::whole(items) }
     }
 }
 
@@ -465,9 +379,11 @@ mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
+    use uuid::Uuid;
 
     use super::*;
-    use crate::time::Clock;
+    use crate::id::WorkspaceId;
+    use crate::time::{Clock, Time};
 
     #[test]
     fn a_horizon_is_never_beyond_the_list() {

@@ -186,11 +186,27 @@ impl Components {
     }
 
     /// The schemas by name.
-    pub fn into_map(mut self) -> Map<String, Value> {
+    ///
+    /// `change` gets them before those that have the members of others name these.
+    pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
         named.values_mut().for_each(publish);
+        change(&mut named);
         share_members(&mut named);
         named
+    }
+}
+
+/// The names of the schemas that a schema refers to.
+pub(crate) fn references(schema: &Value) -> Vec<String> {
+    match schema {
+        Value::Object(keywords) => {
+            let named = keywords.get("$ref").and_then(Value::as_str);
+            let named = named.and_then(|address| address.rsplit('/').next()).map(str::to_owned);
+            named.into_iter().chain(keywords.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -315,7 +331,7 @@ mod tests {
         let mut components = Components::new();
         assert_eq!(components.add(of::<List<Task>>), json!({"$ref": "#/components/schemas/List_Task"}));
         assert_eq!(components.add(of::<Detail>), json!({"$ref": "#/components/schemas/Detail"}));
-        let named = components.into_map();
+        let named = components.into_map(|_| {});
         assert_eq!(named.keys().collect::<Vec<_>>(), ["Detail", "List_Task", "Task"]);
         let detail = &named["Detail"];
         assert_eq!(detail["allOf"], json!([{"$ref": "#/components/schemas/Task"}]));

@@ -129,7 +129,7 @@ impl Refusal {
             Fault::Method | Fault::Resource => Error::new(Code::NotFound, self.message.clone()),
             _ => Error::malformed(self.message.clone()),
         };
-        let mut data = json!(self.error.as_deref().cloned().unwrap_or_else(own).problem());
+        let mut data = json!(mcp::problem(&self.error.as_deref().cloned().unwrap_or_else(own)));
         if let (Value::Object(members), Some(Value::Object(more))) = (&mut data, &self.data) {
             members.extend(more.clone());
         }

@@ -30,6 +30,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("get_channel_boot", get_channel_boot)
                     .quick()
+                    .reads_on("text")
                     .title("Read what to know on arrival in a channel")
                     .when(
                         "Use when you arrive in a channel: returns what its members want you to know. \

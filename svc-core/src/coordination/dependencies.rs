@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -22,7 +23,7 @@ use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::{Engine, columns};
 use crate::text::Items;
 
@@ -57,6 +58,7 @@ pub(crate) fn feature() -> Feature {
                         |w| json!({"thread_id": w.id("blocked_thread"), "depends_on_id": w.id("thread")}),
                     ),
                 read("list_thread_dependencies", list_thread_dependencies)
+                    .detailed()
                     .title("List what a thread waits for")
                     .when("Use to see what a thread waits for, finished or not.")
                     .get("/threads/{thread_id}/dependencies")
@@ -345,18 +347,22 @@ columns! {
 /// Returns the threads that a thread waits for, finished or not, in the order in which they were added.
 ///
 /// Those in channels that you may not see are left out, although the thread's `blocked` counts them. The
-/// result is always one page.
+/// result is one page, unless that would be too long.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadDependencies {
     /// The thread that waits.
     thread_id: ThreadId,
+    cursor: Option<Cursor<(i64, Uuid)>>,
 }
 
-fn list_thread_dependencies(cx: &Read<'_>, input: &ListThreadDependencies) -> Result<Page<Dependency>> {
+fn list_thread_dependencies(
+    cx: &Read<'_>,
+    input: &ListThreadDependencies,
+) -> Result<Page<Dependency, (i64, Uuid)>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let items = cx.query(LIST, &cx.caller().sight.params().and(&[&thread.id]))?;
-    Ok(Page::whole(items))
+    Ok(Page::rest(items, input.cursor, |item: &Dependency| (item.lsn, item.thread_id.uuid())))
 }
 
 const LIST: &str = concat!(

@@ -24,7 +24,7 @@ use crate::limits::{
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::new_row;
 use crate::text::Count;
 use crate::time::Time;
@@ -56,6 +56,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::NotFound])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "browser"})),
                 read("list_slots", list_slots)
+                    .detailed()
                     .title("List the slots of a workspace")
                     .when("Use to see which shared resources are in use, and by which claims.")
                     .get("/workspaces/{workspace_id}/slots")
@@ -325,6 +326,7 @@ struct SlotHolder {
 struct ListSlots {
     /// The workspace. It must be yours.
     workspace_id: Here,
+    cursor: Option<Cursor>,
 }
 
 fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
@@ -347,7 +349,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
             })
             .collect();
     }
-    Ok(Page::whole(slots.into_values().collect()))
+    Ok(Page::after_place(slots.into_values().collect(), input.cursor))
 }
 
 /// A slot, and how many live claims use it.

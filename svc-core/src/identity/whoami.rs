@@ -25,6 +25,7 @@ pub(crate) fn feature() -> Feature {
                 .get("/me")
                 .example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
+                .short()
                 .title("List the named sets of capabilities")
                 .when("Use before `mint_token`, to see which named sets of capabilities there are.")
                 .get("/capability-sets")

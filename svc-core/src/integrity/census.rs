@@ -33,6 +33,7 @@ pub(crate) fn feature() -> Feature {
             "events",
             vec![
                 long_read("get_kind_census", begin, count_next_page)
+                    .short()
                     .title("Count the events of a log by kind")
                     .when(
                         "Use to see which kinds of events a log has, and how many, before you filter \

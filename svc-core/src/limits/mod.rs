@@ -2,28 +2,15 @@
 //!
 //! Those with a variable are defaults, which [`crate::config`] can override.
 
+mod answers;
 mod database;
 mod shared;
 
 use std::time::Duration;
 
+pub use answers::*;
 pub use database::*;
 pub use shared::*;
-
-/// Items on a page unless the caller asks otherwise.
-pub const PAGE_DEFAULT: i64 = 50;
-/// The same over MCP, where a model reads each.
-pub const PAGE_DEFAULT_MCP: i64 = 20;
-/// Most items on a page.
-pub const PAGE_MAX: i64 = 500;
-/// Bytes of items at which a page ends. It may exceed this by less than one item.
-pub const PAGE_BYTES: usize = 1_048_576;
-/// Bytes that an item of a page counts for in addition to its texts.
-///
-/// About what an object's names, ids, numbers and times take as JSON.
-pub const ROW_BYTES: usize = 1024;
-/// Most rows scanned for one page, where a filter or privacy leaves some out.
-pub const PAGE_SCAN_MAX: i64 = 2000;
 
 /// Characters of a workspace's, channel's or token's name.
 pub const NAME_MAX: usize = 100;

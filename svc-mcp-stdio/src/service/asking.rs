@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use svc_core::id::WorkspaceId;
+use svc_core::limits::ANSWER_BYTES_MAX;
 use svc_core::op::Input;
 use svc_core::{Error, Result};
 
@@ -71,6 +72,7 @@ impl ServiceOffer {
         let mut listed = Listed { items: Vec::new(), has_more: true };
         set(&mut input, "limit", PAGE.into());
         set(&mut input, "detail", "full".into());
+        set(&mut input, "max_bytes", ANSWER_BYTES_MAX.into());
         for _ in 0..pages {
             let Page { items, next_cursor } = self.read(caller, operation, &input).await?;
             listed.items.extend(items);

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use svc_core::id::{ChannelId, WorkspaceId};
+use svc_core::limits::ANSWER_MCP_BYTES;
 use svc_core::{Code, Error, Result};
 
 use super::ServiceOffer;
@@ -90,6 +91,8 @@ pub(super) struct Content {
     mime_type: &'static str,
     /// Text in UTF-8.
     text: Bytes,
+    /// The character at which the rest of the text begins, if it was cut.
+    next_offset: Option<u64>,
 }
 
 impl Content {
@@ -99,6 +102,10 @@ impl Content {
         push_as_string(out, self.uri.as_bytes());
         out.extend_from_slice(format!(r#","mimeType":"{}","text":"#, self.mime_type).as_bytes());
         push_as_string(out, &self.text);
+        if let Some(offset) = self.next_offset {
+            let meta = format!(r#","_meta":{{"svc/truncated":true,"svc/next_offset":{offset}}}"#);
+            out.extend_from_slice(meta.as_bytes());
+        }
         out.push(b'}');
     }
 }
@@ -121,6 +128,7 @@ struct Named {
 struct Boot {
     #[serde(default)]
     text: String,
+    next_offset: Option<u64>,
 }
 
 impl ServiceOffer {
@@ -181,17 +189,23 @@ impl ServiceOffer {
         address: Address,
         revision: Revision,
     ) -> Result<Content, Refusal> {
+        let mut next_offset = None;
         let text = match address {
             Address::Workspace(id) => {
                 self.ask(caller, "get_workspace_context", &json!({"workspace_id": id})).await
             }
             Address::Channel(id) => self.channel(caller, id).await,
             Address::Thread(id) => self.ask(caller, "get_thread_context", &json!({"thread_id": id})).await,
-            Address::Boot(id) => self.boot(caller, id).await.map(|boot| boot.text.into_bytes()),
+            Address::Boot(id) => self.boot(caller, id).await.map(|boot| {
+                next_offset = boot.next_offset;
+                boot.text.into_bytes()
+            }),
         };
         let uri = address.to_string();
         match text {
-            Ok(text) => Ok(Content { mime_type: Kind::of(address).mime_type, text: text.into(), uri }),
+            Ok(text) => {
+                Ok(Content { mime_type: Kind::of(address).mime_type, text: text.into(), next_offset, uri })
+            }
             Err(error) => Err(refusal(error, &uri, revision)),
         }
     }
@@ -210,19 +224,27 @@ impl ServiceOffer {
         self.read(caller, "get_channel_boot", &json!({"channel_id": channel})).await
     }
 
-    /// Returns a channel with its newest open threads.
+    /// Returns a channel with its newest open threads, as many as an answer has room for.
     async fn channel(&self, caller: &Principal, id: ChannelId) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
         struct Threads<'a> {
             #[serde(borrow)]
             items: Option<&'a RawValue>,
+            #[serde(borrow)]
+            next_cursor: Option<&'a RawValue>,
         }
         let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
-        let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS});
+        // The names of what is put together take some bytes, too.
+        let room = ANSWER_MCP_BYTES.saturating_sub(channel.len()).saturating_sub(64);
+        let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
+                            "max_bytes": room});
         let threads = self.ask(caller, "list_threads", &newest).await?;
-        let Threads { items } = serde_json::from_slice(&threads).map_err(Error::internal)?;
+        let Threads { items, next_cursor } = serde_json::from_slice(&threads).map_err(Error::internal)?;
         let items = items.map_or("[]", RawValue::get);
-        Ok([br#"{"channel":"#, &*channel, br#","open_threads":"#, items.as_bytes(), b"}"].concat())
+        let more =
+            next_cursor.map(|cursor| format!(r#","next_cursor":{}"#, cursor.get())).unwrap_or_default();
+        let (channel, items, more) = (&*channel, items.as_bytes(), more.as_bytes());
+        Ok([br#"{"channel":"#, channel, br#","open_threads":"#, items, more, b"}"].concat())
     }
 }
 
@@ -263,7 +285,8 @@ mod tests {
             serde_json::from_slice::<Value>(&bytes.joined()).unwrap()["result"].take()
         };
         let text = "{\"a\":\"\\\"\u{2028}\"}\n".to_owned();
-        let content = Content { uri: "svc://x/\"".to_owned(), mime_type: JSON, text: text.clone().into() };
+        let uri = "svc://x/\"".to_owned();
+        let content = Content { uri, mime_type: JSON, text: text.clone().into(), next_offset: None };
         let mut members = br#""contents":["#.to_vec();
         content.write(&mut members);
         members.push(b']');

@@ -73,5 +73,5 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
 /// a result that does not.
 pub(super) fn refusal(tool: &str, error: &Error) -> Answered {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
-    Answered::of(&result).with_meta(mcp::PROBLEM, json!(error.problem())).repeated(error.is_repeated())
+    Answered::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())
 }

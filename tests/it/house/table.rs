@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use svc_core::Engine;
+use svc_core::limits::{ANSWER_BYTES_MIN, ANSWER_MCP_BYTES};
 use svc_core::op::{Operation, Table, mcp, openapi};
 use svc_tests::World;
 
@@ -217,6 +218,47 @@ fn a_list_is_read_in_pages() {
             assert!(paged != known, "{operation:?}: either in pages, or short for a reason");
         }
     });
+}
+
+/// Answers that are short, although their schema does not say so, and why.
+const SHORT: &[(&str, &str)] = &[
+    ("export_workspace", "it is a file"),
+    ("get_kind_census", "the kinds are in the code"),
+    ("get_log_snapshot", "its graph is bounded, and whoever asks for it wants all of it"),
+    ("list_capability_sets", "they are in the code"),
+    ("verify_workspace_export", "an export has as many sections as there are tables"),
+];
+
+/// An answer that is too long for its client is lost, and what it was about with it.
+///
+/// Each fits into what a client takes by itself, or it is cut: then a caller may ask for more, and what stays
+/// fits into the least that it may ask for.
+#[test]
+fn an_answer_is_short_or_is_cut() {
+    let mut findings = Vec::new();
+    each_operation(|operation, schema| {
+        let known = SHORT.iter().any(|(name, _)| *name == operation.name());
+        let is_short = operation.longest_answer() <= ANSWER_MCP_BYTES;
+        let is_tool = !operation.http().rest_only;
+        let is_cut = properties(schema).contains_key("max_bytes");
+        assert!(!known || !is_short, "{operation:?} is short by its schema");
+        assert_eq!(is_cut, is_tool && !is_short && !known, "{operation:?}");
+        assert_eq!(properties(schema).contains_key("offset"), operation.text_read_on().is_some());
+        if is_cut && operation.shortest_answer() > usize::try_from(ANSWER_BYTES_MIN).unwrap() {
+            findings.push(format!("{operation:?} keeps {} bytes", operation.shortest_answer()));
+        }
+        if !known {
+            findings.extend(operation.unbounded_parts().into_iter().map(|part| format!("{operation:?}: {part}")));
+        }
+        if let Some(text) = operation.text_read_on() {
+            let output = operation.output_schema();
+            let item = &output["properties"]["items"]["items"];
+            let object = if item.is_object() { item } else { &output };
+            assert!(object["properties"][text].is_object(), "{operation:?} has no {text}");
+            assert!(object["properties"]["next_offset"].is_object(), "{operation:?} tells of no offset");
+        }
+    });
+    none(findings);
 }
 
 /// An example conforms to the input schema of its operation.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Engine;
+use svc_core::limits::ANSWER_BYTES_MAX;
 use svc_core::op::{Effect, Operation};
 use svc_tests::World;
 use svc_tests::client::Answer;
@@ -17,9 +18,13 @@ pub fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
     input
 }
 
-/// The input of a call that returns the same over every way: with all detail, and as many items.
+/// The input of a call that returns the same over every way: with all detail, as many items and bytes.
 pub fn in_full(operation: &Operation, input: &Value) -> Value {
-    with_detail(operation, input, "full", 50)
+    let mut input = with_detail(operation, input, "full", 50);
+    if operation.input_schema()["properties"].get("max_bytes").is_some() {
+        input["max_bytes"] = ANSWER_BYTES_MAX.into();
+    }
+    input
 }
 
 /// The input with this detail and most items, if the operation has these and they are not given.

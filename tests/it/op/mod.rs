@@ -4,6 +4,7 @@ mod access;
 mod admission;
 pub mod asking;
 mod borders;
+mod bounded;
 mod callers;
 pub mod chores;
 pub mod cost;

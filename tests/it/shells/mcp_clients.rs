@@ -80,7 +80,8 @@ fn the_conformance_suite_finds_nothing_but_what_needs_sessions() {
 struct Stand {
     site: Site,
     server: Server,
-    /// A thread that is claimed, and one that its footprint keeps from being claimed.
+    /// A thread that is claimed and has 900 KB of messages, and one that its footprint keeps from being
+    /// claimed.
     held: String,
     wanted: String,
 }
@@ -107,6 +108,10 @@ impl Stand {
         let [held, wanted] = ["held", "wanted"]
             .map(|title| text(&admin.post(&threads, json!({"title": title, "footprint": footprint}))["id"]));
         admin.post(&format!("/threads/{held}/claim"), json!({"lease_secs": 3600}));
+        let long = "It goes on \u{1f600} and \"on\".\n".repeat(3_000);
+        for _ in 0..10 {
+            admin.post(&format!("/threads/{held}/messages"), json!({"body": long}));
+        }
         Self { site, server, held, wanted }
     }
 
@@ -128,6 +133,9 @@ impl Stand {
                 ["conflict", "claim_thread", {"thread_id": self.wanted}],
                 ["unknown", "no_such_tool", {}],
                 ["empty", "claim_next_workspace_thread", {}],
+                ["context", "get_thread_context", {"thread_id": self.held}],
+                ["messages", "list_messages", {"thread_id": self.held}],
+                ["all", "list_messages", {"thread_id": self.held, "max_bytes": 1_048_576}],
             ],
             "wait_secs": wait_secs,
             // Progress comes each second at first, then each fourth.
@@ -227,6 +235,14 @@ fn check(who: &str, outcomes: &Value) {
         let text = result("prompt")["messages"][0]["content"]["text"].as_str().unwrap();
         assert!(text.contains("submit_review"), "{who}: {text}");
     }
+    // Of 900 KB, a client gets what it endures, and all of it if it asks for that.
+    let context = &result("context")["structuredContent"];
+    assert_eq!((&context["messages_omitted"], &context["messages"][0]["truncated"]), (&json!(9), &json!(true)));
+    let page = &result("messages")["structuredContent"];
+    assert!(page["next_cursor"].is_string() && page["items"][0]["next_offset"].is_number(), "{who}: {page}");
+    let all = &result("all")["structuredContent"];
+    assert_eq!(all["items"].as_array().map(Vec::len), Some(10), "{who}");
+    assert!(context.to_string().len() <= 60_000 && all.to_string().len() > 900_000, "{who}");
     assert!(result("empty")["content"][1]["text"].as_str().unwrap().contains("wait_for_ready"), "{who}");
     assert_eq!(
         result("wait")["structuredContent"],
@@ -308,7 +324,7 @@ fn the_inspector_finds_no_error_and_shows_every_refusal() {
     let home = tempfile::tempdir().unwrap();
     let founders = &stand.site.founders;
     let nobody = "thread_id=00000000-0000-7000-8000-000000000000";
-    let wanted = format!("thread_id={}", stand.wanted);
+    let [held, wanted] = [&stand.held, &stand.wanted].map(|id| format!("thread_id={id}"));
     // A result with `isError` ends the program with 5, an error of the protocol with 1.
     for (token, arguments, code, said) in [
         (&founders.admin, &["tools/list", "--strict"][..], 0, "0 errors"),
@@ -320,6 +336,12 @@ fn the_inspector_finds_no_error_and_shows_every_refusal() {
             &["tools/call", "--tool-name", "claim_thread", "--tool-arg", &wanted],
             1,
             "wait_for_ready",
+        ),
+        (
+            &founders.agent,
+            &["tools/call", "--tool-name", "get_thread_context", "--tool-arg", &held],
+            0,
+            "messages_omitted",
         ),
         (&founders.agent, &["resources/list"], 0, "svc://workspaces/"),
         (&founders.agent, &["prompts/list"], 0, "start_work"),

@@ -100,6 +100,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
         read("get_memory_block", get_memory_block)
             .quick()
+            .reads_on("value")
             .title("Read a memory block")
             .when("Use to read one memory block; `list_memory_blocks` finds it.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")

@@ -226,6 +226,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "newest_first": true, "limit": 10})),
         read("get_message", get_message)
             .quick()
+            .reads_on("body")
             .title("Read a message")
             .when("Use to read one message by its id; `list_messages` has those of a thread.")
             .get("/messages/{message_id}")
@@ -256,6 +257,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::WrongState, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
+            .reads_on("body")
             .title("List a message's earlier texts")
             .when("Use to read the earlier texts of an edited message, oldest first.")
             .detailed()

@@ -20,7 +20,7 @@ use crate::log::replay::Replayed;
 use crate::op::{
     Answer, DestroyPermit, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read,
 };
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::{Param, ToParam, columns, new_row};
 
 pub(crate) fn feature() -> Feature {
@@ -69,6 +69,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::NotFound])
             .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "eyes"})),
         read("list_reactions", list_reactions)
+            .detailed()
             .title("List the reactions to a message")
             .when("Use to see who reacted to a message, and how.")
             .get("/messages/{message_id}/reactions")
@@ -317,6 +318,7 @@ struct EmojiReactions {
 struct ListReactions {
     /// The message.
     message_id: MessageId,
+    cursor: Option<Cursor>,
 }
 
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
@@ -336,7 +338,7 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
     if counted >= REACTIONS_COUNTED_MAX {
         listed = first_of_each(cx, stored.id)?;
     }
-    Ok(Page::whole(listed))
+    Ok(Page::rest(listed, input.cursor, |of_emoji: &EmojiReactions| of_emoji.lsn))
 }
 
 /// A member that reacts with an emoji, with what all do that react with the same.

@@ -94,6 +94,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         read("get_vote", get_vote)
+            .reads_on("question")
             .title("Read a vote")
             .when("Use to see how a vote stands, and who has chosen what.")
             .get("/votes/{vote_id}")

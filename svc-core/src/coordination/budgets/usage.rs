@@ -61,6 +61,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
                 read("get_workspace_usage", sums::get_workspace_usage)
+                    .detailed()
                     .title("Sum up the usage of a workspace")
                     .when(
                         "Use to see what work has cost, by member and model; `list_thread_usage` has the \

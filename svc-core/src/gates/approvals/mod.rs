@@ -90,6 +90,7 @@ fn operations() -> Vec<Operation> {
                        "expires_in_secs": 86400})
             }),
         read("get_approval_gate", get_approval_gate)
+            .reads_on("question")
             .title("Read an approval gate")
             .when(
                 "Use to see whether an approval was given, and what it asked; `list_approval_gates` finds \

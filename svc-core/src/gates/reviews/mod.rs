@@ -111,6 +111,7 @@ fn requirements() -> Vec<Operation> {
             .refuses(&[Code::NotFound, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("reviewed_thread"), "member_id": w.id("agent")})),
         read("list_reviewers", requirement::list_reviewers)
+            .detailed()
             .title("List a thread's reviewers")
             .when("Use to see who was asked to review a thread; `list_reviews` has what they said.")
             .get("/threads/{thread_id}/reviewers")
@@ -140,6 +141,7 @@ fn reviews() -> Vec<Operation> {
                 })
             }),
         read("list_reviews", status::list_reviews)
+            .reads_on("body")
             .title("List a thread's reviews")
             .when(
                 "Use to read a thread's reviews and findings, oldest first; `get_review_status` says which \

@@ -19,7 +19,7 @@ use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, Write};
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::{columns, new_row};
 use crate::text::Count;
 use crate::time::Time;
@@ -264,11 +264,12 @@ const REMOVE: &str = "delete from reviewers where thread_id = $1 and member_id =
 pub(super) struct ListReviewers {
     /// The thread.
     thread_id: ThreadId,
+    cursor: Option<Cursor>,
 }
 
 pub(super) fn list_reviewers(cx: &Read<'_>, input: &ListReviewers) -> Result<Page<Reviewer>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    Ok(Page::whole(listed(cx, thread.id)?))
+    Ok(Page::rest(listed(cx, thread.id)?, input.cursor, |listed: &Reviewer| listed.lsn))
 }
 
 fn listed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {

@@ -202,6 +202,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::Forbidden])
                     .example(|_| json!({"skills": ["python", "rust"]})),
                 read("list_skills", list_skills)
+                    .detailed()
                     .title("List the skills of a workspace")
                     .when(
                         "Use before you set `required_skills`, to see which skills members have, and how \

@@ -16,7 +16,7 @@ use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
@@ -206,6 +206,7 @@ fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<Strin
 pub(super) struct ListSkills {
     /// The workspace. It must be yours.
     workspace_id: Here,
+    cursor: Option<Cursor>,
 }
 
 /// A skill that an active member of the workspace has.
@@ -231,7 +232,7 @@ pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<Skil
     let at_least = horizon.0.is_some() || all >= SKILLS_COUNTED_MAX;
     let items = counted.into_iter().take(SKILLS_LISTED);
     let items = items.map(|(skill, governance, members)| SkillCount { skill, governance, members, at_least });
-    Ok(Page::whole(items.collect()))
+    Ok(Page::after_place(items.collect(), input.cursor))
 }
 
 const HORIZON_OF_MEMBERS: &str =

@@ -87,6 +87,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::NotEnabled, Code::EventLogBroken, Code::InsufficientStorage])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
                 check_file("verify_workspace_export", verify_workspace_export)
+                    .short()
                     .title("Verify an export")
                     .when(
                         "Use before `import_workspace`, to check that a file is whole, signed and \

@@ -36,6 +36,7 @@ pub(crate) fn feature() -> Feature {
         "events",
         vec![
             scan("get_log_snapshot", |_| Ok(Walk::default()), next_page)
+                .whole()
                 .title("Read what a log comes to now")
                 .when(
                     "Use to begin again after `must_refetch`, or to compare two copies of a log by the \

@@ -23,64 +23,120 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::json::{self, Budget, Unfit};
-use crate::limits::{JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
+use crate::limits::{
+    ANSWER_BYTES, ANSWER_BYTES_MAX, ANSWER_BYTES_MIN, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH,
+    PAGE_DEFAULT_MCP,
+};
 use crate::op::call::absent::{has_null, is_optional, leave_out, leave_out_members};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
 use crate::op::call::texts::{DecodeError, TextValue, Texts};
-use crate::page::Detail;
+use crate::page::{Bounds, Detail};
 use crate::schema;
+use crate::text::Count;
 
 /// Decodes a request into an operation's input.
 ///
 /// What rejects it names every field that is wrong, or that is missing.
 pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
-    decode_listing(input, None)
+    let read = T::deserialize(Source::Request { input, listing: None, schema: schema::input_of::<T> });
+    read.map_err(|first| rejected(input, first, &schema::input_of::<T>(), rejection::<T>))
 }
 
-/// What may be asked of every answer that has `detail`, with what holds where nothing is asked.
+/// What a request may ask of its answer, in fields that are no fields of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asks {
+    /// How much it says.
+    pub detail: bool,
+    /// How many bytes it has at most.
+    pub max_bytes: bool,
+    /// The character at which its text begins.
+    pub offset: bool,
+}
+
+/// The names of these fields.
+pub(in crate::op) const DETAIL: &str = "detail";
+const MAX_BYTES: &str = "max_bytes";
+const OFFSET: &str = "offset";
+
+/// The most bytes of an answer, as a caller asks for them.
+type MaxBytes = Count<ANSWER_BYTES_MIN, ANSWER_BYTES_MAX>;
+/// A place in a text, in characters.
+type Offset = Count<0, { i64::MAX }>;
+
+impl Asks {
+    fn names(self) -> Vec<&'static str> {
+        let all = [(self.detail, DETAIL), (self.max_bytes, MAX_BYTES), (self.offset, OFFSET)];
+        all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()
+    }
+
+    /// Adds the schemas of its fields to that of an input.
+    pub fn describe(self, schema: &mut Value) {
+        let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
+        for name in self.names() {
+            let (mut field, description) = match name {
+                DETAIL => (schema::inlined_input(schema::of::<Detail>), ABOUT_DETAIL.to_owned()),
+                MAX_BYTES => (schema::inlined_input(schema::of::<MaxBytes>), about_max_bytes()),
+                _ => (schema::inlined_input(schema::of::<Offset>), ABOUT_OFFSET.to_owned()),
+            };
+            if let Some(keywords) = field.as_object_mut() {
+                keywords.insert("description".to_owned(), description.into());
+            }
+            members.insert(name.to_owned(), field);
+        }
+    }
+}
+
+const ABOUT_DETAIL: &str =
+    "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
+const ABOUT_OFFSET: &str =
+    "The character at which the text of the answer begins: `next_offset` of the answer before. Default: 0.";
+
+fn about_max_bytes() -> String {
+    format!(
+        "Most bytes of the answer, as JSON: what exceeds them is cut, and the answer says where to go on. \
+         Default: {ANSWER_BYTES}, over MCP {ANSWER_MCP_BYTES}."
+    )
+}
+
+/// What was asked of an answer, with what holds where nothing was asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
+    asks: Asks,
     /// How much the answer says.
     pub detail: Detail,
     /// The most items of a list; none for the list's own default.
     limit: Option<i64>,
+    /// Within what the answer has to be.
+    pub bounds: Bounds,
 }
 
-/// The field of a [`Listing`] that is no field of an input.
-pub(in crate::op) const DETAIL: &str = "detail";
 const LIMIT: &str = "limit";
 
 impl Listing {
     /// Returns what holds where nothing is asked: a model reads all that it is sent, and pays for it.
-    pub fn of(surface: Surface) -> Self {
-        match surface {
-            Surface::Mcp => Self { detail: Detail::Lean, limit: Some(PAGE_DEFAULT_MCP) },
-            _ => Self { detail: Detail::Full, limit: None },
-        }
+    pub fn of(surface: Surface, asks: Asks) -> Self {
+        let (detail, limit, max_bytes) = match surface {
+            Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
+            _ => (Detail::Full, None, ANSWER_BYTES),
+        };
+        let (detail, limit) = if asks.detail { (detail, limit) } else { (Detail::Full, None) };
+        Self { asks, detail, limit, bounds: Bounds { max_bytes, offset: 0 } }
     }
 
-    /// Adds the schema of its field to that of an input.
-    pub fn describe(schema: &mut Value) {
-        let mut detail = schema::inlined_input(schema::of::<Detail>);
-        if let Some(members) = detail.as_object_mut() {
-            members.insert("description".to_owned(), ABOUT_DETAIL.into());
-        }
-        if let Some(Value::Object(members)) = schema.get_mut("properties") {
-            members.insert(DETAIL.to_owned(), detail);
-        }
-    }
-
-    /// Takes its field out of the entries, and adds the default of the other.
+    /// Takes its fields out of the entries, and adds the default of the limit.
     fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
-        let found = entries.iter().position(|(name, _)| name == DETAIL);
-        if let Some((_, node)) = found.map(|place| entries.remove(place)) {
-            let value: Value = match node {
-                Node::Json(value) => value,
-                Node::Text(texts) => TextValue(texts).single()?.into(),
-            };
-            self.detail = Detail::deserialize(value).map_err(|error| DecodeError::of(DETAIL, error))?;
+        let Asks { detail, max_bytes, offset } = self.asks;
+        if detail && let Some(detail) = taken(entries, DETAIL)? {
+            self.detail = detail;
+        }
+        let number = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
+        if max_bytes && let Some(asked) = taken::<MaxBytes>(entries, MAX_BYTES)? {
+            self.bounds.max_bytes = number(asked.get());
+        }
+        if offset && let Some(asked) = taken::<Offset>(entries, OFFSET)? {
+            self.bounds.offset = number(asked.get());
         }
         let is_given = |(name, _): &Entry<'_>| name == LIMIT;
         if let Some(limit) = self.limit.filter(|_| known.contains(&LIMIT) && !entries.iter().any(is_given)) {
@@ -90,23 +146,30 @@ impl Listing {
     }
 }
 
-const ABOUT_DETAIL: &str =
-    "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
+/// Takes a field out of the entries; none if it is not there.
+fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Result<Option<T>, DecodeError> {
+    let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
+    match entries.remove(place).1 {
+        Node::Json(value) => {
+            T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error))
+        }
+        Node::Text(texts) => T::deserialize(TextValue(texts))
+            .map(Some)
+            .map_err(|error| DecodeError { field: Some(field.to_owned()), detail: error.detail }),
+    }
+}
 
 /// Decodes a request of which a [`Listing`] may be asked besides, as [`decode`] does.
 pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
-    listing: Option<&mut Listing>,
+    listing: &mut Listing,
 ) -> Result<T> {
-    let is_detailed = listing.is_some();
-    let read = T::deserialize(Source::Request { input, listing, schema: schema::input_of::<T> });
+    let asks = listing.asks;
+    let read =
+        T::deserialize(Source::Request { input, listing: Some(listing), schema: schema::input_of::<T> });
     read.map_err(|first| {
-        let schema = schema::input_of::<T>();
-        if !is_detailed {
-            return rejected(input, first, &schema, rejection::<T>);
-        }
-        let mut schema = Value::clone(&schema);
-        Listing::describe(&mut schema);
+        let mut schema = Value::clone(&schema::input_of::<T>());
+        asks.describe(&mut schema);
         rejected(input, first, &schema, rejection::<T>)
     })
 }
@@ -145,9 +208,9 @@ fn rejected(
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     // A body that is not one object, or has a name twice, has no fields to speak of.
     let Ok(mut entries) = entries(input, Wanted::Of(members)) else { return first.into() };
-    without_absent(&mut entries, schema, None);
+    without_absent(&mut entries, schema, &[]);
     let mut faults = faults::of_object(schema, &values(members, &entries));
-    let is_read = |name: &str| members.contains_key(name) && name != DETAIL;
+    let is_read = |name: &str| members.contains_key(name) && ![DETAIL, MAX_BYTES, OFFSET].contains(&name);
     entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
     while faults.len() < FAULTS_MAX {
         let Some(DecodeError { field: Some(field), detail }) = again(entries.clone()) else { break };
@@ -183,11 +246,11 @@ enum Node<'r> {
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
-/// Takes out the fields that are left out by being null, and those within the others. So is the field
+/// Takes out the fields that are left out by being null, and those within the others. So are the fields
 /// `besides`, which no schema has.
-fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: Option<&str>) {
+fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
     let is_null = |node: &Node| matches!(node, Node::Json(Value::Null));
-    let is_optional = |name: &str| besides == Some(name) || is_optional(schema, name);
+    let is_optional = |name: &str| besides.contains(&name) || is_optional(schema, name);
     entries.retain(|(name, node)| !(is_null(node) && is_optional(name)));
     for (name, node) in entries {
         let field = schema.get("properties").and_then(|fields| fields.get(&**name));
@@ -219,11 +282,11 @@ impl Source<'_> {
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
             Self::Request { input, listing, schema } => {
-                let besides = listing.as_ref().map(|_| DETAIL);
-                let mut entries = entries(input, Wanted::Only { known, besides })?;
+                let besides = listing.as_ref().map(|listing| listing.asks.names()).unwrap_or_default();
+                let mut entries = entries(input, Wanted::Only { known, besides: &besides })?;
                 let has_null = |node: &Node<'_>| matches!(node, Node::Json(value) if has_null(value));
                 if entries.iter().any(|(_, node)| has_null(node)) {
-                    without_absent(&mut entries, &schema(), besides);
+                    without_absent(&mut entries, &schema(), &besides);
                 }
                 if let Some(listing) = listing {
                     listing.take(&mut entries, known)?;
@@ -279,8 +342,8 @@ impl<'r> Fields<'r> {
 /// Which fields of a request are read.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
-    /// Those of a type and one besides, up to the first other one.
-    Only { known: &'static [&'static str], besides: Option<&'static str> },
+    /// Those of a type and some besides, up to the first other one.
+    Only { known: &'static [&'static str], besides: &'a [&'static str] },
     /// Those of a schema, and without their values so many others as faults are told.
     Of(&'a Map<String, Value>),
 }
@@ -298,7 +361,7 @@ impl Wanted<'_> {
     /// Fails if the request is rejected for it.
     fn used(self, name: &str, read: &[Entry<'_>]) -> Result<Use, DecodeError> {
         match self {
-            Self::Only { besides, .. } if besides == Some(name) => Ok(Use::Value),
+            Self::Only { besides, .. } if besides.contains(&name) => Ok(Use::Value),
             Self::Only { known, .. } => check_known(name, known).map(|()| Use::Value),
             Self::Of(members) if members.contains_key(name) => Ok(Use::Value),
             Self::Of(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => Ok(Use::Name),
@@ -469,7 +532,7 @@ mod tests {
     use crate::error::Code;
     use crate::id::ThreadId;
     use crate::op::call::faults::ERRORS;
-    use crate::text::{Count, Patch};
+    use crate::text::Patch;
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
@@ -637,11 +700,12 @@ mod tests {
             let members = schema["properties"].as_object().unwrap();
             let kept = entries(input, Wanted::Of(members)).unwrap();
             assert_eq!(kept.len(), members.len() + FAULTS_MAX, "each is compared with those before it");
-            let listing = &mut Listing::of(Surface::Mcp);
+            let asks = Asks { detail: true, ..Asks::default() };
+            let listing = &mut Listing::of(Surface::Mcp, asks);
             for refused in [
                 decode::<Probe>(input).unwrap_err(),
                 decode::<Nothing>(input).unwrap_err(),
-                decode_listing::<Probe>(input, Some(listing)).unwrap_err(),
+                decode_listing::<Probe>(input, listing).unwrap_err(),
             ] {
                 let problem = serde_json::to_value(refused.problem()).unwrap();
                 assert_eq!(problem[ERRORS].as_array().unwrap().len(), FAULTS_MAX, "{problem}");

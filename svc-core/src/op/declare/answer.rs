@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 
 use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Surface;
-use crate::op::call::input::{Listing, decode_listing};
+use crate::op::call::input::{Asks, Listing, decode_listing};
 use crate::op::call::request::Input;
 use crate::op::declare::job::{BoxedOutput, Output};
 use crate::op::run::context::Read;
@@ -75,11 +75,11 @@ pub struct Repeats {
     /// The codes with which a repeat can fail, besides those of every operation.
     pub(in crate::op) refuses: &'static [Code],
     /// Returns the decoded input of a request as bytes, which are the same for the same input.
-    pub(in crate::op) request: fn(&Input, bool) -> Result<Vec<u8>>,
+    pub(in crate::op) request: fn(&Input, Asks) -> Result<Vec<u8>>,
     /// Returns what is stored of an output, as JSON.
     pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
     /// Returns the answer to a repeat by what was stored.
-    pub(in crate::op) again: fn(&Read<'_>, &Input, bool, &str) -> Result<BoxedOutput>,
+    pub(in crate::op) again: fn(&Read<'_>, &Input, Asks, &str) -> Result<BoxedOutput>,
 }
 
 impl Repeats {
@@ -90,17 +90,15 @@ impl Repeats {
     {
         Self {
             refuses: <O as Answer<I>>::REFUSES,
-            request: |input, is_detailed| {
-                serde_json::to_vec(&decoded::<I>(input, is_detailed)?).map_err(Error::internal)
-            },
+            request: |input, asks| serde_json::to_vec(&decoded::<I>(input, asks)?).map_err(Error::internal),
             kept: |output| {
                 let output = output.as_any().downcast_ref::<O>();
                 let output = output.ok_or_else(|| Error::internal("the operation returned another type"))?;
                 let kept = Answer::<I>::kept(output);
                 kept.map(|kept| serde_json::to_string(&kept).map_err(Error::internal)).transpose()
             },
-            again: |cx, input, is_detailed, kept| {
-                let input = decoded::<I>(input, is_detailed)?;
+            again: |cx, input, asks, kept| {
+                let input = decoded::<I>(input, asks)?;
                 let kept = serde_json::from_str(kept).map_err(Error::internal)?;
                 Ok(Box::new(<O as Answer<I>>::again(cx, &input, kept)?))
             },
@@ -108,8 +106,7 @@ impl Repeats {
     }
 }
 
-/// Decodes an input of which `detail` may be asked besides.
-fn decoded<I: DeserializeOwned + JsonSchema + 'static>(input: &Input, is_detailed: bool) -> Result<I> {
-    let mut listing = is_detailed.then(|| Listing::of(Surface::Rest));
-    decode_listing(input, listing.as_mut())
+/// Decodes an input beside which something may be asked of its answer.
+fn decoded<I: DeserializeOwned + JsonSchema + 'static>(input: &Input, asks: Asks) -> Result<I> {
+    decode_listing(input, &mut Listing::of(Surface::Rest, asks))
 }

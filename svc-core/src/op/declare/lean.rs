@@ -232,20 +232,25 @@ fn object(
     Ok(())
 }
 
-fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
+/// Reads JSON that the service has written.
+pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
     serde_json::from_str(json.get()).map_err(Error::internal)
 }
 
 /// The members of an object, in their order.
-struct Members<'a>(Vec<(Name<'a>, &'a RawValue)>);
+pub(super) struct Members<'a>(Vec<(Name<'a>, &'a RawValue)>);
 
 /// The name of a member, which is copied only if something in it is escaped.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Members<'_> {
-    fn get(&self, name: &str) -> Option<&RawValue> {
+impl<'a> Members<'a> {
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(given, _)| given.0 == name).map(|(_, value)| *value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(Name(name), value)| (&**name, *value))
     }
 
     /// Returns a member that is a name or an id, which has no character that JSON escapes.

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
@@ -20,9 +20,10 @@ use crate::op::call::request::Input;
 use crate::op::declare::answer::{Repeats, Returned};
 use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
+use crate::op::declare::fit::Bounded;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{BeforeFile, FirstSteps, Job, TimedOut};
+use crate::op::declare::job::{BeforeFile, FirstSteps, Job};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
@@ -32,8 +33,8 @@ use crate::time::Time;
 
 /// Decodes the input of a request and prepares its job.
 ///
-/// What may be asked of the answer besides is read into the [`Listing`], if the operation has that.
-type PrepareCall = Box<dyn Fn(&Input, Option<&mut Listing>, &Shared, Time) -> Result<Job> + Send + Sync>;
+/// What may be asked of the answer besides is read into the [`Listing`].
+type PrepareCall = Box<dyn Fn(&Input, &mut Listing, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
@@ -79,6 +80,8 @@ pub(crate) struct Run {
     pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may ask for that.
     pub lean: Option<OnceLock<Lean>>,
+    /// How its answers are made to fit into so many bytes.
+    pub bounds: Bounded,
     /// How its requests are repeated, if they may have a key.
     pub repeats: Option<Repeats>,
     pub prepare_call: PrepareCall,
@@ -133,6 +136,7 @@ impl Operation {
                 first: None,
                 before_file: None,
                 lean: None,
+                bounds: Bounded::default(),
                 repeats: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     prepare(input::decode_listing(raw, listing)?, shared, now)
@@ -351,12 +355,6 @@ impl Operation {
         self
     }
 
-    /// Lets its callers ask for an answer with less or more `detail`, which every list has.
-    pub fn detailed(mut self) -> Self {
-        self.run.lean = Some(OnceLock::new());
-        self
-    }
-
     /// Says that what it ends or removes can be put back by another call.
     pub fn reversible(mut self) -> Self {
         self.run.reversible = true;
@@ -454,40 +452,13 @@ impl Operation {
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
         let mut schema = schema::inlined_input(self.docs.input);
-        if self.run.lean.is_some() {
-            Listing::describe(&mut schema);
-        }
+        self.asks().describe(&mut schema);
         schema
     }
 
     /// Returns whether its requests may have an idempotency key.
     pub fn heeds_keys(&self) -> bool {
         self.run.repeats.is_some()
-    }
-
-    /// Returns whether its callers may ask for an answer with less or more detail.
-    pub fn is_detailed(&self) -> bool {
-        self.run.lean.is_some()
-    }
-
-    /// Returns how its answers become lean, if they may.
-    pub(in crate::op) fn lean(&self) -> Option<&Lean> {
-        self.run.lean.as_ref().map(|lean| lean.get_or_init(|| Lean::of(&self.output_schema())))
-    }
-
-    /// Returns the JSON Schema (2020-12) of the output: one object, without references.
-    ///
-    /// If the output is one of several objects, the schema has the members of all of them.
-    pub fn output_schema(&self) -> Value {
-        let schema = schema::inlined_output(self.docs.output);
-        if self.effect() == Effect::Wait {
-            let timed_out = schema::inlined_output(schema::of::<TimedOut>);
-            return schema::one_object(json!({
-                "description": schema.get("description"),
-                "anyOf": [schema, timed_out],
-            }));
-        }
-        schema::one_object(schema)
     }
 }
 

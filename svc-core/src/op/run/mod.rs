@@ -70,7 +70,7 @@ pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
 use reading::ReadCall;
 pub(super) use reading::Reading;
-use reply::LeanBy;
+use reply::Asked;
 pub use reply::Reply;
 use retry::Keyed;
 use tasks::WriteCall;
@@ -267,23 +267,17 @@ impl Dispatch {
         on: RunOn,
         done: Done,
     ) -> Ticket {
-        let mut listing = operation.is_detailed().then(|| Listing::of(admission.surface));
+        let mut listing = Listing::of(admission.surface, operation.asks());
         let mut call = self.call(Some(operation), admission, input);
-        let job = (operation.run.prepare_call)(input, listing.as_mut(), &self.shared, self.clock.now());
+        let job = (operation.run.prepare_call)(input, &mut listing, &self.shared, self.clock.now());
         let job = job.and_then(|job| {
             call.keyed = Keyed::of(operation, input, &self.shared)?;
             Ok(job)
         });
-        let is_lean = listing.is_some_and(|listing| listing.detail == Detail::Lean);
-        let lean = is_lean.then(|| LeanBy {
-            operation: Arc::clone(operation),
-            table: Arc::clone(&self.table),
-            named: input.ids(),
-        });
-        let done: Done = match lean {
-            None => done,
-            lean => Box::new(move |outcome| done(outcome.map(|reply| reply.made_lean(lean)))),
-        };
+        let named = (listing.detail == Detail::Lean).then(|| input.ids());
+        let (operation_of_answer, table) = (Arc::clone(operation), Arc::clone(&self.table));
+        let asked = Asked { operation: operation_of_answer, table, named, bounds: listing.bounds };
+        let done: Done = Box::new(move |outcome| done(outcome.map(|reply| reply.asked_for(asked))));
         let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
         self.start_job(operation, call, job, thread, on, done)
     }

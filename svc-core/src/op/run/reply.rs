@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::op::declare::job::BoxedOutput;
-use crate::op::declare::lean::Asked;
+use crate::op::declare::fit::read_on;
+use crate::op::declare::job::{BoxedOutput, Output};
+use crate::op::declare::lean;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
+use crate::page::{Bounds, with_cursors};
 use crate::spool::Content;
 
 /// The reply that a shell sends back.
@@ -20,35 +22,50 @@ pub struct Reply {
     /// Whether the request was answered before, and this answers its repeat.
     pub is_repeated: bool,
     output: BoxedOutput,
-    lean: Option<LeanBy>,
+    asked: Option<Asked>,
 }
 
-/// What makes the body of a reply lean.
-pub(super) struct LeanBy {
+/// What was asked of the body of a reply.
+pub(super) struct Asked {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
-    /// The ids that the request has named.
-    pub named: Map<String, Value>,
+    /// The ids that the request has named, if the answer is to be lean.
+    pub named: Option<Map<String, Value>>,
+    pub bounds: Bounds,
 }
 
-impl LeanBy {
-    fn answer(&self, full: Vec<u8>) -> Result<Vec<u8>> {
+impl Asked {
+    /// Returns the body of an output: lean if that was asked for, and within its bounds.
+    fn answer(&self, output: &dyn Output) -> Result<Vec<u8>> {
+        let answer = self.begun(output.encode()?)?;
+        if answer.len() <= self.bounds.max_bytes || !self.operation.is_cut() {
+            return Ok(answer);
+        }
+        let whole = self.begun(with_cursors(|| output.encode())?)?;
+        self.operation.shape().fit(&whole, self.bounds)
+    }
+
+    fn begun(&self, full: Vec<u8>) -> Result<Vec<u8>> {
         let payload_of = |kind: &str| self.table.lean_payload(kind);
-        match self.operation.lean() {
-            Some(lean) => lean.answer(&full, &Asked { named: &self.named, payload_of: &payload_of }),
-            None => Ok(full),
+        let answer = match self.named.as_ref().zip(self.operation.lean()) {
+            Some((named, lean)) => lean.answer(&full, &lean::Asked { named, payload_of: &payload_of })?,
+            None => full,
+        };
+        match self.operation.text_read_on() {
+            Some(text) if self.bounds.offset > 0 => read_on(&answer, text, self.bounds.offset),
+            _ => Ok(answer),
         }
     }
 }
 
 impl Reply {
     pub(in crate::op) fn of(status: u16, lsn: Option<i64>, output: BoxedOutput) -> Self {
-        Self { status, lsn, is_repeated: false, output, lean: None }
+        Self { status, lsn, is_repeated: false, output, asked: None }
     }
 
-    /// Says what makes its body lean, if anything does.
-    pub(super) fn made_lean(self, lean: Option<LeanBy>) -> Self {
-        Self { lean, ..self }
+    /// Says what was asked of its body.
+    pub(super) fn asked_for(self, asked: Asked) -> Self {
+        Self { asked: Some(asked), ..self }
     }
 
     /// Says that it answers the repeat of a change that succeeded with `status`.
@@ -62,13 +79,10 @@ impl Reply {
     pub fn body(&self) -> Result<Vec<u8>> {
         match self.content() {
             Some(content) => content.read(),
-            None => {
-                let full = self.output.encode()?;
-                match &self.lean {
-                    Some(by) => by.answer(full),
-                    None => Ok(full),
-                }
-            }
+            None => match &self.asked {
+                Some(asked) => asked.answer(self.output.as_ref()),
+                None => self.output.encode(),
+            },
         }
     }
 

@@ -17,6 +17,7 @@ use super::settings::Shared;
 use crate::error::{Code, Error, Result};
 use crate::id::MemberId;
 use crate::op::call::caller::Caller;
+use crate::op::call::input::Asks;
 use crate::op::call::key::IdempotencyKey;
 use crate::op::call::request::Input;
 use crate::op::declare::answer::Repeats;
@@ -36,7 +37,7 @@ const LABEL: &str = "svc idempotency keys 1";
 #[derive(Clone)]
 pub(in crate::op) struct Keyed {
     input: Input,
-    is_detailed: bool,
+    asks: Asks,
     status: u16,
     repeats: Repeats,
     key: IdempotencyKey,
@@ -85,15 +86,15 @@ impl Keyed {
     /// Returns the request, if it has a key and its operation heeds keys.
     pub fn of(operation: &Operation, input: &Input, shared: &Shared) -> Result<Option<Self>> {
         let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
-        let is_detailed = operation.is_detailed();
-        let request = (repeats.request)(input, is_detailed)?;
+        let asks = operation.asks();
+        let request = (repeats.request)(input, asks)?;
         let marks = shared.sealer.derived(LABEL)?.into_iter().map(|derived| {
             let parts = [operation.name().as_bytes(), &request];
             Ok(Mark { request: digest(derived.as_slice(), "request", &parts)?, derived })
         });
         Ok(Some(Self {
             input: input.clone(),
-            is_detailed,
+            asks,
             status: operation.http().success.status(),
             repeats,
             key: key.clone(),
@@ -133,7 +134,7 @@ impl Keyed {
     /// Returns the read that answers a repeat by what was kept.
     pub fn again(self, kept: String) -> ReadJob {
         Box::new(move |cx| {
-            let again = (self.repeats.again)(cx, &self.input, self.is_detailed, &kept);
+            let again = (self.repeats.again)(cx, &self.input, self.asks, &kept);
             again.map_err(|error| if error.code().status() < 500 { error.repeated() } else { error })
         })
     }

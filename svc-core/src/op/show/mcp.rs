@@ -4,17 +4,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::capability::Capabilities;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Problem};
+use crate::limits::ANSWER_MCP_BYTES;
 use crate::op::call::faults::ERRORS;
 use crate::op::call::key::IdempotencyKey;
 use crate::op::declare::effect::Effect;
+use crate::op::declare::fit::Shape;
 use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::show::terse;
+use crate::page::Bounds;
 
 /// Returns the tools that a token with `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
@@ -90,9 +93,32 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
+/// Returns the problem of an error, with as much of what it names as an answer has.
+pub fn problem(error: &Error) -> Problem {
+    let problem = error.problem();
+    match short(&problem.extra) {
+        Some(extra) => Problem { extra, ..problem },
+        None => problem,
+    }
+}
+
+/// Returns members that are too long for an answer, cut; none if they are not.
+fn short(extra: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let full = serde_json::to_vec(extra).ok()?;
+    // The other members of a problem are short.
+    let bounds = Bounds { max_bytes: ANSWER_MCP_BYTES.saturating_sub(WORDS_BYTES), offset: 0 };
+    if full.len() <= bounds.max_bytes {
+        return None;
+    }
+    serde_json::from_slice(&Shape::unknown().fit(&full, bounds).ok()?).ok()
+}
+
+/// Bytes for the words of a problem and what all problems have.
+const WORDS_BYTES: usize = 16_384;
+
 /// Returns the text of an error for a model: what was rejected, why, and what to do.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
-    let (code, mut problem) = (error.code(), error.problem());
+    let (code, mut problem) = (error.code(), problem(error));
     let mut text = format!("{tool} was refused: {} ({}).", code.title(), code.name());
     match problem.extra.remove(ERRORS) {
         Some(Value::Array(faults)) if faults.len() > 1 => {

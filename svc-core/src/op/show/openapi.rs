@@ -19,6 +19,7 @@ use crate::op::declare::job::TimedOut;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
+use crate::op::declare::told;
 use crate::schema::{self, Components};
 use crate::spool::FILE_FIELD;
 
@@ -26,8 +27,12 @@ use crate::spool::FILE_FIELD;
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut components = Components::new();
+    let mut cut = Vec::new();
     for operation in table.rows() {
         let output = output(operation, &mut components);
+        if operation.is_cut() {
+            cut.push(output.clone());
+        }
         for path in operation.http().paths() {
             // A variable that is the rest of the path is like any other here.
             let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
@@ -41,7 +46,7 @@ pub fn document(table: &Table) -> Value {
     }
     components.add(schema::of::<Problem>);
     components.add(schema::of::<ProblemType>);
-    let mut schemas = components.into_map();
+    let mut schemas = components.into_map(|named| describe_cut(named, cut));
     schemas.insert(FREE.to_owned(), free_schema());
     let responses = shared_responses();
     json!({
@@ -65,6 +70,19 @@ pub fn document(table: &Table) -> Value {
             "responses": responses,
         },
     })
+}
+
+/// Adds to the schemas that these name what an answer has when it was cut.
+fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
+    let mut reached = BTreeSet::new();
+    while let Some(schema) = cut.pop() {
+        for name in schema::references(&schema) {
+            if let Some(schema) = named.get_mut(&name).filter(|_| reached.insert(name.clone())) {
+                cut.push(schema.clone());
+                told::describe(schema);
+            }
+        }
+    }
 }
 
 /// Returns a reference to the schema of an operation's output, if its success has a body.

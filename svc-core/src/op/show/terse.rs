@@ -17,6 +17,8 @@ const REPEATED: &[(&str, &str)] = &[
     ("Where to continue: the `next_cursor`", "`next_cursor` of the page before."),
     ("Maximum number of items to return", "Default: 20."),
     ("`lean` leaves out what", ""),
+    ("Most bytes of the answer", ""),
+    ("The character at which the text of the answer", "`next_offset` of the answer before."),
     ("The lease id of your claim. If given", "That of your claim: always send it."),
     ("How long the claim lasts without", "Seconds until it lapses unless renewed."),
     ("Whether to acknowledge the claim, too", "Acknowledges it."),

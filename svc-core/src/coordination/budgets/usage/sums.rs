@@ -9,7 +9,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::Here;
 use crate::limits::{USAGE_DAYS_DEFAULT, USAGE_SCAN_MAX, USAGE_SUMS_MAX};
 use crate::op::Read;
-use crate::page::Page;
+use crate::page::{Cursor, Page};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -28,6 +28,7 @@ pub(super) struct GetWorkspaceUsage {
     workspace_id: Here,
     /// Only what was reported on the day of this time, in UTC, or later. Default: 30 days ago.
     since: Option<Time>,
+    cursor: Option<Cursor>,
 }
 
 /// What was reported in a workspace.
@@ -72,7 +73,7 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
-    Ok(WorkspaceUsage { sums: Page::whole(sums), since })
+    Ok(WorkspaceUsage { sums: Page::after_place(sums, input.cursor), since })
 }
 
 /// The day from which on there are as many rows as are read, or more.

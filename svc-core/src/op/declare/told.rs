@@ -1,0 +1,352 @@
+//! What an answer that was cut says of it, and how long answers can be: by the schema of an output.
+//!
+//! Both are read from the schema alone, so that each operation has them as soon as it is declared.
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::ANSWER_MCP_BYTES;
+use crate::schema;
+
+/// Members that are texts to be read on where they were cut. An object has one of them.
+pub(super) const TEXTS: &[&str] =
+    &["body", "value", "text", "definition", "question", "detail", "reason", "purpose", "topic", "pointer"];
+
+/// Members that are whole or null, although their schema says what they consist of.
+pub(super) const WHOLE: &[&str] = &["footprint", "description"];
+
+/// The list whose newest items, which are its last, stay, and the member that counts the others.
+pub(super) const NEWEST: &str = "messages";
+pub(super) const NEWEST_OMITTED: &str = "messages_omitted";
+
+/// The members of a page: its items, and where the next one begins.
+pub(super) const ITEMS: &str = "items";
+pub(super) const NEXT_CURSOR: &str = "next_cursor";
+
+/// What an object says of its text if that was cut, and of what was left out of it.
+pub(super) const TRUNCATED: &str = "truncated";
+pub(super) const NEXT_OFFSET: &str = "next_offset";
+pub(super) const OMITTED: &str = "omitted";
+
+/// Bytes up to which a text is not cut.
+pub(super) const TEXT_MIN: usize = 256;
+/// Bytes up to which any other string is not.
+pub(super) const WORD_MAX: usize = 2_500;
+
+/// Bytes for the cursor of a page and the positions up to which it goes.
+pub(super) const CURSOR_BYTES: usize = 120;
+
+/// Adds to the schema of an answer what it has when it was cut.
+pub(crate) fn describe(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            keywords.iter_mut().filter(|(name, _)| *name != "required").for_each(|(_, it)| describe(it));
+            let Some(Value::Object(members)) = keywords.get_mut("properties") else { return };
+            let mut is_cut = false;
+            for (name, member) in members.iter_mut() {
+                if is_whole(name, member) {
+                    is_cut = true;
+                    allow_null(member);
+                }
+                is_cut |= is_list(member) && ![ITEMS, NEWEST].contains(&name.as_str());
+            }
+            if members.iter().any(|(name, member)| is_text(name, member)) {
+                members.insert(TRUNCATED.to_owned(), about(ABOUT_TRUNCATED, "boolean"));
+                members.insert(NEXT_OFFSET.to_owned(), about(ABOUT_NEXT_OFFSET, "integer"));
+            }
+            if members.get(NEWEST).is_some_and(is_list) {
+                members.insert(NEWEST_OMITTED.to_owned(), about(ABOUT_NEWEST_OMITTED, "integer"));
+            }
+            if is_cut {
+                let mut omitted = about(ABOUT_OMITTED, "object");
+                if let Some(keywords) = omitted.as_object_mut() {
+                    keywords.insert("additionalProperties".to_owned(), json!({"type": "integer"}));
+                }
+                members.insert(OMITTED.to_owned(), omitted);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(describe),
+        _ => {}
+    }
+}
+
+const ABOUT_TRUNCATED: &str =
+    "True if the text was cut, because the answer would be too long with all of it.";
+const ABOUT_NEXT_OFFSET: &str =
+    "The character at which the rest of the text begins: `offset` of the tool that reads it alone.";
+const ABOUT_NEWEST_OMITTED: &str =
+    "How many older messages were left out, because the answer would be too long.";
+const ABOUT_OMITTED: &str = "What was left out, because the answer would be too long: of a list how many items, \
+    of a value that is null for that its bytes.";
+
+fn about(description: &str, kind: &str) -> Value {
+    json!({"description": description, "type": kind})
+}
+
+fn is_list(schema: &Value) -> bool {
+    schema.get("items").is_some()
+}
+
+/// Whether a member is whole or null.
+fn is_whole(name: &str, schema: &Value) -> bool {
+    WHOLE.contains(&name) || is_open(schema)
+}
+
+fn allow_null(schema: &mut Value) {
+    if is_nullable(schema) {
+        return;
+    }
+    if let Some(Value::String(kind)) = schema.get("type").cloned() {
+        if let Some(keywords) = schema.as_object_mut() {
+            keywords.insert("type".to_owned(), json!([kind, "null"]));
+        }
+    }
+}
+
+/// Whether a schema says nothing of what a value consists of.
+pub(super) fn is_open(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return true };
+    let says_kind = keywords.get("type").is_some_and(|kind| !is_kind(kind, "object"));
+    let says_members = ["properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const", "items"];
+    !says_kind && !says_members.iter().any(|name| keywords.contains_key(*name)) && {
+        keywords.get("additionalProperties").is_none_or(|of_others| of_others.as_bool().is_some())
+    }
+}
+
+fn is_kind(kind: &Value, wanted: &str) -> bool {
+    kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
+}
+
+/// Whether a schema allows null.
+pub(super) fn is_nullable(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(kind) => is_kind(kind, "null"),
+        None => alternatives(schema).any(is_nullable) || is_open(schema),
+    }
+}
+
+fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
+}
+
+/// Bytes of strings whose schema does not say how long they are, by the names of their members.
+const LENGTHS: &[(&str, usize)] = &[
+    ("$type", 100),
+    ("action", 100),
+    ("at_least", 20),
+    ("catch_up", 300),
+    ("checkpoint", 600),
+    ("client_secret", 200),
+    ("condition", 60),
+    ("content_hash", 80),
+    ("content_key", 60),
+    ("display_name", 600),
+    ("emoji", 300),
+    ("endpoint", 2_100),
+    ("events", 300),
+    ("graph_hash", 80),
+    ("handle", 1_100),
+    ("hash", 80),
+    ("head_hash", 80),
+    ("href", 300),
+    ("key", 420),
+    ("kind", 80),
+    ("label", 420),
+    ("last_error", 300),
+    ("model", 820),
+    ("name", 420),
+    ("note", 820),
+    ("path", 2_020),
+    ("prev_hash", 80),
+    ("preview", 1_210),
+    ("public_key", 120),
+    ("record", 60),
+    ("report_id", 820),
+    ("result_kind", 820),
+    ("secret", 200),
+    ("self", 300),
+    ("sha256", 80),
+    ("signed_by", 120),
+    ("skill", 270),
+    ("slot", 2_020),
+    ("slug", 70),
+    ("snapshot", 300),
+    ("state", 40),
+    ("subscribe", 300),
+    ("term", 420),
+    ("title", 820),
+    ("type", 120),
+    ("uri", WORD_MAX),
+    ("url", WORD_MAX),
+    ("verify", 300),
+];
+
+/// Bytes of a character in JSON at the most: one that is escaped.
+const CHARACTER_BYTES: usize = 6;
+/// Bytes of a string that has a pattern alone, such as a hash or a cursor.
+const PATTERN_BYTES: usize = 130;
+
+/// Whether a member is a text that may be cut.
+fn is_text(name: &str, schema: &Value) -> bool {
+    let is_string = schema.get("type").is_some_and(|kind| is_kind(kind, "string"));
+    is_string && TEXTS.contains(&name) && most(name, schema) > TEXT_MIN
+}
+
+/// Returns how many bytes a value has at most by its schema; the largest number if it may have any.
+pub(crate) fn most(name: &str, schema: &Value) -> usize {
+    sized(name, schema, &|_, _, most| most)
+}
+
+/// Returns how many bytes remain of a value at most when it was cut as far as it can be.
+pub(crate) fn least(schema: &Value) -> usize {
+    let items = |schema: &Value| schema.get("properties")?.get(NEXT_CURSOR)?.get("type").cloned();
+    let of_page = items(schema).map(|_| {
+        let item = schema.get("properties").and_then(|members| members.get(ITEMS)?.get("items"));
+        item.map_or(0, least).saturating_add(CURSOR_BYTES)
+    });
+    let cut = sized("", schema, &|name, schema, most| {
+        if is_nullable(schema) || is_whole(name, schema) {
+            4.min(most)
+        } else if is_list(schema) {
+            2
+        } else if TEXTS.contains(&name) {
+            TEXT_MIN.min(most)
+        } else if schema.get("type").is_some_and(|kind| is_kind(kind, "string")) {
+            WORD_MAX.min(most)
+        } else {
+            most
+        }
+    });
+    cut.saturating_add(of_page.unwrap_or_default())
+}
+
+/// Returns the size of a value by its schema, with what `of` makes of the size of each value in it.
+fn sized(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) -> usize {
+    let largest =
+        |options: &Vec<Value>| options.iter().map(|it| it.to_string().len()).max().unwrap_or_default();
+    if let Some(only) = schema.get("const") {
+        return only.to_string().len();
+    }
+    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
+        return largest(options);
+    }
+    if let Some(members) = schema.get("properties").and_then(Value::as_object) {
+        let member = |(name, schema): (&String, &Value)| {
+            let size = of(name, schema, sized(name, schema, of));
+            size.saturating_add(name.len()).saturating_add(4)
+        };
+        return members.iter().map(member).fold(2, usize::saturating_add);
+    }
+    if let Some(largest) = alternatives(schema).map(|it| sized(name, it, of)).max() {
+        return largest;
+    }
+    if let Some(items) = schema.get("items") {
+        let of_items = || sized(name, items, of).saturating_add(1);
+        if let Some(options) = schema::one_of_options(items) {
+            return options
+                .iter()
+                .map(|it| it.to_string().len().saturating_add(1))
+                .fold(2, usize::saturating_add);
+        }
+        let number =
+            schema.get("maxItems").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok());
+        return number.map_or(usize::MAX, |number| number.saturating_mul(of_items()).saturating_add(2));
+    }
+    let kind = schema.get("type").unwrap_or(&Value::Null);
+    if is_kind(kind, "string") {
+        return string_bytes(name, schema);
+    }
+    match () {
+        () if is_kind(kind, "integer") || is_kind(kind, "number") => 24,
+        () if is_kind(kind, "boolean") => 5,
+        () if kind == "null" => 4,
+        () => usize::MAX,
+    }
+}
+
+fn string_bytes(name: &str, schema: &Value) -> usize {
+    let length = schema.get("maxLength").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok());
+    match (length, schema.get("format"), schema.get("pattern")) {
+        (Some(length), ..) => length.saturating_mul(CHARACTER_BYTES).saturating_add(2),
+        (None, Some(_), _) => 40,
+        (None, None, Some(_)) => PATTERN_BYTES,
+        (None, None, None) => {
+            LENGTHS.iter().find(|(known, _)| *known == name).map_or(usize::MAX, |(_, bytes)| *bytes)
+        }
+    }
+}
+
+/// Returns the strings of an answer whose lengths nothing says, and its objects with two texts to read on.
+pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let none = Map::new();
+    let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let texts: Vec<&str> =
+        members.iter().filter(|(name, member)| is_text(name, member)).map(|(name, _)| &**name).collect();
+    if texts.len() > 1 {
+        found.push(format!("{texts:?} of one object"));
+    }
+    for (name, member) in members {
+        let is_string = member.get("type").is_some_and(|kind| is_kind(kind, "string"));
+        if is_string
+            && !TEXTS.contains(&&**name)
+            && !is_whole(name, member)
+            && most(name, member) == usize::MAX
+        {
+            found.push(name.clone());
+        }
+    }
+    let within = members.values().chain(alternatives(schema)).chain(schema.get("items"));
+    found.extend(within.flat_map(unbounded));
+    found
+}
+
+/// Whether an answer may have more bytes than one over MCP has unless it is asked otherwise.
+pub(crate) fn may_be_long(schema: &Value) -> bool {
+    most("", schema) > ANSWER_MCP_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_answer_follows_from_its_schema() {
+        let text = json!({"type": "string"});
+        let item = json!({"type": "object", "properties": {"id": {"type": "string", "format": "uuid"},
+            "body": text, "result": {}, "title": text}});
+        let items = json!({"type": "array", "items": item});
+        let page = json!({"type": "object", "properties": {"items": items,
+            "next_cursor": {"type": ["string", "null"]}}});
+        let tagged = json!({"type": "array", "items": {"enum": ["a", "b"]}});
+        let few = json!({"type": "array", "maxItems": 2, "items": {"type": "boolean"}});
+        for (schema, longest, shortest) in [
+            (&json!({"type": "object", "properties": {"b": tagged}}), Some(18), 9),
+            (&json!({"type": "object", "properties": {"b": few}}), Some(21), 9),
+            (&item, None, 2 + 46 + 264 + 14 + 829),
+            (&page, None, 2 + 11 + 19 + 120 + (2 + 46 + 264 + 14 + 829)),
+        ] {
+            assert_eq!(longest, Some(most("", schema)).filter(|size| *size < usize::MAX), "{schema}");
+            assert_eq!(least(schema), shortest, "{schema}");
+        }
+        assert!(unbounded(&page).is_empty(), "a text is cut");
+        let two = json!({"properties": {"body": text, "value": text, "nonsense": text}});
+        assert_eq!(unbounded(&two), ["[\"body\", \"value\"] of one object", "nonsense"]);
+    }
+
+    #[test]
+    fn a_schema_tells_what_an_answer_has_when_it_was_cut() {
+        let mut schema = json!({"type": "object", "properties": {
+            "body": {"type": "string"}, "metadata": {"type": "object", "additionalProperties": true},
+            "footprint": {"anyOf": [{"$ref": "#/x"}, {"type": "null"}]},
+            "messages": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        }});
+        describe(&mut schema);
+        let members = schema["properties"].as_object().unwrap();
+        for told in ["truncated", "next_offset", "omitted", "messages_omitted"] {
+            assert!(members[told]["description"].is_string(), "{told}: {schema:#}");
+        }
+        assert_eq!(members["metadata"]["type"], json!(["object", "null"]));
+        let items = members["messages"]["items"]["properties"].as_object().unwrap();
+        assert_eq!(items.len(), 1, "it is never cut");
+    }
+}

@@ -1,0 +1,160 @@
+//! Cursors: where a page ends and the next one begins.
+//!
+//! A page is encoded with the cursor after each of its items only where it is to be cut.
+
+use std::cell::Cell;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
+
+use crate::id::WorkspaceId;
+use crate::store::{Param, ToParam};
+use crate::time::Time;
+
+/// A position in a list, as the cursors of the list carry it.
+pub trait Position: Copy {
+    /// The pattern of a cursor: the bytes of a position in base64.
+    const PATTERN: &'static str;
+
+    /// Returns the position as bytes.
+    fn to_bytes(self) -> Vec<u8>;
+
+    /// Returns the position of these bytes, if it is one.
+    fn of_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+/// The pattern of most cursors: eight bytes in base64, where the last character carries four bits.
+const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
+
+/// A position in a log, or in another list that is numbered in order.
+impl Position for i64 {
+    const PATTERN: &'static str = CURSOR_PATTERN;
+
+    fn to_bytes(self) -> Vec<u8> {
+        self.to_be_bytes().to_vec()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self::from_be_bytes)
+    }
+}
+
+/// A position in a log, and an id among what has the same one.
+impl Position for (i64, Uuid) {
+    const PATTERN: &'static str = "^[A-Za-z0-9_-]{32}$";
+
+    fn to_bytes(self) -> Vec<u8> {
+        let (lsn, id) = self;
+        [lsn.to_bytes(), id.into_bytes().to_vec()].concat()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (lsn, id) = bytes.split_first_chunk::<8>()?;
+        Some((i64::from_be_bytes(*lsn), Uuid::from_bytes(id.try_into().ok()?)))
+    }
+}
+
+/// A position in a list of what happened in all workspaces: by time, and by workspace and number there.
+impl Position for (Time, WorkspaceId, i64) {
+    const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
+
+    fn to_bytes(self) -> Vec<u8> {
+        let (at, workspace, number) = self;
+        [at.micros().to_bytes(), workspace.uuid().into_bytes().to_vec(), number.to_bytes()].concat()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (at, rest) = bytes.split_first_chunk::<8>()?;
+        let (workspace, number) = rest.split_first_chunk::<16>()?;
+        let at = Time::from_micros(i64::from_be_bytes(*at));
+        Some((at, Uuid::from_bytes(*workspace).into(), i64::of_bytes(number)?))
+    }
+}
+
+/// A position in a list, between a page and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor<K = i64>(pub K);
+
+impl Cursor {
+    /// Returns the LSN after which an ascending list begins.
+    pub fn after(cursor: Option<Cursor>) -> i64 {
+        cursor.map_or(0, |cursor| cursor.0)
+    }
+
+    /// Returns the LSN before which a descending list begins.
+    pub fn before(cursor: Option<Cursor>) -> i64 {
+        cursor.map_or(i64::MAX, |cursor| cursor.0)
+    }
+
+    /// Returns the LSN beyond which a list begins that is read in either direction.
+    pub fn beyond(cursor: Option<Cursor>, newest_first: bool) -> i64 {
+        if newest_first { Self::before(cursor) } else { Self::after(cursor) }
+    }
+}
+
+impl ToParam for Cursor {
+    fn param(&self) -> Param<'_> {
+        Param::Int(self.0)
+    }
+}
+
+impl<K: Position> Serialize for Cursor<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0.to_bytes()))
+    }
+}
+
+impl<'de, K: Position> Deserialize<'de> for Cursor<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::of_bytes(&bytes));
+        position
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor as it came"))
+    }
+}
+
+impl<K: Position> JsonSchema for Cursor<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cursor".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Where to continue: the `next_cursor` of the previous page.",
+            "type": "string",
+            "pattern": K::PATTERN,
+        })
+    }
+}
+
+/// The member of a page that has the cursor after each of its items, if that is encoded, too.
+pub(crate) const CURSORS: &str = "$cursors";
+
+thread_local! {
+    static SHOWS_CURSORS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Encodes a page with the cursor after each of its items, by which it can be cut.
+pub(crate) fn with_cursors<T>(encode: impl FnOnce() -> T) -> T {
+    SHOWS_CURSORS.set(true);
+    let encoded = encode();
+    SHOWS_CURSORS.set(false);
+    encoded
+}
+
+pub(super) fn are_hidden<K>(positions: &[K]) -> bool {
+    positions.is_empty() || !SHOWS_CURSORS.get()
+}
+
+pub(super) fn as_cursors<K: Position, S: Serializer>(
+    positions: &[K],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_seq(positions.iter().map(|position| Cursor(*position)))
+}
