@@ -242,7 +242,7 @@ pub use log::replay::Replayed;
 pub use log::{chain, key_tree, note, seal, verify};
 pub use op::{PartHealth, WaitCounts};
 pub use outreach::mail::{Letter, MAIL, MAIL_REFUSALS_MAX};
-pub use rate::{Client, Holder, RateSettings, Standing};
+pub use rate::{Client, Holder, Peer, RateSettings, Standing};
 pub use share::{Ceiling, Place};
 pub use store::{
     Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Ran, Row, StatementCounts, ToParam, Value,

@@ -1,9 +1,7 @@
-//! Decodes requests: percent-encoding, the credential and the client's address.
+//! Decodes requests: percent-encoding, the credential and the idempotency key.
 //!
 //! Strict wherever leniency would let two readers understand the same bytes differently. What a field means
 //! is the core's business.
-
-use std::net::IpAddr;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
@@ -76,18 +74,6 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyK
     IdempotencyKey::parse(value.to_str().unwrap_or_default()).map(Some)
 }
 
-/// Returns the client's address, taken from `X-Forwarded-For` as far as the proxies in front are trusted.
-pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, trusted_hops: usize) -> IpAddr {
-    if trusted_hops == 0 {
-        return remote.to_canonical();
-    }
-    let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-    let chain: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
-    // Each trusted proxy has appended one entry; anybody can have written the entries before those.
-    let client = chain.len().checked_sub(trusted_hops).and_then(|index| chain.get(index));
-    client.and_then(|text| text.parse::<IpAddr>().ok()).unwrap_or(remote).to_canonical()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -95,7 +81,6 @@ mod tests {
     use svc_core::Code;
 
     use super::*;
-    use crate::strangers;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
@@ -116,96 +101,18 @@ mod tests {
         assert_eq!(many.code(), Code::Malformed);
     }
 
-    /// What clients and proxies put together to an X-Forwarded-For.
-    const PIECES: [&str; 18] = [
-        ",",
-        ",",
-        ", ",
-        " ",
-        "\t",
-        "192.0.2.7",
-        ", 192.0.2.8",
-        "::ffff:192.0.2.7",
-        "2001:db8::7",
-        "[2001:db8::7]",
-        "192.0.2.7:80",
-        "fe80::1%eth0",
-        "unknown",
-        "999.0.0.1",
-        "0x7f.1",
-        "for=192.0.2.7",
-        "\"",
-        "\u{e9}",
-    ];
-
-    /// The entry that the outermost trusted proxy has written, by a reader of its own: from the end.
-    fn entry(values: &[Vec<u8>], hops: usize) -> Option<String> {
-        let visible = |value: &&Vec<u8>| value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
-        let mut entries =
-            values.iter().filter(visible).rev().flat_map(|value| value.rsplit(|byte| *byte == b','));
-        let entry = entries.nth(hops.checked_sub(1)?)?;
-        Some(String::from_utf8(entry.to_vec()).unwrap().trim().to_owned())
-    }
-
-    proptest! {
-        #![proptest_config(strangers::inputs())]
-
-        /// Whatever is sent, a client's address is that of its connection, or the entry that counts.
-        #[test]
-        fn any_chain_is_read_from_its_end(
-            sent in strangers::sent(&PIECES),
-            before in "[ -~]{0,5}",
-            hops in 0..4_usize,
-        ) {
-            let before = [before.into_bytes()];
-            for values in sent.iter().map(|value| [&before[..], std::slice::from_ref(value)].concat()) {
-                let sendable = |value: &&Vec<u8>| HeaderValue::from_bytes(value).is_ok();
-                let values: Vec<Vec<u8>> = values.iter().filter(sendable).cloned().collect();
-                let mut headers = HeaderMap::new();
-                for value in &values {
-                    headers.append("x-forwarded-for", HeaderValue::from_bytes(value).unwrap());
-                }
-                let remote: IpAddr = "192.0.2.1".parse().unwrap();
-                let wanted = entry(&values, hops).and_then(|entry| entry.parse().ok()).unwrap_or(remote);
-                prop_assert_eq!(peer(remote, &headers, hops), wanted.to_canonical());
-            }
-        }
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
-        /// Whatever a client has written before, the entry of the outermost trusted proxy counts.
         #[test]
-        fn what_trusted_proxies_have_written_counts(
-            forged in proptest::collection::vec("[ -~]{0,20}", 0..3),
-            written in proptest::collection::vec(any::<IpAddr>(), 1..5),
-            hops in 1..5_usize,
-        ) {
+        fn any_head_is_decoded(bytes in any::<Vec<u8>>(), raw in any::<String>()) {
             let mut headers = HeaderMap::new();
-            let trustworthy: Vec<String> = written.iter().map(IpAddr::to_string).collect();
-            for value in forged.into_iter().chain([trustworthy.join(", ")]) {
-                headers.append("x-forwarded-for", value.parse().unwrap());
-            }
-            let trusted = written.len().checked_sub(hops).map(|index| written[index].to_canonical());
-            let client = peer("192.0.2.1".parse().unwrap(), &headers, hops);
-            prop_assert!(trusted.is_none_or(|trusted| client == trusted), "{client}");
-        }
-
-        #[test]
-        fn any_head_is_decoded(bytes in any::<Vec<u8>>(), raw in any::<String>(), hops in 0..4_usize) {
-            let mut headers = HeaderMap::new();
-            for name in ["authorization", "x-forwarded-for"] {
-                if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-                    headers.insert(name, value);
-                }
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                headers.insert(AUTHORIZATION, value);
             }
             if let Credential::Bearer(token) = credential(&headers, None).unwrap() {
                 prop_assert!(token.expose_secret().trim() == token.expose_secret());
             }
-            let remote: IpAddr = "192.0.2.1".parse().unwrap();
-            let client = peer(remote, &headers, hops);
-            prop_assert!(hops > 0 || client == remote);
             let mut text = Text::new();
             if query(Some(&raw), &mut text).is_ok() {
                 prop_assert!(text.len() <= QUERY_FIELDS_MAX);
@@ -229,18 +136,5 @@ mod tests {
         assert!(matches!(found, Credential::Bearer(token) if token.expose_secret() == "svc_1"));
         assert!(read(&[]).unwrap().is_nothing());
         assert!(read(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]).is_err());
-    }
-
-    #[test]
-    fn only_trusted_proxies_are_believed() {
-        let remote: IpAddr = "10.0.0.9".parse().unwrap();
-        let forwarded =
-            headers(&[("x-forwarded-for", "6.6.6.6, 1.2.3.4"), ("x-forwarded-for", "::ffff:10.0.0.8")]);
-        let seen = |headers: &HeaderMap, hops| peer(remote, headers, hops).to_string();
-        assert_eq!(seen(&forwarded, 0), "10.0.0.9");
-        assert_eq!(seen(&forwarded, 1), "10.0.0.8");
-        assert_eq!(seen(&forwarded, 2), "1.2.3.4");
-        assert_eq!(seen(&forwarded, 9), "10.0.0.9", "fewer entries than proxies: none can be trusted");
-        assert_eq!(seen(&headers(&[("x-forwarded-for", "nonsense")]), 1), "10.0.0.9");
     }
 }

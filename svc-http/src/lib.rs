@@ -25,6 +25,7 @@ mod accept;
 mod html;
 mod ui;
 mod decode;
+mod forwarded;
 mod hosts;
 mod origin;
 mod listen;

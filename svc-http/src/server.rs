@@ -103,7 +103,7 @@ pub async fn serve_layer(
         tokio::select! {
             () = &mut end => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, remote)) => match server.connections.take(Holder::at(remote.ip()), 1) {
+                Ok((stream, remote)) => match server.connections.take(Holder::at(remote.ip().into()), 1) {
                     Ok(slot) => {
                         let link = Link { remote: remote.ip(), pace: Pace::new(), slot: Arc::new(slot) };
                         let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));

@@ -9,12 +9,13 @@ use hyper::{HeaderMap, Request, Uri};
 use svc_core::config::PublicUrl;
 use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Code, Error, Place, Result, Service, Standing};
+use svc_core::{Ceiling, Code, Error, Peer, Place, Result, Service, Standing};
 use tokio::sync::watch;
 
 use crate::body::Bodies;
 use crate::decode;
 use crate::encode::{self, Response};
+use crate::forwarded;
 use crate::hosts::Hosts;
 use crate::in_flight::InFlight;
 use crate::limits::{HANDSHAKES_MAX, HttpSettings};
@@ -48,6 +49,7 @@ pub(crate) struct ServerState {
 
 /// The connection that a request arrives on.
 pub(crate) struct Link {
+    /// The address at its other end, which may be a proxy's.
     pub remote: IpAddr,
     pub pace: Pace,
     /// Its slot among all connections, kept through an upgrade.
@@ -167,7 +169,7 @@ impl ServerState {
     /// A request whose credential cannot be read counts against its address.
     pub async fn credential(
         &self,
-        peer: IpAddr,
+        peer: Peer,
         headers: &HeaderMap,
         key: Option<&SessionKey>,
     ) -> Result<Credential> {
@@ -178,9 +180,9 @@ impl ServerState {
         credential
     }
 
-    /// Returns the address of the client that sent a request.
-    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> IpAddr {
-        decode::peer(link.remote, headers, self.settings.trusted_proxy_hops)
+    /// Returns who sent a request, as the proxies in front say.
+    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> Peer {
+        forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 
     /// Rejects a request that has no credential and names another host than this server.
@@ -207,6 +209,20 @@ impl ServerState {
         self.settings.public_url.as_ref().map(PublicUrl::origin)
     }
 
+    /// Returns the path below which a browser sends the cookie of a session: that of the public address, so
+    /// that what else is at its host does not get the cookie.
+    pub fn cookie_path(&self) -> &str {
+        let public = self.settings.public_url.as_ref().map(PublicUrl::path);
+        public.filter(|path| !path.is_empty()).unwrap_or("/")
+    }
+
+    /// Returns how a response to `path` names that path.
+    ///
+    /// It is relative if there is a proxy that strips a path, since clients come through that or past it.
+    pub fn own_path(&self, path: &str) -> String {
+        if self.cookie_path() == "/" { path.to_owned() } else { relative(path, path) }
+    }
+
     /// Returns where a response to `path` sends a browser on to `to`, which begins with a slash.
     ///
     /// What a proxy strips from paths is known if the operator has set the public address. Otherwise the way
@@ -214,10 +230,7 @@ impl ServerState {
     pub fn location(&self, path: &str, to: &str) -> String {
         match &self.settings.public_url {
             Some(public) => format!("{}{to}", public.path()),
-            None => {
-                let depth = path.matches('/').count().saturating_sub(1);
-                format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))
-            }
+            None => relative(path, to),
         }
     }
 
@@ -231,4 +244,10 @@ impl ServerState {
             }
         }
     }
+}
+
+/// Returns the way from one path to another.
+fn relative(from: &str, to: &str) -> String {
+    let depth = from.matches('/').count().saturating_sub(1);
+    format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))
 }

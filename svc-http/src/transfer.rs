@@ -190,7 +190,7 @@ mod tests {
     async fn one_workspace_leaves_places_to_others() {
         let transfers = Transfers::new();
         let place = |workspace: u8, client: u8| {
-            let client = Client::at([127, 0, 0, client].into());
+            let client = Client::Peer([127, 0, 0, client].into());
             let holder = Holder {
                 client,
                 workspace: format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap(),

@@ -1,6 +1,5 @@
 //! The caller of a message: its credential, its admission, and what its responses report.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use svc_core::capability::Capabilities;
 use svc_core::id::MemberId;
 use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
 use svc_core::ops::{Bearer, Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI};
-use svc_core::{Code, Error, Holder, Result, Service, Standing};
+use svc_core::{Code, Error, Holder, Peer, Result, Service, Standing};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// The path recorded in the audit trail for tool calls.
@@ -264,7 +263,7 @@ impl Principal {
 }
 
 /// Creates the head of a request over MCP.
-pub fn head(credential: Credential, peer: Option<IpAddr>) -> RequestHead {
+pub fn head(credential: Credential, peer: Option<Peer>) -> RequestHead {
     RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 

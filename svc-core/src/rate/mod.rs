@@ -10,6 +10,7 @@
 mod bucket;
 mod sharing;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,19 +39,52 @@ pub enum Client {
     Member(MemberId),
     /// A share ticket, whoever reads with it.
     Ticket(ShareTicketId),
-    /// An address. For IPv6 the whole /64, which one host is usually given.
-    Peer(IpAddr),
+    /// Who sends from an address, or under the name that a proxy gives.
+    Peer(Peer),
 }
 
-impl Client {
-    /// Returns the client at an address.
-    pub fn at(peer: IpAddr) -> Self {
-        Self::Peer(match peer.to_canonical() {
+/// The sender of a request, as far as the network tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(Sender);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sender {
+    /// For IPv6 the prefix of the /64, which one host is usually given.
+    Address(IpAddr),
+    /// The hash of a name: names may be long, and peers are kept in tables.
+    Name([u8; 16]),
+}
+
+impl Peer {
+    /// Returns the sender that a proxy names by something other than an address. Case does not count.
+    pub fn named(name: &[u8]) -> Self {
+        Self(Sender::Name(half_of(sha256(&name.to_ascii_lowercase()))))
+    }
+}
+
+impl From<IpAddr> for Peer {
+    fn from(address: IpAddr) -> Self {
+        Self(Sender::Address(match address.to_canonical() {
             IpAddr::V6(address) => {
                 IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)))
             }
             v4 => v4,
-        })
+        }))
+    }
+}
+
+impl From<[u8; 4]> for Peer {
+    fn from(address: [u8; 4]) -> Self {
+        IpAddr::from(address).into()
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Sender::Address(address) => write!(f, "{address}"),
+            Sender::Name(hash) => write!(f, "name {}", hex::encode(hash)),
+        }
     }
 }
 
@@ -66,9 +100,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Returns the holder of what a caller without a credential does from an address.
-    pub fn at(peer: IpAddr) -> Self {
-        Self { client: Client::at(peer), workspace: WorkspaceId::INSTANCE }
+    /// Returns the holder of what a caller without a credential does.
+    pub fn at(peer: Peer) -> Self {
+        Self { client: Client::Peer(peer), workspace: WorkspaceId::INSTANCE }
     }
 }
 
@@ -78,7 +112,7 @@ const PREFIX_REST_BITS: u32 = 64;
 /// What the requests of a credential are charged to.
 #[derive(Clone, Debug)]
 pub(crate) struct Payer {
-    /// None: the address that the request came from.
+    /// None: the peer that sent the request.
     pub client: Option<Client>,
     /// The workspace whose limits its requests count against.
     pub workspace: WorkspaceId,
@@ -119,11 +153,15 @@ impl Limited {
             Self::Quota(client) => format!("quota of {}", named(client)),
             Self::Workspace(workspace) => format!("workspace {workspace}"),
         };
-        let hash = sha256(text.as_bytes());
-        let mut key = [0; 16];
-        key.iter_mut().zip(hash).for_each(|(key, byte)| *key = byte);
-        Uuid::from_bytes(key)
+        Uuid::from_bytes(half_of(sha256(text.as_bytes())))
     }
+}
+
+/// Returns the first half of a hash.
+fn half_of(hash: [u8; 32]) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.iter_mut().zip(hash).for_each(|(to, byte)| *to = byte);
+    half
 }
 
 /// What a limit allows, and how much of that is left.
@@ -214,8 +252,8 @@ impl RateLimits {
     /// Counts a request with a credential, or rejects it and says how long to wait.
     ///
     /// A payer that is no client is the one at `peer`; a request from within this process has none.
-    pub fn charge_payer(&self, payer: &Payer, peer: Option<IpAddr>, charged: &mut Charged) -> Result<()> {
-        if let Some(client) = payer.client.or(peer.map(Client::at)) {
+    pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut Charged) -> Result<()> {
+        if let Some(client) = payer.client.or(peer.map(Client::Peer)) {
             self.charge(client, charged)?;
         }
         for (client, requests) in &payer.quotas {
@@ -288,7 +326,7 @@ mod tests {
     }
 
     fn peer(address: &str) -> Client {
-        Client::at(address.parse().unwrap())
+        Client::Peer(address.parse::<IpAddr>().unwrap().into())
     }
 
     /// Counts a request of one client, and returns what that has shown.
@@ -331,6 +369,16 @@ mod tests {
         assert_ne!(peer("2001:db8:0:1::5"), peer("2001:db8:0:2::5"));
         assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
         assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_name_is_one_client_of_its_own() {
+        let named = |name: &str| Client::Peer(Peer::named(name.as_bytes()));
+        assert_eq!(named("_Gateway"), named("_gateway"));
+        assert_ne!(named("_gateway"), named("_gatewax"));
+        assert_ne!(named("192.0.2.1"), peer("192.0.2.1"), "what is written as a name is not an address");
+        let key = |client| Limited::Client(client).key();
+        assert_ne!(key(named("_gateway")), key(named("unknown")), "servers share the counts of each");
     }
 
     /// Sends a request that is due, and returns where its outcome will be.

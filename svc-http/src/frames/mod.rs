@@ -34,7 +34,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
-use svc_core::{Code, Error, Holder, Result};
+use svc_core::{Code, Error, Holder, Peer, Result};
 
 use crate::accept::Accepted;
 use crate::body::{self, OPEN_BODY_MAX};
@@ -159,7 +159,8 @@ pub(crate) async fn handle(
     unverified: &mut Unverified,
 ) -> Response {
     let framing = framing(frame);
-    let call = Call { state, frame, row, link, text, request: Some(request), unverified };
+    let peer = state.peer(link, request.headers());
+    let call = Call { state, frame, row, link, peer, text, request: Some(request), unverified };
     let responded =
         if framing.is_served(state) { framing.respond(call).await } else { call.not_served().await };
     responded.unwrap_or_else(|error| framing.refusal(&error))
@@ -171,6 +172,7 @@ pub(super) struct Call<'a> {
     frame: Frame,
     row: &'a Arc<Operation>,
     link: &'a Link,
+    peer: Peer,
     text: Result<Text>,
     /// Taken when the body is read.
     request: Option<Request<Incoming>>,
@@ -301,14 +303,13 @@ impl Call<'_> {
 
     /// Reads the body of an admitted request.
     pub async fn read(&mut self, admission: &Admission) -> Result<Received> {
-        let holder = self.holder(admission)?;
+        let holder = self.holder(admission);
         self.read_for(holder).await
     }
 
     /// Reads the body of a request whose credential is in it.
     pub async fn read_unadmitted(&mut self) -> Result<Received> {
-        let holder = Holder::at(self.state.peer(self.link, self.headers()?));
-        self.read_for(holder).await
+        self.read_for(Holder::at(self.peer)).await
     }
 
     async fn read_for(&mut self, holder: Holder) -> Result<Received> {
@@ -328,11 +329,8 @@ impl Call<'_> {
     }
 
     /// Returns who holds what an admitted request takes of a ceiling.
-    pub fn holder(&self, admission: &Admission) -> Result<Holder> {
-        match admission.holder() {
-            Some(holder) => Ok(holder),
-            None => Ok(Holder::at(self.state.peer(self.link, self.headers()?))),
-        }
+    pub fn holder(&self, admission: &Admission) -> Holder {
+        admission.holder().unwrap_or(Holder::at(self.peer))
     }
 
     /// Returns the error for an admitted request that ends before its row is run.
@@ -347,7 +345,7 @@ impl Call<'_> {
         input: &op::Input,
         answer: impl Fn(&Reply) -> Response,
     ) -> Result<Response> {
-        let holder = admission.holder().unwrap_or(Holder::at(self.link.remote));
+        let holder = self.holder(&admission);
         let again = AtomicBool::new(false);
         let run = || async {
             // The first attempt was counted and audited, so a retry is not.
@@ -364,7 +362,7 @@ impl Call<'_> {
 
     /// Runs the row and returns its reply, for a frame that has more to do before it can respond.
     pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
-        let holder = admission.holder().unwrap_or(Holder::at(self.link.remote));
+        let holder = self.holder(&admission);
         self.run_in_flight(holder, admission, input).await
     }
 

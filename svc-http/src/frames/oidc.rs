@@ -92,7 +92,7 @@ fn provider(state: &ServerState) -> Result<&Provider> {
 async fn begin(mut call: Call<'_>) -> Result<Response> {
     let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
-    let holder = call.holder(&admission)?;
+    let holder = call.holder(&admission);
     let received = call.read(&admission).await;
     let read = received.and_then(|received| received.json());
     let (input, login) = match read.and_then(|input| op::decode::<Login>(&input).map(|login| (input, login)))
@@ -120,7 +120,7 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
 async fn finish(mut call: Call<'_>) -> Result<Response> {
     let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
     let admission = call.admit(head).await?;
-    let holder = call.holder(&admission)?;
+    let holder = call.holder(&admission);
     let received = call.read(&admission).await;
     let read = received.and_then(|received| {
         let browser = browser_secret(&received.head.headers);

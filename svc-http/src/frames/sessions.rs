@@ -68,8 +68,10 @@ pub(super) fn session_cookie(state: &ServerState, session: &NewSession) -> Resul
 
 fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderValue> {
     let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
-    let cookie =
-        format!("{SESSION_COOKIE}={value}; Path=/; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}");
+    let path = state.cookie_path();
+    let cookie = format!(
+        "{SESSION_COOKIE}={value}; Path={path}; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}"
+    );
     let mut cookie = HeaderValue::from_str(&cookie).map_err(Error::internal)?;
     cookie.set_sensitive(true);
     Ok(cookie)

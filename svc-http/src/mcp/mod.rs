@@ -15,7 +15,6 @@ pub(crate) mod stream;
 mod narrowing;
 mod streamable;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,7 +24,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
-use svc_core::{Code, Error, Holder, Service};
+use svc_core::{Code, Error, Holder, Peer, Service};
 use svc_mcp_stdio::asked::{Agreed, stated_revision};
 use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
@@ -207,7 +206,7 @@ impl Endpoint {
         &self,
         state: &ServerState,
         parts: &Parts,
-        peer: IpAddr,
+        peer: Peer,
     ) -> std::result::Result<Principal, NotAdmitted> {
         state.hosts.check_origin(&parts.headers)?;
         let credential = match state.credential(peer, &parts.headers, None).await? {

@@ -1,6 +1,5 @@
 //! Streams of notifications, and what `/mcp/streamable` has besides POST: streams, and the end of a session.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
-use svc_core::{Code, Error, Holder, Result, Service};
+use svc_core::{Code, Error, Holder, Peer, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::view::View;
@@ -61,7 +60,8 @@ impl Endpoint {
                 return Ok(self.refused(&principal, None, refusal).await);
             }
             let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
-            let address = |id: &str| format!("{}?sessionId={id}{asked}", head.uri.path());
+            let own = state.own_path(head.uri.path());
+            let address = |id: &str| format!("{own}?sessionId={id}{asked}");
             let holder = principal.holder().unwrap_or(Holder::at(peer));
             let owner = Owner { mark: principal.mark(), holder };
             let closing = match held_until_closing(state, holder) {
@@ -105,7 +105,7 @@ impl Endpoint {
     async fn notify(
         &self,
         state: &ServerState,
-        (principal, peer): (&Principal, IpAddr),
+        (principal, peer): (&Principal, Peer),
         head: &Parts,
         session: Option<Arc<Session>>,
     ) -> Result<Response> {

@@ -5,7 +5,6 @@
 //! nothing else. `SVC_TEST_ROUNDS` says how often as many of them follow as many events.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ impl Follower<'_> {
         let subscription = Subscription { wanted, begin, form: FrameForm::Full, consumer };
         let head = RequestHead {
             credential: Some(self.world.people.agent.clone().into()).into(),
-            peer: Some(IpAddr::from([127, 0, 0, 1])),
+            peer: Some([127, 0, 0, 1].into()),
             surface: Surface::Rest,
             ..RequestHead::default()
         };

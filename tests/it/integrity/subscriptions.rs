@@ -37,8 +37,7 @@ pub fn from(world: &World, begin: Begin) -> Subscription {
 
 pub fn begin(service: &Service, token: &str, subscription: Subscription) -> Result<Subscribed> {
     runtime().block_on(async {
-        let peer = std::net::IpAddr::from([127, 0, 0, 1]);
-        let head = RequestHead { peer: Some(peer), ..head(token) };
+        let head = RequestHead { peer: Some([127, 0, 0, 1].into()), ..head(token) };
         let admission = WAIT_FOR_EVENT.admit(service, head).await?;
         service.subscribe(admission, subscription).await
     })

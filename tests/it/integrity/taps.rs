@@ -195,7 +195,7 @@ fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
                 Subscription { wanted: Some(wanted), begin, form: FrameForm::Full, consumer: None };
             let head = svc_core::op::RequestHead {
                 credential: Some(world.people.admin.clone().into()).into(),
-                peer: Some(std::net::IpAddr::from([127, 0, 0, 1])),
+                peer: Some([127, 0, 0, 1].into()),
                 surface: svc_core::op::Surface::Rest,
                 ..Default::default()
             };

@@ -34,7 +34,7 @@ fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, inp
         credential: token.map(SecretString::from).into(),
         surface: Surface::Rest,
         path: String::new(),
-        peer: Some(peer.parse::<IpAddr>().unwrap()),
+        peer: Some(peer.parse::<IpAddr>().unwrap().into()),
     };
     let input = Input::json(input.to_string());
     answer_of(world.service.call(world.service.operation(operation).unwrap(), Request { head, input }))

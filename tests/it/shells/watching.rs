@@ -1,6 +1,5 @@
 //! Being told of changes over MCP: to whom, by which server, and until when.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -151,7 +150,7 @@ impl Notified {
     fn begin(service: &Service, token: &str, uris: &[String], after: Option<i64>) -> Result<Self, Refusal> {
         runtime().block_on(async {
             let credential = Credential::Bearer(SecretString::from(token));
-            let head = svc_mcp_stdio::head(credential, Some(IpAddr::from([127, 0, 0, 1])));
+            let head = svc_mcp_stdio::head(credential, Some([127, 0, 0, 1].into()));
             let caller = Principal::admitted(service, head).await.map_err(svc_core::Error::from)?;
             let (uris, revision) = (uris.to_vec(), Revision::V20251125);
             let told = svc_mcp_stdio::notifications(service, &caller, revision, uris, after).await?;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use crate::id::ThreadId;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::Credential;
 use crate::op::call::key::IdempotencyKey;
+use crate::rate::Peer;
 use crate::spool::Upload;
 
 /// What is known of a request before its body is read.
@@ -27,10 +27,10 @@ pub struct RequestHead {
     pub surface: Surface,
     /// The path as it was requested, for the audit row.
     pub path: String,
-    /// The address that it came from.
+    /// Who sent it, as far as the network tells.
     ///
     /// The rate limit counts a caller without a live credential by it.
-    pub peer: Option<IpAddr>,
+    pub peer: Option<Peer>,
 }
 
 /// The input of a request: text fields from path and query, and a JSON body.

@@ -1,7 +1,6 @@
 //! Admission: what it is, and how it is given by a credential that is not cached, which is looked up in the
 //! database.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::call::{Call, OwnWork};
@@ -13,7 +12,7 @@ use crate::log::cache::ReaderCache;
 use crate::op::call::caller::{Caller, Surface};
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::RequestHead;
-use crate::rate::{Charged, Client, Holder, Standing};
+use crate::rate::{Charged, Client, Holder, Peer, Standing};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::time::Time;
 
@@ -81,7 +80,7 @@ impl Admission {
             AdmittedBy::Known(known) => known.client(),
             _ => None,
         };
-        let client = own.or(head.peer.map(Client::at));
+        let client = own.or(head.peer.map(Client::Peer));
         let standings = Arc::default();
         let (surface, is_follow_up, asks_otherwise) = (head.surface, false, false);
         Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
@@ -140,7 +139,7 @@ pub(super) struct AdmitCall {
     pub(super) key: CredentialKey,
     /// What is wrong with the text of its token, if that cannot be one.
     pub(super) flaw: Option<&'static str>,
-    pub(super) peer: Option<IpAddr>,
+    pub(super) peer: Option<Peer>,
     pub(super) charged: Option<Charged>,
     pub(super) found: CredentialLookup,
     pub(super) admission: Admission,
@@ -187,7 +186,7 @@ impl Task for AdmitCall {
     /// It does not wait behind callers without a credential: only some lookups are queued at a time, and
     /// addresses take turns before that.
     fn source(&self) -> Source {
-        Source { workspace: None, client: self.peer.map(Client::at) }
+        Source { workspace: None, client: self.peer.map(Client::Peer) }
     }
 
     fn bytes(&self) -> usize {

@@ -5,7 +5,6 @@
 //! by the first that finds it dead.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::call::caller::{Caller, Via, unauthenticated};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::{Charged, Client, Payer, RateLimits};
+use crate::rate::{Charged, Client, Payer, Peer, RateLimits};
 use crate::time::{Monotonic, Time};
 
 /// Most cached credentials; a fuller cache starts over.
@@ -111,7 +110,7 @@ pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
 pub(super) struct Gate<'a> {
     pub limits: &'a RateLimits,
     pub needs: Needs,
-    pub peer: Option<IpAddr>,
+    pub peer: Option<Peer>,
     pub now: Time,
     /// What counting the request has shown, once it was counted.
     pub charged: Option<Charged>,
@@ -132,7 +131,7 @@ impl Gate<'_> {
                 self.limits.charge_payer(&known.payer, self.peer, charged)?;
                 self.limits.charge_workspace(known.charged_to(), charged)
             }
-            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::at(peer), charged)),
+            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::Peer(peer), charged)),
         }
     }
 }

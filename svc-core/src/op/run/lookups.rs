@@ -107,12 +107,10 @@ fn too_many(scope: Scope) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
 
     fn peer(number: u8) -> Source {
-        Some(Client::at(IpAddr::from([192, 0, 2, number])))
+        Some(Client::Peer([192, 0, 2, number].into()))
     }
 
     #[test]

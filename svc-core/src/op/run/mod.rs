@@ -214,7 +214,7 @@ impl Dispatch {
         let abandoned = Arc::clone(&call.abandoned);
         let found = CredentialLookup::Nothing;
         let task = AdmitCall { call, key, flaw, peer, charged, found, admission, done };
-        let flushes = match self.lookups.begin(peer.map(Client::at), Box::new(task)) {
+        let flushes = match self.lookups.begin(peer.map(Client::Peer), Box::new(task)) {
             LookupStart::Now(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task, error) => {

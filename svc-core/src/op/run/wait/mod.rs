@@ -346,7 +346,7 @@ impl Parked {
 
 /// Returns who holds the place of a wait. Waits without a client share one holder.
 fn holder_of(call: &Call) -> Holder {
-    let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED)));
+    let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED).into()));
     Holder { client, workspace: call.access.charged_to() }
 }
 

@@ -468,7 +468,7 @@ mod tests {
         let fixture = Fixture::new();
         // Twenty workspaces with twenty clients take all that there is.
         let holders = (0..400_u16).map(|number| Holder {
-            client: Client::at([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
+            client: Client::Peer([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
             workspace: WorkspaceId::from(uuid::Uuid::from_u128(u128::from(number / 20) + 1)),
         });
         let rounds = &fixture.dispatch().rounds;

@@ -1,0 +1,423 @@
+//! Who sent a request, as the proxies in front of the server say: `X-Forwarded-For`, or else `Forwarded`
+//! (RFC 7239).
+//!
+//! Each proxy adds an entry at the end. So entries are counted from there, and what a client has written
+//! before them is not read. An entry is an address in any form that proxies write. Anything else is a name,
+//! and a peer of its own: the address of a proxy never stands for all of its clients.
+//!
+//! Nothing else that is forwarded is read: the host, the scheme and the path under which browsers reach the
+//! server are settings.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use hyper::HeaderMap;
+use hyper::header::{FORWARDED, HeaderName};
+use svc_core::Peer;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Returns who sent a request that arrived from `remote` through `hops` trusted proxies.
+///
+/// If there are fewer entries than proxies, the first entry counts; without entries it is `remote`.
+pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
+    let simple = entry(headers, &X_FORWARDED_FOR, hops);
+    let sender = simple.or_else(|| entry(headers, &FORWARDED, hops).map(sender_in));
+    sender.map_or_else(|| remote.into(), named_by)
+}
+
+/// Returns the entry that the outermost of the trusted proxies has written.
+fn entry<'h>(headers: &'h HeaderMap, name: &HeaderName, hops: usize) -> Option<&'h [u8]> {
+    let lines = headers.get_all(name).iter().rev();
+    let entries = lines.flat_map(|line| FromTheEnd(Some(line.as_bytes())));
+    entries.filter(|entry| !entry.is_empty()).take(hops).last()
+}
+
+/// The entries of a header line from the last to the first, without the white space around them.
+struct FromTheEnd<'h>(Option<&'h [u8]>);
+
+impl<'h> Iterator for FromTheEnd<'h> {
+    type Item = &'h [u8];
+
+    fn next(&mut self) -> Option<&'h [u8]> {
+        let (before, last) = split_last(self.0.take()?);
+        self.0 = before;
+        Some(last.trim_ascii())
+    }
+}
+
+/// Splits a list at its last comma that is not in a quoted string.
+///
+/// Quoted strings are found from the end, too: a quotation mark of a client cannot hide what follows it.
+fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let mut rest = line;
+    let comma = loop {
+        let Some(at) = rest.iter().rposition(|byte| matches!(byte, b',' | b'"')) else { break None };
+        let (before, mark) = rest.split_at(at);
+        if mark.starts_with(b",") {
+            break Some(at);
+        }
+        match before_opening(before) {
+            Some(before) => rest = before,
+            None => break before.iter().rposition(|byte| *byte == b','),
+        }
+    };
+    match comma.and_then(|at| line.split_at_checked(at)) {
+        Some((before, last)) => (Some(before), last.strip_prefix(b",").unwrap_or(last)),
+        None => (None, line),
+    }
+}
+
+/// Returns what precedes a quoted string whose closing quotation mark follows `text`.
+fn before_opening(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text;
+    loop {
+        rest = rest.get(..rest.iter().rposition(|byte| *byte == b'"')?)?;
+        let escapes = rest.iter().rev().take_while(|byte| **byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return Some(rest);
+        }
+    }
+}
+
+/// Returns the parameter `for` of an entry of `Forwarded`; it is empty if there is none.
+fn sender_in(entry: &[u8]) -> &[u8] {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parameters = entry.split(|byte| {
+        let ends = *byte == b';' && !is_quoted;
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_quoted,
+            b'"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        ends
+    });
+    let mut pairs = parameters.filter_map(|parameter| {
+        let equals = parameter.iter().position(|byte| *byte == b'=')?;
+        parameter.split_at_checked(equals)
+    });
+    let sender = pairs.find(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"for"));
+    let value = sender.and_then(|(_, value)| value.strip_prefix(b"=")).unwrap_or_default();
+    value.trim_ascii()
+}
+
+/// Returns the peer that a proxy names: by its address if that is one, with or without a port.
+fn named_by(sender: &[u8]) -> Peer {
+    let sender = unquoted(sender);
+    let name = without_port(&sender);
+    let forms = [&*sender, name].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
+    forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
+}
+
+/// Returns the text of a quoted string, or any other value as it is.
+fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
+    let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    let Some(inner) = inner else { return Cow::Borrowed(value) };
+    let mut is_escaped = false;
+    let text = inner.iter().copied().filter(|byte| {
+        is_escaped = *byte == b'\\' && !is_escaped;
+        !is_escaped
+    });
+    Cow::Owned(text.collect::<Vec<u8>>().trim_ascii().to_vec())
+}
+
+/// Returns a sender without its port, which may be a number or a name that begins with an underscore.
+fn without_port(sender: &[u8]) -> &[u8] {
+    let colon = sender.iter().rposition(|byte| *byte == b':');
+    match colon.and_then(|at| sender.split_at_checked(at)) {
+        Some((name, [_, port @ ..])) if port.starts_with(b"_") || port.iter().all(u8::is_ascii_digit) => name,
+        _ => sender,
+    }
+}
+
+/// Parses an address, which may be in brackets and may name a zone.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let (address, _zone) = bare.split_once('%').unwrap_or((bare, ""));
+    address.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::strangers;
+
+    /// The proxy's address. No test sends it.
+    const REMOTE: &str = "198.51.100.77";
+
+    fn at(address: &str) -> Peer {
+        address.parse::<IpAddr>().unwrap().into()
+    }
+
+    fn name(name: &str) -> Peer {
+        Peer::named(name.as_bytes())
+    }
+
+    /// The peer of a request with these lines of headers.
+    fn peer_of(lines: &[(HeaderName, &[u8])], hops: usize) -> Peer {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name, HeaderValue::from_bytes(value).unwrap());
+        }
+        peer(REMOTE.parse().unwrap(), &headers, hops)
+    }
+
+    /// Checks a table of one header: its lines, the number of trusted proxies, and the peer.
+    fn check(header: &HeaderName, table: &[(&[&str], usize, Peer)]) {
+        assert!(table.len() >= 20);
+        for (lines, hops, wanted) in table {
+            let sent: Vec<_> = lines.iter().map(|line| (header.clone(), line.as_bytes())).collect();
+            assert_eq!(peer_of(&sent, *hops), *wanted, "{lines:?}, {hops} hops");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_x_forwarded_for_is_read_in_every_form() {
+        let v4 = at("203.0.113.9");
+        let v6 = at("2001:db8:0:1::");
+        check(
+            &X_FORWARDED_FOR,
+            &[
+                (&["203.0.113.9"], 1, v4),
+                (&["203.0.113.9:51234"], 1, v4),
+                (&["203.0.113.9:"], 1, v4),
+                (&["203.0.113.9:_port"], 1, v4),
+                (&["\"203.0.113.9\""], 1, v4),
+                (&["\"203.0.113.9:80\""], 1, v4),
+                (&["\" 203.0.113.9 \""], 1, v4),
+                (&["[203.0.113.9]:80"], 1, v4),
+                (&["::ffff:203.0.113.9"], 1, v4),
+                (&["::FFFF:cb00:7109"], 1, v4),
+                (&["[::ffff:203.0.113.9]"], 1, v4),
+                (&["[::ffff:203.0.113.9]:51234"], 1, v4),
+                (&["::ffff:203.0.113.9:51234"], 1, v4),
+                (&["2001:db8:0:1::7"], 1, v6),
+                (&["2001:DB8:0:1:0:0:0:8"], 1, v6),
+                (&["[2001:db8:0:1::7]"], 1, v6),
+                (&["[2001:db8:0:1::7]:443"], 1, v6),
+                (&["\"[2001:db8:0:1::7]:443\""], 1, v6),
+                (&["2001:db8:0:1:2:3:4:5:51234"], 1, v6),
+                (&["2001:db8:0:1::7%eth0"], 1, v6),
+                (&["[2001:db8:0:1::7%25eth0]:443"], 1, v6),
+                (&["fe80::1%eth0"], 1, at("fe80::")),
+                (&["\t 203.0.113.9 \t"], 1, v4),
+                (&["6.6.6.6,203.0.113.9"], 1, v4),
+                (&["6.6.6.6 ,\t203.0.113.9 , "], 1, v4),
+                (&["6.6.6.6,,203.0.113.9,,"], 1, v4),
+                (&["6.6.6.6, 203.0.113.9", "", " , "], 1, v4),
+                (&["6.6.6.6, 203.0.113.9", "10.0.0.8"], 2, v4),
+                (&["6.6.6.6", "203.0.113.9, 10.0.0.7", "10.0.0.8"], 3, v4),
+                (&["203.0.113.9", "10.0.0.8"], 9, v4),
+                (&["6.6.6.6, \"", "203.0.113.9"], 1, v4),
+                (&["\"6.6.6.6, 203.0.113.9"], 1, v4),
+                (&["\\\"6.6.6.6, 203.0.113.9, \"10.0.0.8\""], 2, v4),
+                (&["6.6.6.6\u{e9}, 203.0.113.9"], 1, v4),
+                (&["unknown"], 1, name("unknown")),
+                (&["Unknown:51234"], 1, name("unknown")),
+                (&["_hidden"], 1, name("_hidden")),
+                (&["_hidden:_secret"], 1, name("_hidden")),
+                (&["client.internal:51234"], 1, name("client.internal")),
+                (&["203.0.113.999"], 1, name("203.0.113.999")),
+                (&["0x7f.1"], 1, name("0x7f.1")),
+                (&["203.0.113.9 203.0.113.8"], 1, name("203.0.113.9 203.0.113.8")),
+                (&["203.0.113.9\u{e9}"], 1, name("203.0.113.9\u{e9}")),
+                (&["[2001:db8::7"], 1, name("[2001:db8::7")),
+                (&["6.6.6.6, \"203.0.113.9"], 1, name("\"203.0.113.9")),
+                (&["\"\""], 1, name("")),
+                (&["203.0.113.9"], 0, at(REMOTE)),
+                (&[], 1, at(REMOTE)),
+                (&["", " , ,"], 2, at(REMOTE)),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_entry_of_forwarded_is_read_in_every_form() {
+        let v4 = at("203.0.113.9");
+        let v6 = at("2001:db8:0:1::");
+        check(
+            &FORWARDED,
+            &[
+                (&["for=203.0.113.9"], 1, v4),
+                (&["For=203.0.113.9"], 1, v4),
+                (&["FOR=203.0.113.9:51234"], 1, v4),
+                (&["for=\"203.0.113.9\""], 1, v4),
+                (&["for=\"203.0.113.9:51234\""], 1, v4),
+                (&["for=\"203.0.113\\.9\\:51234\""], 1, v4),
+                (&["for=\"203.0.113.9:_x9\""], 1, v4),
+                (&["for = 203.0.113.9 ; proto = https"], 1, v4),
+                (&["for=203.0.113.9;proto=https;by=10.0.0.8;host=svc.example"], 1, v4),
+                (&["proto=https;host=\"a;for=6.6.6.6\";for=203.0.113.9"], 1, v4),
+                (&["proto=https;host=\"a\\\";for=6.6.6.6\";for=203.0.113.9"], 1, v4),
+                (&["host=\"a, for=6.6.6.6\";for=203.0.113.9"], 1, v4),
+                (&["for=203.0.113.9;host=\"a, b\\\", for=6.6.6.6\""], 1, v4),
+                (&["for=203.0.113.9;for=6.6.6.6"], 1, v4),
+                (&["secret=x;for=203.0.113.9;;"], 1, v4),
+                (&[";for=203.0.113.9;flag"], 1, v4),
+                (&["for=\"[::ffff:203.0.113.9]:80\""], 1, v4),
+                (&["for=\"[2001:db8:0:1::7]\""], 1, v6),
+                (&["for=\"[2001:db8:0:1::7]:4711\""], 1, v6),
+                (&["for=[2001:db8:0:1::7]:4711"], 1, v6),
+                (&["for=2001:db8:0:1::7"], 1, v6),
+                (&["for=\"[2001:db8:0:1::7%25eth0]:80\""], 1, v6),
+                (&["for=6.6.6.6, for=203.0.113.9"], 1, v4),
+                (&["for=6.6.6.6,, for=203.0.113.9 , "], 1, v4),
+                (&["for=203.0.113.9, for=\"10.0.0.7, for=6.6.6.6\""], 2, v4),
+                (&["for=6.6.6.6", "for=203.0.113.9", "for=10.0.0.8"], 2, v4),
+                (&["for=203.0.113.9, for=10.0.0.8"], 5, v4),
+                (&["for=\"6.6.6.6, for=203.0.113.9"], 1, v4),
+                (&["for=\"6.6.6.6, for=203.0.113.9;host=\"svc.example\""], 1, v4),
+                (&["for=6.6.6.6;x=\"\\, for=203.0.113.9"], 1, v4),
+                (&["for=6.6.6.6\u{e9}, for=203.0.113.9"], 1, v4),
+                (&["for=unknown"], 1, name("unknown")),
+                (&["for=_hidden"], 1, name("_hidden")),
+                (&["for=\"_SEVKISEK:_4711\""], 1, name("_sevkisek")),
+                (&["for=\"_a, b;c\""], 1, name("_a, b;c")),
+                (&["for=203.0.113.999"], 1, name("203.0.113.999")),
+                (&["for=\u{e9}"], 1, name("\u{e9}")),
+                (&["for="], 1, name("")),
+                (&["for=\"\""], 1, name("")),
+                (&["proto=https;host=svc.example"], 1, name("")),
+                (&["203.0.113.9"], 1, name("")),
+                (&["for=203.0.113.9"], 0, at(REMOTE)),
+                (&[" , "], 1, at(REMOTE)),
+            ],
+        );
+    }
+
+    #[test]
+    fn forwarded_counts_only_without_an_entry_of_x_forwarded_for() {
+        let sent = |simple: &[u8]| {
+            peer_of(&[(FORWARDED, b"for=203.0.113.8" as &[u8]), (X_FORWARDED_FOR, simple)], 1)
+        };
+        assert_eq!(sent(b"203.0.113.9"), at("203.0.113.9"));
+        assert_eq!(sent(b"nonsense"), name("nonsense"));
+        assert_eq!(sent(b" , "), at("203.0.113.8"));
+        let others = ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "via"];
+        for other in others.map(HeaderName::from_static) {
+            assert_eq!(peer_of(&[(other, b"203.0.113.9")], 1), at(REMOTE));
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_read_in_time() {
+        // Each would take seconds if its work grew with the square of its length.
+        for piece in ["\\\"", "\"", ",", "\",", "\\\",", "\"\\", "for=\";"] {
+            let line = piece.repeat((64 << 10) / piece.len());
+            for header in [X_FORWARDED_FOR, FORWARDED] {
+                let begun = std::time::Instant::now();
+                peer_of(&[(header, line.as_bytes())], 16);
+                assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{piece}");
+            }
+        }
+    }
+
+    /// What clients and proxies put together to a list.
+    const PIECES: [&str; 22] = [
+        ",",
+        ",",
+        ", ",
+        " ",
+        "\t",
+        "192.0.2.7",
+        ", 192.0.2.8",
+        "::ffff:192.0.2.7",
+        "2001:db8::7",
+        "[2001:db8::7]",
+        "192.0.2.7:80",
+        "fe80::1%eth0",
+        "unknown",
+        "_hidden",
+        "999.0.0.1",
+        "for=192.0.2.7",
+        "for=",
+        "proto=https",
+        ";",
+        "\"",
+        "\\",
+        "\u{e9}",
+    ];
+
+    /// An entry that a proxy writes for an address, and whether it is one of `Forwarded`.
+    fn written(address: IpAddr, form: usize, forwarded: bool) -> String {
+        let text = address.to_string();
+        let bracketed = if address.is_ipv6() { format!("[{text}]") } else { text.clone() };
+        let node = match form % 5 {
+            0 if address.is_ipv4() || !forwarded => text,
+            1 => format!("\"{bracketed}\""),
+            2 => format!("\"{bracketed}:4711\""),
+            3 if !forwarded => format!("{bracketed}:4711"),
+            _ => format!("\"{bracketed}:_port\""),
+        };
+        match (forwarded, form % 3) {
+            (false, _) => node,
+            (true, 0) => format!("for={node}"),
+            (true, 1) => format!("proto=https;host=\"a,;\\\"b\";For={node}"),
+            (true, _) => format!("for={node};by=\"_x, for=y\";ext=\"\\\\\""),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(strangers::inputs())]
+
+        /// Whatever is sent, the proxy's address does not stand for a client that it names in any way.
+        #[test]
+        fn the_proxy_never_stands_for_its_clients(
+            sent in strangers::sent(&PIECES),
+            forwarded in any::<bool>(),
+            hops in 0..4_usize,
+        ) {
+            let header = if forwarded { FORWARDED } else { X_FORWARDED_FOR };
+            for value in sent.iter().filter(|value| HeaderValue::from_bytes(value).is_ok()) {
+                let found = peer_of(&[(header.clone(), value)], hops);
+                let is_empty = value.iter().all(|byte| matches!(byte, b',' | b' ' | b'\t'));
+                prop_assert_eq!(found == at(REMOTE), hops == 0 || is_empty);
+            }
+        }
+
+        /// Whatever a client has written before, the entry of the outermost trusted proxy counts.
+        #[test]
+        fn what_trusted_proxies_have_written_counts(
+            forged in strangers::sent(&PIECES),
+            addresses in proptest::collection::vec((any::<IpAddr>(), any::<usize>()), 1..4),
+            joined in any::<bool>(),
+            forwarded in any::<bool>(),
+        ) {
+            let header = if forwarded { FORWARDED } else { X_FORWARDED_FOR };
+            let wanted = Peer::from(addresses[0].0);
+            let entries: Vec<String> =
+                addresses.iter().map(|(address, form)| written(*address, *form, forwarded)).collect();
+            for forged in forged.iter().filter(|forged| HeaderValue::from_bytes(forged).is_ok()) {
+                let mut lines: Vec<Vec<u8>> = vec![forged.clone()];
+                match joined {
+                    // A proxy extends the line of the client, or adds one of its own.
+                    true => lines[0].extend(format!(", {}", entries.join(", ")).into_bytes()),
+                    false => lines.extend(entries.iter().cloned().map(String::into_bytes)),
+                }
+                let lines: Vec<_> = lines.iter().map(|line| (header.clone(), line.as_slice())).collect();
+                prop_assert_eq!(peer_of(&lines, entries.len()), wanted, "{:?}", lines);
+            }
+        }
+
+        /// Parameters that are not known change nothing.
+        #[test]
+        fn unknown_parameters_are_ignored(
+            parameters in proptest::collection::vec(("[a-z]{1,8}", "[!#$%&'*+.^_`|~0-9A-Za-z-]{0,8}"), 0..6),
+            quoted in proptest::collection::vec(("x-[a-z]{1,8}", "[ -~]{0,12}"), 0..6),
+            place in any::<prop::sample::Index>(),
+        ) {
+            let unknown = parameters.into_iter().filter(|(name, _)| name != "for");
+            let mut all: Vec<String> = unknown.map(|(name, value)| format!("{name}={value}")).collect();
+            all.extend(quoted.into_iter().map(|(name, value)| {
+                format!("{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+            }));
+            all.insert(place.index(all.len() + 1), "for=\"[2001:db8::7]:80\"".to_owned());
+            let line = format!("for=6.6.6.6, {}", all.join(";"));
+            prop_assert_eq!(peer_of(&[(FORWARDED, line.as_bytes())], 1), at("2001:db8::"), "{}", line);
+        }
+    }
+}
