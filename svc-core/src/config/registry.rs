@@ -133,10 +133,11 @@ pub const VARIABLES: &[Variable] = &[
         "The address of /auth/oidc/callback as browsers reach it and as it is registered at the provider, \
         such as https://svc.example.com/auth/oidc/callback. Its host must be a name of the service's own."),
     variable("SVC_OIDC_SCOPES", Form::Text("openid email profile"),
-        "The scopes that the service asks the provider for, separated by spaces. openid must be one of them."),
+        "The scopes that the service asks the provider for, separated by spaces. openid must be one of \
+        them."),
     variable("SVC_OIDC_TRUSTED_AUDIENCES", Form::Text(""),
-        "Other audiences, separated by commas, that an ID token may be for beside SVC_OIDC_CLIENT_ID. Those of \
-        a token whose azp is SVC_OIDC_CLIENT_ID need not be listed."),
+        "Other audiences, separated by commas, that an ID token may be for beside SVC_OIDC_CLIENT_ID. Those \
+        of a token whose azp is SVC_OIDC_CLIENT_ID need not be listed."),
     variable("SVC_OIDC_MOCK", Form::Flag,
         "Replace the provider by one that signs in whomever the query of /auth/oidc/login names (sub, email \
         and name), for development. Not allowed in production."),

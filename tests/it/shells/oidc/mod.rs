@@ -2,10 +2,16 @@
 
 mod browser;
 mod chromium;
+mod discovery;
 mod forms;
+mod id_token;
+mod keys;
 mod members;
 mod producers;
 mod provider;
+mod tokens;
+mod unknown;
+mod user_info;
 
 use http::header::{LOCATION, SET_COOKIE};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_tests::provider::{Answers, Document, Script, Signed};
 use svc_tests::text;
 
-use super::{Away, ByEmail, Down, Form, changed, check, remove, written};
+use super::forms::{Away, ByEmail, Down, Form, changed, check, remove, written};
 
 fn keys(change: fn(&mut Value)) -> Script {
     changed(Document::Keys, change)

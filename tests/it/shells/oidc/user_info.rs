@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use svc_tests::provider::{Answers, Document, Script, Signed};
 use svc_tests::text;
 
-use super::{Away, ByEmail, ByName, Down, Form, Nameless, changed, check, remove};
+use super::forms::{self, Away, ByEmail, ByName, Down, Form, Nameless, changed, check, remove};
 
 /// Changes an answer with an email and a name.
 fn user_info(change: fn(&mut Value)) -> Script {
@@ -39,7 +39,7 @@ fn document(change: fn(&mut Value)) -> Script {
 }
 
 fn written(write: fn(String) -> String) -> Script {
-    Script { written: super::written(Document::UserInfo, write).written, ..whole() }
+    Script { written: forms::written(Document::UserInfo, write).written, ..whole() }
 }
 
 const FORMS: &[Form] = &[

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use svc_tests::provider::{Answers, Document, Script};
 use svc_tests::text;
 
-use super::super::DISCOVERY;
-use super::{ByEmail, Down, Form, changed, check, remove, written};
+use super::DISCOVERY;
+use super::forms::{ByEmail, Down, Form, changed, check, remove, written};
 
 fn document(change: fn(&mut Value)) -> Script {
     changed(Document::Discovery, change)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_tests::provider::{Document, Script, Signed};
 
-use super::{Away, ByEmail, ByName, Form, Nobody, changed, check, remove, written};
+use super::forms::{Away, ByEmail, ByName, Form, Nobody, changed, check, remove, written};
 
 fn claims(change: fn(&mut Value)) -> Script {
     changed(Document::Claims, change)

@@ -6,7 +6,8 @@ use serde_json::json;
 use svc_tests::provider::{Document, Provider, Script};
 use svc_tests::{World, text};
 
-use super::{Away, ByEmail, Down, Outcome, at, on_both, outcome};
+use super::forms::{Away, ByEmail, Down, Outcome, outcome};
+use super::{at, on_both};
 
 /// The members that are read of some document.
 const KNOWN: [&str; 30] = [
