@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
-use crate::conversation::messages::{self, SealedPost};
+use crate::conversation::messages;
 use crate::conversation::places;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
@@ -104,29 +104,8 @@ pub(in crate::coordination) fn post_recorded(
     notice: &NewNotice<'_>,
 ) -> Result<(Recorded, MessageId)> {
     let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
-    post_words(cx, thread, author, notice, &words)
-}
-
-/// Posts a notice with a message of its own words, whose metadata names the notice.
-pub(crate) fn post(
-    cx: &mut Write<'_>,
-    thread: ThreadId,
-    author: Option<MemberId>,
-    notice: &NewNotice<'_>,
-    words: &SealedPost,
-) -> Result<MessageId> {
-    post_words(cx, thread, author, notice, words).map(|(_, message)| message)
-}
-
-fn post_words(
-    cx: &mut Write<'_>,
-    thread: ThreadId,
-    author: Option<MemberId>,
-    notice: &NewNotice<'_>,
-    words: &SealedPost,
-) -> Result<(Recorded, MessageId)> {
     let place = places::place_of_workspace(cx, thread)?;
-    let message_id = messages::post_sealed(cx, &place, author, words)?.id;
+    let message_id = messages::post_sealed(cx, &place, author, &words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
     let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;
     add(cx, thread, recorded.lsn, notice.name, notice.text, message_id)?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use svc_tests::state::assert_state;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{on_both_engines, text};
 
 use super::footprints::{claim, footprint};
 
@@ -110,11 +110,11 @@ fn what_names_no_repository_is_named_with_an_example() {
                 ("claim_next_workspace_thread", "repo", json!({"workspace_id": workspace, "repo": repo})),
             ] {
                 let refusal = world.call(&world.people.admin, operation, input);
-                refusal.refused(400, "malformed-request");
-                let problem = refusal.body.to_string();
+                let refused = refusal.refused(400, "malformed-request");
+                let problem = refused.to_string();
                 assert!(problem.contains("git@git.example:acme/app.git"), "{problem}");
                 assert!(!problem.contains("hunter2"), "{problem}");
-                assert_eq!(refusal.body["errors"][0]["field"], field, "{operation} {problem}");
+                assert_eq!(refused["errors"][0]["field"], field, "{operation} {problem}");
             }
         }
     });

@@ -48,8 +48,7 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
         for token in [&plain, &narrow] {
             for (operation, more) in [("release_claim", json!({})), ("hand_off_claim", to.clone())] {
                 let refusal = world.call(token, operation, input(&lease, more));
-                refusal.refused(409, "claim-not-held");
-                let next = text(&refusal.body["next"]);
+                let next = text(&refusal.refused(409, "claim-not-held")["next"]);
                 assert!(next.contains("`channel:admin`") && next.contains("`claim_lease_id`"), "{next}");
             }
         }
@@ -64,8 +63,8 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
         }
         let unnamed = json!({"thread_id": thread, "to_member_id": plain_id});
         let refusal = world.call(administrator, "hand_off_claim", unnamed);
-        refusal.refused(409, "claim-not-held");
-        assert!(text(&refusal.body["next"]).contains("`claim_lease_id`"), "{:#}", refusal.body);
+        let refused = refusal.refused(409, "claim-not-held");
+        assert!(text(&refused["next"]).contains("`claim_lease_id`"), "{refused:#}");
         let lacking = json!({"thread_id": thread});
         world.call(administrator, "release_claim", lacking).refused(400, "malformed-request");
 
@@ -274,7 +273,8 @@ fn very_many_claims_end_with_a_token_that_may_be_the_callers_own() {
             let listed = json!({"workspace_id": world.id("workspace"), "member_id": member});
             let first = world.admin("list_tokens", listed)["items"][0]["id"].clone();
             let capabilities = ["token:admin", "workspace:read", "thread:transition"];
-            let input = json!({"workspace_id": world.id("workspace"), "member_id": member, "capabilities": capabilities});
+            let input = json!({"workspace_id": world.id("workspace"), "member_id": member,
+                "capabilities": capabilities});
             let made = world.admin("mint_token", input);
             world.admin("revoke_token", json!({"token_id": first}));
             let secret = text(&made["secret"]);
