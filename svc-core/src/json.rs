@@ -119,7 +119,8 @@ fn path_to(text: &[u8], place: usize) -> Option<String> {
                 if let (Some(Within::Member(name)), true) = (last, is_name) {
                     let written = text.get(at.saturating_add(1)..end.saturating_sub(1)).unwrap_or_default();
                     let read = text.get(at..end).and_then(|text| serde_json::from_slice(text).ok());
-                    *name = read.unwrap_or_else(|| String::from_utf8_lossy(written).into_owned());
+                    let shown = read.filter(|name: &String| !name.contains('\0'));
+                    *name = shown.unwrap_or_else(|| String::from_utf8_lossy(written).into_owned());
                 }
                 at = end;
                 continue;

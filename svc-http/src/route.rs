@@ -1,8 +1,8 @@
 //! Routing: from a method and a path to a row of the table or a fixed route.
 //!
 //! Rows declare their own paths, and the core lists the few routes that are fixed. Paths are
-//! matched undecoded, then their variables are decoded. One slash at the end of a path changes nothing, but for
-//! the names of files.
+//! matched undecoded, then their variables are decoded. One slash at the end of a path changes nothing,
+//! except in file names.
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ fn a_checkpoint_that_is_no_object_is_shown_as_one() {
     on_both_engines(|world| {
         let claim = claimed(world, "before");
         world.agent("renew_claim", under(&claim, &json!({"checkpoint": {"at": 1}})));
-        let id = world.database.id(text(&claim["id"]).parse().unwrap());
+        let id = world.database.id(text(&claim["id"]).parse::<uuid::Uuid>().unwrap());
         for (stored, shown) in [
             (r#""{\"at\":2}""#, json!({"at": 2})),
             (r#""half of it""#, json!({"checkpoint": "half of it"})),

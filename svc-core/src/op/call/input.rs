@@ -584,9 +584,9 @@ mod tests {
         let read = probe(&[], all).unwrap();
         assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
         let input = Input::json(r#"{"limit":null,"detail":null}"#);
-        let listing = &mut Listing::of(Surface::Mcp);
+        let listing = &mut Listing { limit: Some(7), ..Listing::of(Surface::Mcp) };
         let read: Probe = decode_listing(&input, Some(listing)).unwrap();
-        assert_eq!((read.limit.map(Count::get), listing.detail), (Some(PAGE_DEFAULT_MCP), Detail::Lean));
+        assert_eq!((read.limit.map(Count::get), listing.detail), (Some(7), Detail::Lean));
         let read: Probe = decode_frame(&Input::json(all)).unwrap();
         assert_eq!(read.tag.len(), 0);
         let Value::Object(members) = json!({"tag": null}) else { panic!() };
