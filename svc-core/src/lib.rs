@@ -26,7 +26,8 @@
 //! 6. Still in the transaction, the projectors run over the events, such as those of
 //!    `coordination/queue_projector.rs`, and the audit row is written. `Batch::flush` writes the events;
 //!    commit; `Batch::committed` announces the new LSN to the bus.
-//! 7. The reply is encoded on the caller's side ([`op::Reply::body`]) and framed by the shell.
+//! 7. The reply is encoded on the caller's side ([`op::Reply::body`]), cut to the bytes that its caller takes
+//!    (`op/declare/fit.rs`), and framed by the shell.
 //!
 //! # A claim, by its functions
 //!
@@ -165,6 +166,9 @@
 //!    every operation ([`Code::OF_EVERY_OPERATION`]). "Fails with" in the doc comment names the same codes,
 //!    and some test has to see each of them: a whole `tests/run` fails otherwise. A model is shown the second
 //!    paragraph of the doc comment, and the first one of each field's; later ones are for people.
+//!    What of its answer is cut where that is too long follows from its type: name a long text and a JSON
+//!    value as `op/declare/told.rs` knows them, and let the operation that reads one text alone read it on
+//!    ([`op::Operation::reads_on`]).
 //!    [`op::Operation`] has the other settings.
 //! 4. A new column or table is a migration of the next number, in `migrations/sqlite` and
 //!    `migrations/postgres` under one name, and a line in `store/migrate.rs`; one that was released is never

@@ -197,19 +197,6 @@ impl Components {
     }
 }
 
-/// The names of the schemas that a schema refers to.
-pub(crate) fn references(schema: &Value) -> Vec<String> {
-    match schema {
-        Value::Object(keywords) => {
-            let named = keywords.get("$ref").and_then(Value::as_str);
-            let named = named.and_then(|address| address.rsplit('/').next()).map(str::to_owned);
-            named.into_iter().chain(keywords.values().flat_map(references)).collect()
-        }
-        Value::Array(items) => items.iter().flat_map(references).collect(),
-        _ => Vec::new(),
-    }
-}
-
 /// Members that an object must have so that others are said to have all of its members.
 const SHARED_MEMBERS_MIN: usize = 5;
 

@@ -35,6 +35,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/page.rs", "store::conn", PAGED),
     ("svc-core/src/page.rs", "store::row", PAGED),
     ("svc-core/src/page.rs", "store::value", PAGED),
+    ("svc-core/src/page/cursor.rs", "store::value", PAGED),
     ("svc-core/src/store/opener.rs", "log::bus", NOTIFIED),
     ("svc-core/src/store/postgres/listen.rs", "log::bus", NOTIFIED),
     ("svc-core/src/text.rs", "store::value", STORED),

@@ -248,7 +248,8 @@ fn an_answer_is_short_or_is_cut() {
             findings.push(format!("{operation:?} keeps {} bytes", operation.shortest_answer()));
         }
         if !known {
-            findings.extend(operation.unbounded_parts().into_iter().map(|part| format!("{operation:?}: {part}")));
+            findings
+                .extend(operation.unbounded_parts().into_iter().map(|part| format!("{operation:?}: {part}")));
         }
         if let Some(text) = operation.text_read_on() {
             let output = operation.output_schema();

@@ -15,7 +15,11 @@ const MESSAGES: usize = 6;
 
 /// A text of so many characters, of which some take several bytes or are escaped.
 fn long(length: usize) -> String {
-    "All \"lanes\" of the H\u{f6}he are \u{6f22}\u{5b57},\n\u{1f600} and \\free. ".chars().cycle().take(length).collect()
+    "All \"lanes\" of the H\u{f6}he are \u{6f22}\u{5b57},\n\u{1f600} and \\free. "
+        .chars()
+        .cycle()
+        .take(length)
+        .collect()
 }
 
 /// A line of so many characters.
@@ -77,7 +81,8 @@ impl Long {
         let options: Vec<String> = (0..20).map(|number| format!("{number} {}", line(190))).collect();
         let vote = json!({"thread_id": thread, "question": long(4000), "options": options});
         let vote = admin("create_vote", vote)["id"].clone();
-        let gate = admin("request_approval", json!({"thread_id": thread, "question": long(4000)}))["id"].clone();
+        let gate =
+            admin("request_approval", json!({"thread_id": thread, "question": long(4000)}))["id"].clone();
         let reviewed = world.id("reviewed_thread");
         for _ in 0..2 {
             let findings = vec![json!({"severity": "minor", "body": long(1900)}); 20];
@@ -92,14 +97,18 @@ impl Long {
                                 "result": {"long": line(100_000)}});
             world.agent("set_thread_result", result);
         }
-        let items: Vec<Value> =
-            (0..100).map(|number| json!({"kind": "lane", "value": format!("{number} {}", line(450))})).collect();
+        let items: Vec<Value> = (0..100)
+            .map(|number| json!({"kind": "lane", "value": format!("{number} {}", line(450))}))
+            .collect();
         let footprint = json!({"repo": "acme/app", "mode": "exclusive", "items": items});
-        let wide = || admin("create_thread", json!({"channel_id": channel, "title": "wide", "footprint": footprint}));
+        let wide = || {
+            admin("create_thread", json!({"channel_id": channel, "title": "wide", "footprint": footprint}))
+        };
         let wide = (0..3).map(|_| text(&wide()["id"])).collect();
         let ids = json!({"channel_id": channel, "thread_id": thread, "message_id": message, "block_id": block,
                          "vote_id": vote, "gate_id": gate});
-        let of = ["list_reviews", "get_review_status", "list_reviewers"].map(|name| (name, json!({"thread_id": reviewed})));
+        let of = ["list_reviews", "get_review_status", "list_reviewers"]
+            .map(|name| (name, json!({"thread_id": reviewed})));
         let ids = ids.as_object().unwrap().clone();
         Self { channel, thread, messages, block, wide, ids, of: of.into() }
     }
@@ -236,50 +245,56 @@ fn check_refusal(world: &World, of: &Long) {
 
 /// A claim and the newest messages stay.
 fn check_claims(world: &World, of: &Long) {
-        for size in SIZES {
-            let pack = within(world, size, world.operation("get_thread_context"), &json!({"thread_id": of.thread}));
-            let kept = pack["messages"].as_array().unwrap();
-            let omitted = usize::try_from(pack["messages_omitted"].as_u64().unwrap_or(0)).unwrap();
-            // The vote and the request for approval came last.
-            assert!(kept.len() + omitted >= MESSAGES, "{size}: {omitted} were left out");
-            assert_eq!(pack["thread"]["id"], json!(of.thread));
-            let ids: Vec<String> = kept.iter().map(|message| text(&message["id"])).collect();
-            let all: Vec<&String> = of.messages.iter().filter(|id| ids.contains(id)).collect();
-            assert!(all.iter().rev().zip(of.messages.iter().rev()).all(|(a, b)| *a == b), "the newest stay");
-        }
-        for size in SIZES {
-            let input = json!({"thread_id": of.thread, "include_context": true});
-            let claim = within(world, size, world.operation("claim_thread"), &input);
-            assert_eq!((&claim["id"], &claim["title"]), (&json!(of.thread), &json!(line(200))));
-            assert!(claim["claim_lease_id"].is_string() && claim["pin"]["content_hash"].is_string(), "{claim}");
-            assert!(claim["assignment_expires_at"].is_string(), "{claim}");
-            let release = json!({"thread_id": of.thread, "claim_lease_id": claim["claim_lease_id"]});
-            within(world, size, world.operation("release_claim"), &release);
-        }
-        let kept = within(world, SIZES[0], world.operation("set_memory_block"),
-            &json!({"block_id": of.block, "value": long(99_999)}));
-        assert_eq!((&kept["truncated"], &kept["version"]), (&json!(true), &json!(2)), "what changed is cut, too");
+    for size in SIZES {
+        let pack =
+            within(world, size, world.operation("get_thread_context"), &json!({"thread_id": of.thread}));
+        let kept = pack["messages"].as_array().unwrap();
+        let omitted = usize::try_from(pack["messages_omitted"].as_u64().unwrap_or(0)).unwrap();
+        // The vote and the request for approval came last.
+        assert!(kept.len() + omitted >= MESSAGES, "{size}: {omitted} were left out");
+        assert_eq!(pack["thread"]["id"], json!(of.thread));
+        let ids: Vec<String> = kept.iter().map(|message| text(&message["id"])).collect();
+        let all: Vec<&String> = of.messages.iter().filter(|id| ids.contains(id)).collect();
+        assert!(all.iter().rev().zip(of.messages.iter().rev()).all(|(a, b)| *a == b), "the newest stay");
+    }
+    for size in SIZES {
+        let input = json!({"thread_id": of.thread, "include_context": true});
+        let claim = within(world, size, world.operation("claim_thread"), &input);
+        assert_eq!((&claim["id"], &claim["title"]), (&json!(of.thread), &json!(line(200))));
+        assert!(claim["claim_lease_id"].is_string() && claim["pin"]["content_hash"].is_string(), "{claim}");
+        assert!(claim["assignment_expires_at"].is_string(), "{claim}");
+        let release = json!({"thread_id": of.thread, "claim_lease_id": claim["claim_lease_id"]});
+        within(world, size, world.operation("release_claim"), &release);
+    }
+    let kept = within(
+        world,
+        SIZES[0],
+        world.operation("set_memory_block"),
+        &json!({"block_id": of.block, "value": long(99_999)}),
+    );
+    assert_eq!((&kept["truncated"], &kept["version"]), (&json!(true), &json!(2)), "what changed is cut, too");
 }
 
 /// A wait returns what fits, and goes on from there.
 fn check_wait(world: &World, of: &Long, from: i64) {
-        let wait = world.operation("wait_for_event");
-        for size in SIZES {
-            let (mut after, mut found) = (from, Vec::new());
-            while after < world.lsn() {
-                let input = json!({"workspace_id": world.id("workspace"), "after_id": after, "thread_id": of.thread,
+    let wait = world.operation("wait_for_event");
+    for size in SIZES {
+        let (mut after, mut found) = (from, Vec::new());
+        while after < world.lsn() {
+            let input = json!({"workspace_id": world.id("workspace"), "after_id": after, "thread_id": of.thread,
                                    "timeout_secs": 0, "limit": 500});
-                let page = within(world, size, wait, &input);
-                let Some(next) = page["after_id"].as_i64() else { break };
-                found.extend(items(&page).iter().map(|event| event["lsn"].as_i64().unwrap()));
-                after = next;
-            }
-            let all = json!({"thread_id": of.thread, "limit": 500});
-            let all = all_pages(world, Way::Rest, &world.people.admin, world.operation("list_thread_events"), all);
-            let all = all.into_iter().flat_map(|page| items(&page.output()).to_vec());
-            let all: Vec<i64> = all.map(|event| event["lsn"].as_i64().unwrap()).collect();
-            assert_eq!(found, all, "in {size} bytes");
+            let page = within(world, size, wait, &input);
+            let Some(next) = page["after_id"].as_i64() else { break };
+            found.extend(items(&page).iter().map(|event| event["lsn"].as_i64().unwrap()));
+            after = next;
         }
+        let all = json!({"thread_id": of.thread, "limit": 500});
+        let all =
+            all_pages(world, Way::Rest, &world.people.admin, world.operation("list_thread_events"), all);
+        let all = all.into_iter().flat_map(|page| items(&page.output()).to_vec());
+        let all: Vec<i64> = all.map(|event| event["lsn"].as_i64().unwrap()).collect();
+        assert_eq!(found, all, "in {size} bytes");
+    }
 }
 
 #[test]
@@ -320,7 +335,8 @@ fn every_answer_over_mcp_fits_and_nothing_is_lost() {
             format!("svc://threads/{}", of.thread),
             format!("svc://boots/{}", of.channel),
         ] {
-            let read = world.mcp().request(Some(&world.people.admin), "resources/read", json!({"uri": uri})).body;
+            let read =
+                world.mcp().request(Some(&world.people.admin), "resources/read", json!({"uri": uri})).body;
             let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
             assert!(text.len() <= ANSWER_MCP_BYTES, "{uri}: {} bytes", text.len());
         }
@@ -359,9 +375,8 @@ fn a_number_of_bytes_has_bounds_and_is_told() {
             world.mcp().call(Some(&world.people.admin), world.operation("list_messages"), &input)
         };
         for bad in [json!(4095), json!(1_048_577), json!("4096"), json!(1.5), json!([])] {
-            let refused = call(json!({"max_bytes": bad}));
-            refused.refused(400, "malformed");
-            assert!(refused.body.to_string().contains("max_bytes"), "{bad}: {}", refused.body);
+            let problem = call(json!({"max_bytes": bad})).refused(400, "malformed");
+            assert!(problem.to_string().contains("max_bytes"), "{bad}: {problem}");
         }
         assert_eq!(call(json!({"max_bytes": null})).status, 200);
         let input = json!({"message_id": world.id("message"), "offset": 4});

@@ -237,7 +237,10 @@ fn check(who: &str, outcomes: &Value) {
     }
     // Of 900 KB, a client gets what it endures, and all of it if it asks for that.
     let context = &result("context")["structuredContent"];
-    assert_eq!((&context["messages_omitted"], &context["messages"][0]["truncated"]), (&json!(9), &json!(true)));
+    assert_eq!(
+        (&context["messages_omitted"], &context["messages"][0]["truncated"]),
+        (&json!(9), &json!(true))
+    );
     let page = &result("messages")["structuredContent"];
     assert!(page["next_cursor"].is_string() && page["items"][0]["next_offset"].is_number(), "{who}: {page}");
     let all = &result("all")["structuredContent"];

@@ -16,14 +16,11 @@ use serde_json::{Map, Value};
 use super::lean::{Members, parse};
 use super::told::{
     CURSOR_BYTES, ITEMS, NEWEST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, OMITTED, TEXT_MIN, TEXTS,
-    TRUNCATED, WHOLE, WORD_MAX, is_nullable, is_open,
+    TRUNCATED, WHOLE, WHOLE_ITEMS, WORD_MAX, is_nullable, is_open,
 };
 use crate::error::{Error, Result};
 use crate::page::{Bounds, CURSORS, Cursor};
 use crate::schema;
-
-/// Members that are lists of such values.
-const WHOLE_ITEMS: &[&str] = &["content"];
 
 /// Members that say up to which position a page goes.
 const POSITIONS: &[&str] = &["after_id", "after_lsn"];
@@ -139,7 +136,7 @@ impl<'a> Cut<'a> {
                 Some(Self::Object { members, nullable: *nullable })
             }
             (b'[', Some(Shape::List(items))) => Some(Self::List(items)),
-            (b'[', None) => Some(Self::List(&Shape::Whole)),
+            (b'[', _) => Some(Self::List(&Shape::Whole)),
             (b'{', None) => Some(Self::Whole),
             (b'"', _) if TEXTS.contains(&name) => (value.get().len() > TEXT_MIN).then_some(Self::Text),
             (b'"', _) => (value.get().len() > WORD_MAX).then_some(Self::Text),

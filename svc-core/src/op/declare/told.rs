@@ -14,6 +14,9 @@ pub(super) const TEXTS: &[&str] =
 /// Members that are whole or null, although their schema says what they consist of.
 pub(super) const WHOLE: &[&str] = &["footprint", "description"];
 
+/// Members that are lists of such values.
+pub(super) const WHOLE_ITEMS: &[&str] = &["content"];
+
 /// The list whose newest items, which are its last, stay, and the member that counts the others.
 pub(super) const NEWEST: &str = "messages";
 pub(super) const NEWEST_OMITTED: &str = "messages_omitted";
@@ -37,35 +40,58 @@ pub(super) const CURSOR_BYTES: usize = 120;
 
 /// Adds to the schema of an answer what it has when it was cut.
 pub(crate) fn describe(schema: &mut Value) {
-    match schema {
-        Value::Object(keywords) => {
-            keywords.iter_mut().filter(|(name, _)| *name != "required").for_each(|(_, it)| describe(it));
-            let Some(Value::Object(members)) = keywords.get_mut("properties") else { return };
-            let mut is_cut = false;
-            for (name, member) in members.iter_mut() {
-                if is_whole(name, member) {
-                    is_cut = true;
-                    allow_null(member);
-                }
-                is_cut |= is_list(member) && ![ITEMS, NEWEST].contains(&name.as_str());
-            }
-            if members.iter().any(|(name, member)| is_text(name, member)) {
-                members.insert(TRUNCATED.to_owned(), about(ABOUT_TRUNCATED, "boolean"));
-                members.insert(NEXT_OFFSET.to_owned(), about(ABOUT_NEXT_OFFSET, "integer"));
-            }
-            if members.get(NEWEST).is_some_and(is_list) {
-                members.insert(NEWEST_OMITTED.to_owned(), about(ABOUT_NEWEST_OMITTED, "integer"));
-            }
-            if is_cut {
-                let mut omitted = about(ABOUT_OMITTED, "object");
-                if let Some(keywords) = omitted.as_object_mut() {
-                    keywords.insert("additionalProperties".to_owned(), json!({"type": "integer"}));
-                }
-                members.insert(OMITTED.to_owned(), omitted);
-            }
+    each_part(schema, &mut |part| describe(part));
+    let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
+    let (mut is_cut, is_page) = (false, members.contains_key(NEXT_CURSOR));
+    for (name, member) in members.iter_mut() {
+        if is_whole(name, member) {
+            is_cut = true;
+            allow_null(member);
         }
-        Value::Array(items) => items.iter_mut().for_each(describe),
-        _ => {}
+        is_cut |= is_list(member) && name != NEWEST && (name != ITEMS || !is_page);
+    }
+    if members.iter().any(|(name, member)| is_text(name, member)) {
+        members.insert(TRUNCATED.to_owned(), about(ABOUT_TRUNCATED, "boolean"));
+        members.insert(NEXT_OFFSET.to_owned(), about(ABOUT_NEXT_OFFSET, "integer"));
+    }
+    if members.get(NEWEST).is_some_and(is_list) {
+        members.insert(NEWEST_OMITTED.to_owned(), about(ABOUT_NEWEST_OMITTED, "integer"));
+    }
+    if is_cut {
+        let mut omitted = about(ABOUT_OMITTED, "object");
+        if let Some(keywords) = omitted.as_object_mut() {
+            keywords.insert("additionalProperties".to_owned(), json!({"type": "integer"}));
+        }
+        members.insert(OMITTED.to_owned(), omitted);
+    }
+}
+
+/// Returns the names of the schemas of what is within an answer, without what is whole or null there.
+pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
+    let mut named = Vec::new();
+    let mut cut = schema.clone();
+    each_part(&mut cut, &mut |part| named.extend(parts_named(part)));
+    named.extend(
+        cut.get("$ref").and_then(Value::as_str).and_then(|at| at.rsplit('/').next()).map(str::to_owned),
+    );
+    named
+}
+
+/// Visits the schemas within a schema, without those of what is whole or null.
+fn each_part(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
+    let Some(keywords) = schema.as_object_mut() else { return };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(members)) => {
+                let is_whole = |name: &str| WHOLE.contains(&name) || WHOLE_ITEMS.contains(&name);
+                members.iter_mut().filter(|(name, _)| !is_whole(name)).for_each(|(_, member)| visit(member));
+            }
+            ("items" | "additionalProperties", item) => visit(item),
+            ("anyOf" | "oneOf" | "allOf", Value::Array(alternatives)) => {
+                alternatives.iter_mut().for_each(&mut *visit);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -204,7 +230,7 @@ pub(crate) fn least(schema: &Value) -> usize {
         item.map_or(0, least).saturating_add(CURSOR_BYTES)
     });
     let cut = sized("", schema, &|name, schema, most| {
-        if is_nullable(schema) || is_whole(name, schema) {
+        if is_whole(name, schema) || (is_nullable(schema) && is_object(schema)) {
             4.min(most)
         } else if is_list(schema) {
             2
@@ -217,6 +243,10 @@ pub(crate) fn least(schema: &Value) -> usize {
         }
     });
     cut.saturating_add(of_page.unwrap_or_default())
+}
+
+fn is_object(schema: &Value) -> bool {
+    schema.get("properties").is_some() || alternatives(schema).any(is_object)
 }
 
 /// Returns the size of a value by its schema, with what `of` makes of the size of each value in it.
@@ -316,14 +346,14 @@ mod tests {
             "body": text, "result": {}, "title": text}});
         let items = json!({"type": "array", "items": item});
         let page = json!({"type": "object", "properties": {"items": items,
-            "next_cursor": {"type": ["string", "null"]}}});
+            "next_cursor": {"type": ["string", "null"], "pattern": "x"}}});
         let tagged = json!({"type": "array", "items": {"enum": ["a", "b"]}});
         let few = json!({"type": "array", "maxItems": 2, "items": {"type": "boolean"}});
         for (schema, longest, shortest) in [
-            (&json!({"type": "object", "properties": {"b": tagged}}), Some(18), 9),
+            (&json!({"type": "object", "properties": {"b": tagged}}), Some(17), 9),
             (&json!({"type": "object", "properties": {"b": few}}), Some(21), 9),
             (&item, None, 2 + 46 + 264 + 14 + 829),
-            (&page, None, 2 + 11 + 19 + 120 + (2 + 46 + 264 + 14 + 829)),
+            (&page, None, 2 + 11 + 145 + 120 + (2 + 46 + 264 + 14 + 829)),
         ] {
             assert_eq!(longest, Some(most("", schema)).filter(|size| *size < usize::MAX), "{schema}");
             assert_eq!(least(schema), shortest, "{schema}");

@@ -76,7 +76,7 @@ pub fn document(table: &Table) -> Value {
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
-        for name in schema::references(&schema) {
+        for name in told::parts_named(&schema) {
             if let Some(schema) = named.get_mut(&name).filter(|_| reached.insert(name.clone())) {
                 cut.push(schema.clone());
                 told::describe(schema);
