@@ -23,7 +23,8 @@ impl DataAccess {
         if group { Self::Group } else { Self::Owner }
     }
 
-    /// Returns the access that a folder in use gives: one that was accepted gives write access to nobody else.
+    /// Returns the access that a folder in use gives: one that was accepted gives write access to nobody
+    /// else.
     pub(crate) fn of_folder(path: &Path) -> Self {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }

@@ -7,10 +7,10 @@
 //! makes a setup final is the commit of the first workspace, which is up to the database and happens between
 //! [`DataDir::create`] and [`Setup::finish`].
 //!
-//! A folder belongs to its owner alone, or to its group too if that was said ([`DataAccess`]). Anyone else who
-//! can write to it could plant their own keys or database, so such a folder is not opened, and a key that
-//! others can write is not used. Files that others can read are reported in the log. A folder of another owner,
-//! such as a mount, is used as it is if its permissions allow that.
+//! A folder belongs to its owner alone, or to its group too if that was said ([`DataAccess`]). Anyone else
+//! who can write to it could plant their own keys or database, so such a folder is not opened, and a key that
+//! others can write is not used. Files that others can read are reported in the log. A folder of another
+//! owner, such as a mount, is used as it is if its permissions allow that.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::blocked::{Need, blocked, quoted, standing};
 use crate::config::{ENV_FILE, VapidKey};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::entropy::Entropy;
+use crate::error::blocked::{Need, blocked, quoted, standing};
 use crate::error::{Code, Error, Result};
 
 /// The data folder unless another is specified.
@@ -72,8 +72,8 @@ const OF_FILE_SYSTEMS: &str = "lost+found";
 
 /// Rejects files that users other than the owner can write, and returns those that they can read.
 ///
-/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the folder
-/// the group may have access.
+/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the
+/// folder the group may have access.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
@@ -101,7 +101,9 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
     let by_group_alone = writable.iter().all(|(file, mode)| mode & 0o002 == 0 && file.starts_with(path));
     let instead = match access {
         DataAccess::Owner if by_group_alone => {
-            format!(", or set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup")
+            format!(
+                ", or set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup"
+            )
         }
         _ => String::new(),
     };
@@ -110,8 +112,8 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
         DataAccess::Group => ("the owner and the group", "o"),
     };
     Err(Error::configuration(format!(
-        "users other than {others} can write {}, and so could change keys and messages; remove that permission \
-         with `chmod {who}-w {}`{instead}",
+        "users other than {others} can write {}, and so could change keys and messages; remove that \
+         permission with `chmod {who}-w {}`{instead}",
         named.join(", "),
         words.join(" ")
     )))
@@ -131,7 +133,9 @@ impl DataDir {
         let env = dir.file(ENV_FILE);
         // What cannot be looked at is not taken for missing.
         match env.metadata() {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(blocked(Need::Read, &env, &error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(blocked(Need::Read, &env, &error));
+            }
             _ => {}
         }
         if dir.is(MARKER) {
@@ -248,7 +252,8 @@ impl DataDir {
         }
     }
 
-    /// Returns the error of an empty folder that others can write, and of which this user may not change that.
+    /// Returns the error of an empty folder that others can write, and of which this user may not change
+    /// that.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let (shown, standing) = (self.path.display(), standing(&self.path).unwrap_or_default());
         let (who, others) = match access {
@@ -257,13 +262,15 @@ impl DataDir {
         };
         let by_group = match access {
             DataAccess::Owner if before.mode() & 0o002 == 0 => {
-                format!(", set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup")
+                format!(
+                    ", set {GROUP_ACCESS}=1 if all of the group may, as on a Kubernetes volume with fsGroup"
+                )
             }
             _ => String::new(),
         };
         Error::configuration(format!(
-            "{others} can write {shown} ({standing}), and this user cannot change that ({error}): as its owner \
-             run `chmod {who}-w {}`{by_group}, or use a folder in it, which is made for this user alone: --data {}",
+            "{others} can write {shown} ({standing}), and this user cannot change that ({error}): as its \
+             owner run `chmod {who}-w {}`{by_group}, or use a folder in it, made for this user alone: --data {}",
             quoted(&self.path),
             quoted(&self.path.join("svc"))
         ))
@@ -671,7 +678,8 @@ mod tests {
         assert!(open(DataAccess::Group).unwrap().is_empty());
         let refused = open(DataAccess::Owner).unwrap_err();
         for wanted in ["SVC_DATA_GROUP_ACCESS=1", "mode 2770", "owner 0", "`chmod go-w "] {
-            let wanted = wanted.replace("owner 0", &format!("owner {}", root.path().metadata().unwrap().uid()));
+            let wanted =
+                wanted.replace("owner 0", &format!("owner {}", root.path().metadata().unwrap().uid()));
             assert!(refused.detail().contains(&wanted), "{refused}");
         }
         for part in ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name)) {

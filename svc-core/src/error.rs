@@ -5,6 +5,7 @@
 //! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
 //! and decide nothing themselves.
 
+pub(crate) mod blocked;
 mod causes;
 mod exit;
 mod problem;

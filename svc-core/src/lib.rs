@@ -48,7 +48,7 @@
 //! | vocabulary | one file each: [`id`], [`time`], [`mark`], [`text`], `token_text`,
 //! | | [`ignored`], [`json`],
 //! | | [`limits`], [`capability`], [`entropy`], [`mailbox`], [`egress`], [`spool`], [`config`],
-//! | | [`data_dir`], [`data_access`], `blocked` |
+//! | | [`data_dir`], [`data_access`] |
 //! | | `schema`, `sync`, `monitor`, `timers`, `rate`, [`share`], `bisect` |
 //! | `store` | the only place that names an engine: connections, values, columns, the executor, migrations |
 //! | `log` | the event chain, canonical JSON, the batch that extends it, bus, feed, cache, seals, |
@@ -208,7 +208,6 @@ mod schema;
 pub mod page;
 pub mod mailbox;
 pub mod egress;
-mod blocked;
 pub mod data_access;
 pub mod spool;
 pub mod config;

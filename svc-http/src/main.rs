@@ -132,7 +132,10 @@ async fn listen_and_serve(
 fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!(": end what listens there (`ss -ltnp sport = :{}` names it), or choose another port", wanted.port())
+            format!(
+                ": end what listens there (`ss -ltnp sport = :{}` names it), or choose another port",
+                wanted.port()
+            )
         }
         io::ErrorKind::PermissionDenied => {
             ": choose a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".to_owned()

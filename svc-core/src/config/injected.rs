@@ -1,7 +1,8 @@
 //! Variables that Kubernetes sets in every container for each Service of its namespace.
 //!
-//! Those of a Service whose name begins with `svc-`, or is `svc`, begin like ours. They are told apart by their
-//! names and their values together, so a misspelt variable of ours is still found: `SVC_PORT=8080` is one.
+//! Those of a Service whose name begins with `svc-`, or is `svc`, begin like ours. They are told apart by
+//! their names and their values together, so a misspelt variable of ours is still found: `SVC_PORT=8080` is
+//! one.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,9 +20,9 @@ pub(super) fn is_injected(name: &str, value: &str) -> bool {
     if name.ends_with("_SERVICE_HOST") {
         return value.parse::<IpAddr>().is_ok();
     }
-    let is_of_service = name
-        .rsplit_once("_SERVICE_PORT")
-        .is_some_and(|(_, port)| port.is_empty() || port.strip_prefix('_').is_some_and(|name| !name.is_empty()));
+    let is_of_service = name.rsplit_once("_SERVICE_PORT").is_some_and(|(_, port)| {
+        port.is_empty() || port.strip_prefix('_').is_some_and(|name| !name.is_empty())
+    });
     if is_of_service && is_number(value) {
         return true;
     }
@@ -47,7 +48,8 @@ fn of_port(name: &str, value: &str) -> Option<bool> {
         "PROTO" => value == protocol,
         "PORT" => value == number,
         "ADDR" => value.parse::<IpAddr>().is_ok(),
-        _ => endpoint(value).is_some_and(|(of, address)| of == protocol && address.port().to_string() == number),
+        _ => endpoint(value)
+            .is_some_and(|(of, address)| of == protocol && address.port().to_string() == number),
     })
 }
 

@@ -11,6 +11,7 @@ mod database_url;
 mod registry;
 mod injected;
 mod reader;
+mod remarks;
 mod oidc;
 mod mail;
 mod push;

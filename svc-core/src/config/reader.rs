@@ -16,13 +16,12 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD_INDIFFERENT, URL_SAFE_NO_P
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
-use super::database_url::DatabaseUrl;
 use super::injected::is_injected;
 use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
-use crate::blocked::{Need, why};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
+use crate::error::blocked::{Need, why};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
@@ -31,17 +30,17 @@ use crate::spool::SpoolLimits;
 use crate::token_text;
 
 /// Values by name. All are treated as secrets, since it is not known yet which ones are.
-type Values = BTreeMap<String, Zeroizing<String>>;
+pub(super) type Values = BTreeMap<String, Zeroizing<String>>;
 
 /// Collects the values and all errors in them.
 #[derive(Default)]
 pub(super) struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     problems: Vec<String>,
-    secret_files: Vec<PathBuf>,
+    pub secret_files: Vec<PathBuf>,
     /// The variables that Kubernetes has set.
-    injected: Vec<String>,
-    remarks: Vec<String>,
+    pub injected: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 impl Reader {
@@ -63,8 +62,8 @@ impl Reader {
         }
         if file.contains_key(GROUP_ACCESS) {
             reader.reject(&format!(
-                "{GROUP_ACCESS} in {ENV_FILE}: set it in the environment, since whoever can write that file could \
-                 set it there"
+                "{GROUP_ACCESS} in {ENV_FILE}: set it in the environment, since whoever can write that file \
+                 could set it there"
             ));
         }
         for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
@@ -76,25 +75,6 @@ impl Reader {
         reader
     }
 
-    /// Returns what of `vars` is ignored, in a sentence.
-    pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
-        vars: impl IntoIterator<Item = (N, V)>,
-    ) -> Option<String> {
-        let mut reader = Self::default();
-        reader.environment(vars);
-        reader.injections()
-    }
-
-    /// Returns which variables of Kubernetes were ignored.
-    fn injections(&self) -> Option<String> {
-        if self.injected.is_empty() {
-            return None;
-        }
-        let mut names = self.injected.clone();
-        names.sort_unstable();
-        Some(format!("ignored the variables that Kubernetes sets for a Service: {}", names.join(", ")))
-    }
-
     /// Returns what was read, or an error with all problems.
     pub fn finish<T>(self, read: T) -> Result<T> {
         match self.problems.as_slice() {
@@ -104,7 +84,7 @@ impl Reader {
     }
 
     /// Returns those of `vars` that belong to this service, as text.
-    fn environment<N: Into<OsString>, V: Into<OsString>>(
+    pub fn environment<N: Into<OsString>, V: Into<OsString>>(
         &mut self,
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Values {
@@ -203,11 +183,11 @@ impl Reader {
         let production = self.word("SVC_ENV") == "production";
         let public_url = self.public_url();
         let database_url = self.database_url();
-        let injections = self.injections();
+        self.remark_injections();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_access: DataAccess::of(self.flag(GROUP_ACCESS)),
-            remarks: std::mem::take(&mut self.remarks).into_iter().chain(injections).collect(),
+            remarks: std::mem::take(&mut self.remarks),
             data_dir: data_dir.to_owned(),
             database_url,
             production,
@@ -302,22 +282,6 @@ impl Reader {
     /// Records that a setting which is insecure on purpose is set in production.
     pub(super) fn reject_in_production(&mut self, name: &str) {
         self.reject(&format!("{name} is not allowed while SVC_ENV is production"));
-    }
-
-    pub fn database_url(&mut self) -> Option<SecretString> {
-        let url = self.secret("DATABASE_URL")?;
-        match DatabaseUrl::parse(url.expose_secret()) {
-            Ok(parsed) => {
-                // Who can write a key can replace it.
-                self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
-                if !parsed.ignored.is_empty() {
-                    let ignored = parsed.ignored.join(", ");
-                    self.remarks.push(format!("ignored what DATABASE_URL says to other programs: {ignored}"));
-                }
-            }
-            Err(error) => self.problems.push(error.detail().to_owned()),
-        }
-        Some(SecretString::from(url.expose_secret().trim()))
     }
 
     fn content_keys(&mut self, production: bool) -> Option<ContentKeys> {

@@ -80,11 +80,11 @@ const fn variable(name: &'static str, form: Form, doc: &'static str) -> Variable
 pub const VARIABLES: &[Variable] = &[
     variable("DATABASE_URL", Form::Secret,
         "The database: postgres://USER:PASSWORD@HOST/DATABASE, or the name=value pairs of libpq. If unset: \
-        SQLite, in svc.db of the data folder. After a question mark it may have the parameters of libpq, such \
-        as sslmode (disable, allow, prefer, require, verify-ca, verify-full), sslrootcert (a PEM file, or \
-        system), sslcert and sslkey (PEM files); see PostgreSQL in svc-http(8). Without an sslmode it is \
-        prefer, or verify-full with sslrootcert=system. In production the address of another machine needs an \
-        sslmode, or sslrootcert=system."),
+        SQLite, in svc.db of the data folder. After a question mark it may have the parameters of libpq, \
+        such as sslmode (disable, allow, prefer, require, verify-ca, verify-full), sslrootcert (a PEM file, \
+        or system), sslcert and sslkey (PEM files); see PostgreSQL in svc-http(8). Without an sslmode it is \
+        prefer, or verify-full with sslrootcert=system. In production the address of another machine needs \
+        an sslmode, or sslrootcert=system."),
     variable("SVC_CONTENT_KEK", Form::Secret,
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by \
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),
@@ -333,9 +333,9 @@ file is unreadable, empty or not UTF\-8.
 A variable with an empty value counts as unset. The program refuses to start if the environment has an unknown
 variable that begins with SVC_, or
 .I svc.env
-has any unknown variable; SVC_ALLOW_UNKNOWN_ENV=1 allows them. Variables that Kubernetes sets for a Service whose
-name begins with svc, such as SVC_PORT=tcp://10.0.0.1:80 and SVC_SERVICE_HOST=10.0.0.1, are ignored in the
-environment, with a line in the log.
+has any unknown variable; SVC_ALLOW_UNKNOWN_ENV=1 allows them. Variables that Kubernetes sets for a Service
+whose name begins with svc, such as SVC_PORT=tcp://10.0.0.1:80 and SVC_SERVICE_HOST=10.0.0.1, are ignored in
+the environment, with a line in the log.
 .SH VARIABLES
 "#;
 

@@ -83,7 +83,9 @@ pub fn open(config: &Config) -> Result<Service> {
     for path in data_dir::open_to_others(&config.data_dir, &config.secret_files, config.data_access)? {
         let path = path.display();
         match config.data_access {
-            DataAccess::Owner => tracing::warn!(%path, "users other than its owner can read it: chmod go-rwx"),
+            DataAccess::Owner => {
+                tracing::warn!(%path, "users other than its owner can read it: chmod go-rwx")
+            }
             DataAccess::Group => {
                 tracing::warn!(%path, "users other than its owner and its group can read it: chmod o-rwx");
             }
@@ -170,8 +172,8 @@ fn check_is_new(database: &Database) -> Result<()> {
 /// Leaves a setup that was rejected in the right state.
 ///
 /// A workspace in the folder's own database can only have been created by an earlier run of this setup, which
-/// is thereby complete. If another database has a workspace, or cannot be reached or used, the folder is restored
-/// to its previous state. After anything else the setup can be resumed.
+/// is thereby complete. If another database has a workspace, or cannot be reached or used, the folder is
+/// restored to its previous state. After anything else the setup can be resumed.
 fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),

@@ -19,8 +19,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::blocked::{Need, why};
 use crate::data_access::DataAccess;
+use crate::error::blocked::{Need, why};
 use crate::error::{Code, Error, is_full};
 use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;

@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
 use super::refusal;
-use crate::blocked::{Need, why};
+use crate::error::blocked::{Need, why};
 use crate::error::{Code, Error, Result};
 use crate::sync::lock;
 

@@ -10,8 +10,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio_postgres::error::{DbError, SqlState};
 
 use super::database::Database;
-use crate::blocked::{Need, blocked, denied};
 use crate::config::DatabaseUrl;
+use crate::error::blocked::{Need, blocked, denied};
 use crate::error::{Code, Error, is_full};
 
 /// Converts the failure of a start into an error that says what to do.
@@ -139,12 +139,11 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
 fn closed_socket(url: &SecretString) -> Option<String> {
     let url = DatabaseUrl::parse(url.expose_secret()).ok()?;
     let mut hosts = url.hosts().iter();
-    hosts
-        .find_map(|host| {
-            let socket = host.socket_folder()?.join(format!(".s.PGSQL.{}", host.port));
-            let reason = denied(Need::Write, &socket)?;
-            Some(format!("the PostgreSQL server in DATABASE_URL cannot be reached: the socket {reason}"))
-        })
+    hosts.find_map(|host| {
+        let socket = host.socket_folder()?.join(format!(".s.PGSQL.{}", host.port));
+        let reason = denied(Need::Write, &socket)?;
+        Some(format!("the PostgreSQL server in DATABASE_URL cannot be reached: the socket {reason}"))
+    })
 }
 
 /// Returns whether the role lacks a privilege: the cause of a failed statement begins with its SQLSTATE.

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::sqlite::failed;
 use crate::Result;
-use crate::blocked::{Need, why};
 use crate::error::Error;
+use crate::error::blocked::{Need, why};
 use crate::spool::Spools;
 
 /// KiB of pages that are kept in memory.

@@ -31,7 +31,6 @@ const LAYERS: &[&[&str]] = &[
         "config",
         "data_dir",
         "data_access",
-        "blocked",
         "rate",
         "share",
         "bisect",
@@ -96,7 +95,6 @@ const LINES_MAX: [usize; 2] = [500, 800];
 /// As in `.rustfmt.toml`.
 const COLUMNS_MAX: usize = 110;
 
-/// The root of the project.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }

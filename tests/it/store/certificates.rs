@@ -63,7 +63,8 @@ fn the_certificate_of_a_real_server_is_judged_as_psql_judges_it() {
         std::fs::write(&roots, &case.roots).unwrap();
         let judged = |connects: &dyn Fn(&str) -> bool| {
             HOSTS.map(|(mode, host, has_roots)| {
-                let roots = if has_roots { format!(" sslrootcert={}", roots.display()) } else { String::new() };
+                let roots =
+                    if has_roots { format!(" sslrootcert={}", roots.display()) } else { String::new() };
                 connects(&format!("host={host} {} sslmode={mode}{roots}", server.address()))
             })
         };
@@ -97,7 +98,8 @@ fn programs() -> Option<PathBuf> {
     });
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = folders.into_iter().rev().chain(std::env::split_paths(&path));
-    let is_whole = |folder: &PathBuf| ["postgres", "initdb", "psql"].iter().all(|name| folder.join(name).is_file());
+    let is_whole =
+        |folder: &PathBuf| ["postgres", "initdb", "psql"].iter().all(|name| folder.join(name).is_file());
     all.into_iter().find(is_whole)
 }
 
@@ -132,9 +134,11 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         give(folder.path(), 0o700);
         let data = folder.path().join("data");
-        let made = run(as_server(&programs.join("initdb")).current_dir(folder.path()).arg("-D").arg(&data).args([
-            "-U", "svc", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8",
-        ]));
+        let made = run(as_server(&programs.join("initdb"))
+            .current_dir(folder.path())
+            .arg("-D")
+            .arg(&data)
+            .args(["-U", "svc", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"]));
         assert_eq!(made.code, Some(0), "{made:?}");
         std::fs::write(data.join("pg_hba.conf"), "hostssl all all all trust\n").unwrap();
         write_certificate(folder.path(), first);
@@ -217,27 +221,34 @@ fn write_certificate(folder: &Path, case: &Case) {
 fn by_openssl(folder: &Path) -> Vec<Case> {
     // Its own settings, since those of the system may differ.
     const SETTINGS: &str = "[req]\ndistinguished_name=dn\nx509_extensions=v3_ca\n[dn]\n[v3_ca]\n\
-        subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid:always,issuer\nbasicConstraints=critical,CA:true\n";
+        subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid:always,issuer\n\
+        basicConstraints=critical,CA:true\n";
     std::fs::write(folder.join("openssl.cnf"), SETTINGS).unwrap();
     let openssl = |line: &str| {
         let mut command = Command::new("openssl");
-        let outcome = run(command.current_dir(folder).env("OPENSSL_CONF", "openssl.cnf").args(line.split(' ')));
+        let outcome =
+            run(command.current_dir(folder).env("OPENSSL_CONF", "openssl.cnf").args(line.split(' ')));
         assert_eq!(outcome.code, Some(0), "openssl {line}: {outcome:?}");
     };
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     openssl("req -new -x509 -days 365 -nodes -text -out self.crt -keyout self.key -subj /CN=localhost");
     openssl("req -new -nodes -text -out root.csr -keyout root.key -subj /CN=root.example");
-    openssl("x509 -req -in root.csr -text -days 3650 -extfile openssl.cnf -extensions v3_ca -signkey root.key -out root.crt");
+    openssl(
+        "x509 -req -in root.csr -text -days 3650 -extfile openssl.cnf -extensions v3_ca -signkey root.key \
+         -out root.crt",
+    );
     openssl("req -new -nodes -text -out between.csr -keyout between.key -subj /CN=between.example");
     openssl(
-        "x509 -req -in between.csr -text -days 1825 -extfile openssl.cnf -extensions v3_ca -CA root.crt -CAkey root.key \
-         -CAcreateserial -out between.crt",
+        "x509 -req -in between.csr -text -days 1825 -extfile openssl.cnf -extensions v3_ca -CA root.crt \
+         -CAkey root.key -CAcreateserial -out between.crt",
     );
     for authority in ["root", "between"] {
-        openssl(&format!("req -new -nodes -text -out leaf.csr -keyout by-{authority}.key -subj /CN=localhost"));
         openssl(&format!(
-            "x509 -req -in leaf.csr -text -days 365 -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -out \
-             by-{authority}.crt"
+            "req -new -nodes -text -out leaf.csr -keyout by-{authority}.key -subj /CN=localhost"
+        ));
+        openssl(&format!(
+            "x509 -req -in leaf.csr -text -days 365 -CA {authority}.crt -CAkey {authority}.key \
+             -CAcreateserial -out by-{authority}.crt"
         ));
     }
     let case = |name, certificate: String, key: &str, roots: &str, verdicts| Case {
@@ -253,7 +264,13 @@ fn by_openssl(folder: &Path) -> Vec<Case> {
         case("self-signed, and another root", read("self.crt"), "self.key", "root.crt", UNPROVEN),
         case("issued by a root, name in CN", read("by-root.crt"), "by-root.key", "root.crt", BY_NAME),
         case("issued through an intermediate", chain.clone(), "by-between.key", "root.crt", BY_NAME),
-        case("an intermediate that was not sent", read("by-between.crt"), "by-between.key", "root.crt", UNPROVEN),
+        case(
+            "an intermediate that was not sent",
+            read("by-between.crt"),
+            "by-between.key",
+            "root.crt",
+            UNPROVEN,
+        ),
         case("an intermediate without its root", chain, "by-between.key", "between.crt", UNPROVEN),
     ]
 }

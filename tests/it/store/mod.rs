@@ -7,6 +7,7 @@ mod certificates;
 mod contention;
 mod crash;
 mod deployed;
+mod failed_starts;
 mod file_modes;
 mod killed;
 mod ordeals_controls;

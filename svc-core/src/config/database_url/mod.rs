@@ -1,10 +1,10 @@
-//! `DATABASE_URL`: the address of a PostgreSQL server, in every form in which hosts and other programs hand it
-//! out.
+//! `DATABASE_URL`: the address of a PostgreSQL server, in every form in which hosts and other programs hand
+//! it out.
 //!
-//! Both forms of libpq are read (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each of its
-//! parameters either has the effect that it has there or is refused by name, since one that was ignored may
-//! have been meant to protect. What only tunes the driver or the pool of another program is ignored, and told.
-//! No error repeats a value, nor a name that may be a part of a password.
+//! Both forms of libpq are read (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each of
+//! its parameters either has the effect that it has there or is refused by name, since one that was ignored
+//! may have been meant to protect. What only tunes the driver or the pool of another program is ignored, and
+//! told. No error repeats a value, nor a name that may be a part of a password.
 
 mod text;
 mod parameters;
@@ -140,12 +140,16 @@ fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Res
     };
     let address = |at: usize| match addresses.get(at).copied().unwrap_or_default() {
         "" => Ok(None),
-        text => text.parse::<IpAddr>().map(Some).map_err(|_| "has a hostaddr that is no IP address".to_owned()),
+        text => {
+            text.parse::<IpAddr>().map(Some).map_err(|_| "has a hostaddr that is no IP address".to_owned())
+        }
     };
     let host = |at: usize| {
         let (name, address) = (names.get(at).copied().unwrap_or_default(), address(at)?);
         if name.starts_with('@') {
-            return Err("names an abstract socket, which is not supported: use a socket in a folder".to_owned());
+            return Err(
+                "names an abstract socket, which is not supported: use a socket in a folder".to_owned()
+            );
         }
         let name = match address {
             Some(address) if name.is_empty() => address.to_string(),
@@ -176,7 +180,8 @@ mod tests {
             })
             .collect();
         let word = |name| url.get(name).unwrap_or("-").to_owned();
-        let ignored = if url.ignored.is_empty() { String::new() } else { format!(" ~{}", url.ignored.join()) };
+        let ignored =
+            if url.ignored.is_empty() { String::new() } else { format!(" ~{}", url.ignored.join()) };
         Ok(format!("{}/{}@{} {}{ignored}", word("user"), word("password"), hosts.join(), word("dbname")))
     }
 
@@ -195,41 +200,69 @@ mod tests {
     fn addresses_are_read_as_others_hand_them_out() {
         for (text, wanted) in [
             // Heroku, Railway, Render, DigitalOcean, Fly: with and without a name of the domain.
-            ("postgres://u:p@ec2-1.compute-1.amazonaws.com:5432/d", "u/p@ec2-1.compute-1.amazonaws.com:5432 d"),
-            ("postgresql://postgres:p@postgres.railway.internal:5432/railway",
-             "postgres/p@postgres.railway.internal:5432 railway"),
+            (
+                "postgres://u:p@ec2-1.compute-1.amazonaws.com:5432/d",
+                "u/p@ec2-1.compute-1.amazonaws.com:5432 d",
+            ),
+            (
+                "postgresql://postgres:p@postgres.railway.internal:5432/railway",
+                "postgres/p@postgres.railway.internal:5432 railway",
+            ),
             ("postgresql://u:p@dpg-abc-a/d", "u/p@dpg-abc-a:5432 d"),
-            ("postgresql://doadmin:AVNS_x@db-1.b.db.ondigitalocean.com:25060/defaultdb?sslmode=require",
-             "doadmin/AVNS_x@db-1.b.db.ondigitalocean.com:25060 defaultdb"),
-            ("postgres://app:p@top2.nearest.of.app.internal:5432/app?sslmode=disable",
-             "app/p@top2.nearest.of.app.internal:5432 app"),
+            (
+                "postgresql://doadmin:AVNS_x@db-1.b.db.ondigitalocean.com:25060/defaultdb?sslmode=require",
+                "doadmin/AVNS_x@db-1.b.db.ondigitalocean.com:25060 defaultdb",
+            ),
+            (
+                "postgres://app:p@top2.nearest.of.app.internal:5432/app?sslmode=disable",
+                "app/p@top2.nearest.of.app.internal:5432 app",
+            ),
             // Neon, with and without SNI.
-            ("postgresql://u:npg_x@ep-a-1.eu-central-1.aws.neon.tech/neondb?sslmode=require&channel_binding=require",
-             "u/npg_x@ep-a-1.eu-central-1.aws.neon.tech:5432 neondb"),
-            ("postgres://u:p@ep-a.neon.tech/d?options=endpoint%3Dep-a&sslmode=require", "u/p@ep-a.neon.tech:5432 d"),
+            (
+                "postgresql://u:npg_x@ep-a-1.eu.aws.neon.tech/neondb?sslmode=require&channel_binding=require",
+                "u/npg_x@ep-a-1.eu.aws.neon.tech:5432 neondb",
+            ),
+            (
+                "postgres://u:p@ep-a.neon.tech/d?options=endpoint%3Dep-a&sslmode=require",
+                "u/p@ep-a.neon.tech:5432 d",
+            ),
             // Supabase, its session pooler and Vercel's word for it.
-            ("postgresql://postgres.ref:p@aws-0-eu.pooler.supabase.com:5432/postgres",
-             "postgres.ref/p@aws-0-eu.pooler.supabase.com:5432 postgres"),
+            (
+                "postgresql://postgres.ref:p@aws-0-eu.pooler.supabase.com:5432/postgres",
+                "postgres.ref/p@aws-0-eu.pooler.supabase.com:5432 postgres",
+            ),
             ("postgres://u:p@h:5432/d?sslmode=require&supa=base-pooler.x", "u/p@h:5432 d ~supa"),
             // Azure has an @ in its users, percent-encoded.
-            ("postgres://ada%40corp:p@corp.postgres.database.azure.com:5432/d?sslmode=require",
-             "ada@corp/p@corp.postgres.database.azure.com:5432 d"),
+            (
+                "postgres://ada%40corp:p@corp.postgres.database.azure.com:5432/d?sslmode=require",
+                "ada@corp/p@corp.postgres.database.azure.com:5432 d",
+            ),
             // RDS, with the bundle of its authority.
-            ("postgresql://u:p@i.abc.eu-west-1.rds.amazonaws.com:5432/d?sslmode=verify-full&sslrootcert=/etc/rds.pem",
-             "u/p@i.abc.eu-west-1.rds.amazonaws.com:5432 d"),
+            (
+                "postgresql://u:p@i.rds.amazonaws.com:5432/d?sslmode=verify-full&sslrootcert=/etc/rds.pem",
+                "u/p@i.rds.amazonaws.com:5432 d",
+            ),
             // Prisma, SQLAlchemy, Django, Rails, Ecto, Java, Symfony.
-            ("postgresql://u:p@h:5432/d?schema=public&connection_limit=5&pool_timeout=0&pgbouncer=false",
-             "u/p@h:5432 d ~connection_limit,pool_timeout"),
+            (
+                "postgresql://u:p@h:5432/d?schema=public&connection_limit=5&pool_timeout=0&pgbouncer=false",
+                "u/p@h:5432 d ~connection_limit,pool_timeout",
+            ),
             ("postgresql+psycopg://u:p@h/d", "u/p@h:5432 d"),
-            ("postgresql+asyncpg://u:p@h/d?prepared_statement_cache_size=0",
-             "u/p@h:5432 d ~prepared_statement_cache_size"),
+            (
+                "postgresql+asyncpg://u:p@h/d?prepared_statement_cache_size=0",
+                "u/p@h:5432 d ~prepared_statement_cache_size",
+            ),
             ("psql://u:p@h:5432/d?conn_max_age=600", "u/p@h:5432 d ~conn_max_age"),
             ("postgis://u:p@h/d", "u/p@h:5432 d"),
-            ("postgresql://u:p@h/d?pool=5&encoding=unicode&prepared_statements=false",
-             "u/p@h:5432 d ~encoding,pool,prepared_statements"),
+            (
+                "postgresql://u:p@h/d?pool=5&encoding=unicode&prepared_statements=false",
+                "u/p@h:5432 d ~encoding,pool,prepared_statements",
+            ),
             ("ecto://u:p@h/d?pool_size=2", "u/p@h:5432 d ~pool_size"),
-            ("jdbc:postgresql://h:5433/d?user=u&password=p%26q&ApplicationName=x&prepareThreshold=0",
-             "u/p&q@h:5433 d ~prepareThreshold"),
+            (
+                "jdbc:postgresql://h:5433/d?user=u&password=p%26q&ApplicationName=x&prepareThreshold=0",
+                "u/p&q@h:5433 d ~prepareThreshold",
+            ),
             ("postgresql://u:p@h/d?serverVersion=16&charset=utf8", "u/p@h:5432 d ~charset,serverVersion"),
             // A final newline, spaces around, a scheme in capitals.
             ("postgres://u:p@h/d\n", "u/p@h:5432 d"),
@@ -250,7 +283,10 @@ mod tests {
             ("postgres://h/d?user=u&host=other&port=7", "u/-@other:7 d"),
             // Pairs, with all that they may be written like.
             ("host=h port=5433 dbname=d user=u password=p", "u/p@h:5433 d"),
-            (r"host = h dbname='my db' user=u password='it\'s \\ x' sslmode=require", r"u/it's \ x@h:5432 my db"),
+            (
+                r"host = h dbname='my db' user=u password='it\'s \\ x' sslmode=require",
+                r"u/it's \ x@h:5432 my db",
+            ),
             ("host=/var/run/postgresql dbname=d user=u", "u/-@/var/run/postgresql:5432 d"),
             ("hostaddr=10.0.0.1 user=u", "u/-@10.0.0.1=10.0.0.1:5432 -"),
             ("dbname=d", "-/-@:5432 d"),

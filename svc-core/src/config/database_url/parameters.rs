@@ -31,20 +31,22 @@ enum Rule {
     Holds(&'static [&'static str], &'static str),
     /// It is refused, with what to do.
     Refused(&'static str),
-    /// It tunes another program.
-    Ignored,
 }
 
-use Rule::{Any, As, Holds, Ignored, Number, Refused, Words};
+use Rule::{Any, As, Holds, Number, Refused, Words};
 
-const NO_GSS: &str = "GSSAPI and Kerberos are not supported: remove it, and sign in by password or certificate";
+const NO_GSS: &str =
+    "GSSAPI and Kerberos are not supported: remove it, and sign in by password or certificate";
+const UTF8: &[&str] = &["UTF8", "utf8", "UTF-8", "utf-8", "auto", "unicode"];
+const OLD_PROTOCOL: &str = "svc speaks version 3.0 of the protocol: remove it";
 const NO_OAUTH: &str = "OAuth is not supported: remove it, and sign in by password or certificate";
 const NO_CRL: &str = "revocation lists are not supported: remove it";
 const NO_FILES: &str = "libpq's own files are not read: write what it stands for into the address, for which \
     DATABASE_URL_FILE can name a file";
 const BY_SSLMODE: &str = "write sslmode (require, or verify-full with sslrootcert) instead";
 const BY_OPTIONS: &str = "write options=-c%20search_path%3DNAME instead";
-const BY_TIMEOUT: &str = "write options=-c%20statement_timeout%3DMILLISECONDS instead, and the like for others";
+const BY_TIMEOUT: &str =
+    "write options=-c%20statement_timeout%3DMILLISECONDS instead, and the like for others";
 
 /// The parameters of libpq (PostgreSQL 18 manual, section 34.1.2) and their effect here.
 #[rustfmt::skip]
@@ -62,30 +64,30 @@ const LIBPQ: &[(&str, Rule)] = &[
     ("sslsni", Words(&["0", "1"])),
     ("ssl_min_protocol_version", Any), ("ssl_max_protocol_version", Any),
     ("target_session_attrs", Words(&["any", "read-write", "primary"])),
-    ("client_encoding", Holds(&["UTF8", "utf8", "UTF-8", "utf-8", "auto", "unicode"], "svc speaks UTF8: remove it")),
+    ("client_encoding", Holds(UTF8, "svc speaks UTF8: remove it")),
     ("sslcompression", Holds(&["0", "1"], "it must be 0 or 1, and compresses nothing: remove it")),
     ("gssencmode", Holds(&["disable", "prefer"], NO_GSS)),
     ("gssdelegation", Holds(&["0"], NO_GSS)),
-    ("min_protocol_version", Holds(&["3.0"], "svc speaks version 3.0 of the protocol: remove it")),
-    ("max_protocol_version", Holds(&["3.0", "3.2", "latest"], "svc speaks version 3.0 of the protocol: remove it")),
+    ("min_protocol_version", Holds(&["3.0"], OLD_PROTOCOL)),
+    ("max_protocol_version", Holds(&["3.0", "3.2", "latest"], OLD_PROTOCOL)),
     ("replication", Holds(&["false", "off", "no", "0"], "svc is no replica: remove it")),
     ("krbsrvname", Refused(NO_GSS)), ("gsslib", Refused(NO_GSS)),
     ("oauth_issuer", Refused(NO_OAUTH)), ("oauth_client_id", Refused(NO_OAUTH)),
     ("oauth_client_secret", Refused(NO_OAUTH)), ("oauth_scope", Refused(NO_OAUTH)),
     ("sslcrl", Refused(NO_CRL)), ("sslcrldir", Refused(NO_CRL)),
     ("passfile", Refused(NO_FILES)), ("service", Refused(NO_FILES)), ("servicefile", Refused(NO_FILES)),
-    ("sslpassword", Refused("an encrypted key is not supported: decrypt it with `openssl pkey -in KEY -out FILE`")),
+    ("sslpassword", Refused("encrypted keys are not supported: run `openssl pkey -in KEY -out FILE`")),
     ("sslkeylogfile", Refused("svc writes the keys of a connection nowhere: remove it")),
     ("scram_client_key", Refused("only a password is supported: remove it")),
     ("scram_server_key", Refused("only a password is supported: remove it")),
-    ("require_auth", Refused("it is not supported: remove it; channel_binding=require with TLS demands SCRAM")),
-    ("requirepeer", Refused("the owner of a socket is not compared: remove it, and use a socket in a folder that \
-        only the server's user can write")),
+    ("require_auth", Refused("write channel_binding=require instead, which with TLS demands SCRAM")),
+    ("requirepeer", Refused("the owner of a socket is not compared: remove it, and use a socket in a folder \
+        that only the server's user can write")),
     ("requiressl", Refused(BY_SSLMODE)),
     ("authtype", Refused("it has no meaning: remove it")), ("tty", Refused("it has no meaning: remove it")),
 ];
 
-/// Parameters of other programs.
+/// Parameters of other programs that stand for one of libpq, or cannot be honoured.
 #[rustfmt::skip]
 const OTHERS: &[(&str, Rule)] = &[
     ("ApplicationName", As("application_name")),
@@ -97,38 +99,37 @@ const OTHERS: &[(&str, Rule)] = &[
     ("ssl_ca", Refused("write sslrootcert instead")), ("sslca", Refused("write sslrootcert instead")),
     ("schema", Holds(&["public"], BY_OPTIONS)), ("currentSchema", Holds(&["public"], BY_OPTIONS)),
     ("search_path", Holds(&["public"], BY_OPTIONS)), ("schema_search_path", Holds(&["public"], BY_OPTIONS)),
-    ("pgbouncer", Holds(&["false"], "it says that a pooler in transaction mode is in front, which does not pass \
-        notifications on: use the direct address of the server")),
+    ("pgbouncer", Holds(&["false"], "it says that a pooler in transaction mode is in front, which does not \
+        pass notifications on: use the direct address of the server")),
     ("endpoint", Refused("write options=endpoint%3DNAME instead")),
     ("project", Refused("write options=project%3DNAME instead")),
     ("targetServerType", Refused("write target_session_attrs=primary instead")),
     ("statement_timeout", Refused(BY_TIMEOUT)), ("lock_timeout", Refused(BY_TIMEOUT)),
     ("idle_in_transaction_session_timeout", Refused(BY_TIMEOUT)),
+];
+
+/// Parameters that tune the driver or the pool of another program.
+#[rustfmt::skip]
+const TUNING: &[&str] = &[
     // Prisma.
-    ("connection_limit", Ignored), ("pool_timeout", Ignored), ("socket_timeout", Ignored),
-    ("statement_cache_size", Ignored), ("max_idle_connection_lifetime", Ignored),
-    // SQLAlchemy, Django, Rails, Ecto, Sequelize.
-    ("prepared_statement_cache_size", Ignored), ("prepared_statement_name_func", Ignored),
-    ("pool_size", Ignored), ("max_overflow", Ignored), ("pool_recycle", Ignored), ("pool_pre_ping", Ignored),
-    ("conn_max_age", Ignored), ("conn_health_checks", Ignored), ("disable_server_side_cursors", Ignored),
-    ("pool", Ignored), ("encoding", Ignored), ("prepared_statements", Ignored), ("reaping_frequency", Ignored),
-    ("checkout_timeout", Ignored), ("idle_timeout", Ignored), ("adapter", Ignored), ("reconnect", Ignored),
-    ("advisory_locks", Ignored), ("min", Ignored), ("max", Ignored),
-    // Doctrine.
-    ("serverVersion", Ignored), ("charset", Ignored),
+    "connection_limit", "pool_timeout", "socket_timeout", "statement_cache_size",
+    "max_idle_connection_lifetime",
+    // SQLAlchemy, Django, Rails, Ecto, Sequelize, Doctrine.
+    "prepared_statement_cache_size", "prepared_statement_name_func", "pool_size", "max_overflow",
+    "pool_recycle", "pool_pre_ping", "conn_max_age", "conn_health_checks", "disable_server_side_cursors",
+    "pool", "encoding", "prepared_statements", "reaping_frequency", "checkout_timeout", "idle_timeout",
+    "adapter", "reconnect", "advisory_locks", "min", "max", "serverVersion", "charset",
     // node-postgres, and the platforms around it.
-    ("uselibpqcompat", Ignored), ("supa", Ignored), ("workaround", Ignored),
+    "uselibpqcompat", "supa", "workaround",
     // Go and Rust.
-    ("binary_parameters", Ignored), ("default_query_exec_mode", Ignored), ("statement_cache_capacity", Ignored),
-    ("statement-cache-capacity", Ignored), ("description_cache_capacity", Ignored), ("pool_max_conns", Ignored),
-    ("pool_min_conns", Ignored), ("pool_min_idle_conns", Ignored), ("pool_max_conn_lifetime", Ignored),
-    ("pool_max_conn_lifetime_jitter", Ignored), ("pool_max_conn_idle_time", Ignored),
-    ("pool_health_check_period", Ignored),
+    "binary_parameters", "default_query_exec_mode", "statement_cache_capacity", "statement-cache-capacity",
+    "description_cache_capacity", "pool_max_conns", "pool_min_conns", "pool_min_idle_conns",
+    "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conn_idle_time",
+    "pool_health_check_period",
     // Java.
-    ("prepareThreshold", Ignored), ("preparedStatementCacheQueries", Ignored), ("reWriteBatchedInserts", Ignored),
-    ("tcpKeepAlive", Ignored), ("loginTimeout", Ignored), ("connectTimeout", Ignored), ("socketTimeout", Ignored),
-    ("defaultRowFetchSize", Ignored), ("stringtype", Ignored), ("binaryTransfer", Ignored),
-    ("assumeMinServerVersion", Ignored), ("autosave", Ignored),
+    "prepareThreshold", "preparedStatementCacheQueries", "reWriteBatchedInserts", "tcpKeepAlive",
+    "loginTimeout", "connectTimeout", "socketTimeout", "defaultRowFetchSize", "stringtype",
+    "binaryTransfer", "assumeMinServerVersion", "autosave",
 ];
 
 /// Returns the effect of a parameter; `None` if nobody knows it.
@@ -142,7 +143,7 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
         };
     }
     let Some((name, rule)) = LIBPQ.iter().chain(OTHERS).find(|(known, _)| *known == name) else {
-        return Ok(None);
+        return Ok(TUNING.iter().find(|known| **known == name).map(|name| Effect::Ignored(name)));
     };
     let refused = |why: &str| Err(format!("has the parameter {name}: {why}"));
     match rule {
@@ -154,7 +155,6 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
         Number => refused("it must be a whole number"),
         Holds(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(Effect::None)),
         Holds(_, why) | Refused(why) => refused(why),
-        Ignored => Ok(Some(Effect::Ignored(name))),
     }
 }
 
@@ -175,13 +175,15 @@ mod tests {
 
     #[test]
     fn a_name_stands_in_the_tables_once_and_each_alias_names_another() {
-        let names: Vec<&str> = LIBPQ.iter().chain(OTHERS).map(|(name, _)| *name).collect();
+        let named = LIBPQ.iter().chain(OTHERS).map(|(name, _)| *name);
+        let names: Vec<&str> = named.chain(TUNING.iter().copied()).collect();
         for name in &names {
             assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name}");
         }
         for (name, rule) in LIBPQ.iter().chain(OTHERS) {
             if let As(other) = rule {
-                assert!(matches!(effect(name, &Zeroizing::new("1".to_owned())), Ok(Some(Effect::Taken(taken))) if taken == *other));
+                let found = effect(name, &Zeroizing::new("1".to_owned()));
+                assert!(matches!(found, Ok(Some(Effect::Taken(taken))) if taken == *other), "{name}");
             }
         }
     }

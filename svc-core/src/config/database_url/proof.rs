@@ -66,9 +66,8 @@ impl Proof {
         };
         let proof = Self {
             mode: get("sslmode").map(Mode::named).transpose()?,
-            roots: file("sslrootcert").map(|file| {
-                if file.as_os_str() == SYSTEM { Roots::System } else { Roots::File(file) }
-            }),
+            roots: file("sslrootcert")
+                .map(|file| if file.as_os_str() == SYSTEM { Roots::System } else { Roots::File(file) }),
             client: client.filter(|_| get("sslcertmode") != Some("disable")),
             no_sni: get("sslsni") == Some("0"),
             direct: get("sslnegotiation") == Some("direct"),
@@ -81,18 +80,22 @@ impl Proof {
     fn check(&self, hosts: &[PgHost]) -> Result<(), String> {
         let needs_roots = matches!(self.mode, Some(Mode::VerifyCa | Mode::VerifyFull));
         if needs_roots && self.roots.is_none() {
-            return Err("says that the server is verified, and needs sslrootcert for that: a PEM file, or `system` for \
-                 what this machine trusts"
+            return Err("says that the server is verified, and needs sslrootcert for that: a PEM file, or \
+                 `system` for what this machine trusts"
                 .to_owned());
         }
         let trusts_system = self.roots == Some(Roots::System);
         if trusts_system && !matches!(self.mode, None | Some(Mode::VerifyFull)) {
-            return Err("has sslrootcert=system, which proves nothing unless sslmode is verify-full: anybody can have a \
-                 certificate of theirs signed"
-                .to_owned());
+            return Err(
+                "has sslrootcert=system, which proves nothing unless sslmode is verify-full: anybody \
+                 can have a certificate of theirs signed"
+                    .to_owned(),
+            );
         }
         if self.direct && self.demand() != Demand::Always {
-            return Err("has sslnegotiation=direct, which needs sslmode=require or a verifying one".to_owned());
+            return Err(
+                "has sslnegotiation=direct, which needs sslmode=require or a verifying one".to_owned()
+            );
         }
         let lacks_name = |host: &PgHost| host.address.is_some_and(|address| host.name == address.to_string());
         if self.compares_name() && hosts.iter().any(lacks_name) {
@@ -206,7 +209,9 @@ mod tests {
         let client = "sslcert=/c&sslkey=/k";
         assert!(read(client).unwrap().client.is_some());
         assert!(read(&format!("{client}&sslcertmode=disable")).unwrap().client.is_none());
-        assert!(read("sslsni=0").unwrap().no_sni && read("sslmode=require&sslnegotiation=direct").unwrap().direct);
+        assert!(
+            read("sslsni=0").unwrap().no_sni && read("sslmode=require&sslnegotiation=direct").unwrap().direct
+        );
         assert_eq!(read("ssl_min_protocol_version=TLSv1.3").unwrap().tls13, Some(Tls13::Only));
         assert_eq!(read("ssl_max_protocol_version=TLSv1.2").unwrap().tls13, Some(Tls13::Never));
     }

@@ -27,7 +27,9 @@ pub(super) fn split(text: &str) -> Parsed<Given> {
         };
         let base = scheme.split('+').next().unwrap_or_default();
         if !SCHEMES.contains(&base) {
-            return Err("does not begin with postgres://; for SQLite in the data folder leave it unset".to_owned());
+            return Err(
+                "does not begin with postgres://; for SQLite in the data folder leave it unset".to_owned()
+            );
         }
         return of_url(rest, is_java);
     }
@@ -37,8 +39,10 @@ pub(super) fn split(text: &str) -> Parsed<Given> {
     }
     let is_pair = |pair: &str| pair.trim().is_empty() || pair.matches('=').count() == 1;
     if text.contains(';') && text.split(';').all(is_pair) {
-        return Err("has the form of .NET, with semicolons: write postgres://user:password@host:port/database"
-            .to_owned());
+        return Err(
+            "has the form of .NET, with semicolons: write postgres://user:password@host:port/database"
+                .to_owned(),
+        );
     }
     of_pairs(text)
 }
@@ -82,9 +86,11 @@ fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
         add("password", decoded(password)?);
     }
     let hosts = rest.split(['/', '?']).next().unwrap_or_default();
-    let (path, query) = rest.get(hosts.len()..).unwrap_or_default().split_once('?').unwrap_or_else(|| {
-        (rest.get(hosts.len()..).unwrap_or_default(), "")
-    });
+    let (path, query) = rest
+        .get(hosts.len()..)
+        .unwrap_or_default()
+        .split_once('?')
+        .unwrap_or_else(|| (rest.get(hosts.len()..).unwrap_or_default(), ""));
     if hosts.contains('@') {
         return Err(format!("has an @ in its password: {ENCODE}"));
     }
@@ -105,7 +111,8 @@ fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
         let (name, value) = (decoded(name)?, decoded(value)?);
         has_password |= name == "password";
         if name == "ssl" && is_java && value != "false" {
-            return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means".to_owned());
+            return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means"
+                .to_owned());
         }
         add(&name, value);
     }
@@ -157,7 +164,8 @@ fn of_pairs(text: &str) -> Parsed<Given> {
     let mut fields = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (name, after) = rest.split_once('=').ok_or("has a parameter without a value: write name=value")?;
+        let (name, after) =
+            rest.split_once('=').ok_or("has a parameter without a value: write name=value")?;
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
             return Err("has a parameter without a value: write name=value".to_owned());

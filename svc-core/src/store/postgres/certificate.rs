@@ -1,8 +1,8 @@
 //! A certificate as OpenSSL reads it for libpq: also those that webpki takes for no server's.
 //!
-//! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates of
-//! an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. What this
-//! module does not know, such as name constraints, is not accepted here.
+//! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates
+//! of an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. What
+//! this module does not know, such as name constraints, is not accepted here.
 
 use std::net::IpAddr;
 
@@ -148,7 +148,8 @@ impl Certificate {
 
     /// Fails if something is critical that this module does not know.
     fn check_known(&self) -> Result<(), CertificateError> {
-        let known = [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
+        let known =
+            [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
         let mut all = self.parsed.tbs_certificate.extensions.iter().flatten();
         match all.any(|extension| extension.critical && !known.contains(&extension.extn_id)) {
             true => Err(CertificateError::UnhandledCriticalExtension),
@@ -161,8 +162,8 @@ impl Certificate {
         Ok(found.map(|(_, extension)| extension))
     }
 
-    /// Returns whether it names a host, as libpq compares: by alternative names of the host's kind if there are
-    /// any, else by its common name.
+    /// Returns whether it names a host, as libpq compares: by alternative names of the host's kind if there
+    /// are any, else by its common name.
     pub fn names(&self, host: &Host) -> Result<bool, CertificateError> {
         let alternatives = self.extension::<SubjectAltName>()?.map(|found| found.0).unwrap_or_default();
         let text = match host {
@@ -252,7 +253,8 @@ impl Search<'_> {
             return false;
         }
         self.left = self.left.saturating_sub(1);
-        let (Some(signature), Ok(kind)) = (of.parsed.signature.as_bytes(), of.parsed.signature_algorithm.to_der())
+        let (Some(signature), Ok(kind)) =
+            (of.parsed.signature.as_bytes(), of.parsed.signature_algorithm.to_der())
         else {
             return false;
         };
@@ -269,7 +271,8 @@ fn content(der: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a name of a certificate means a host: it is the same, or begins with `*` in place of the first label.
+/// Whether a name of a certificate means a host: it is the same, or begins with `*` in place of the first
+/// label.
 fn is_named(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;

@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(of("connect_timeout=0").get_connect_timeout(), Some(&CONNECT_TIMEOUT));
         assert_eq!(of("fallback_application_name=x").get_application_name(), Some("x"));
         let socket = parsed("host=/run/pg user=u sslmode=require");
-        assert_eq!((socket.get_ssl_mode(), socket.get_hosts()), (SslMode::Disable, &[Host::Unix("/run/pg".into())][..]));
+        assert_eq!(
+            (socket.get_ssl_mode(), socket.get_hosts()),
+            (SslMode::Disable, &[Host::Unix("/run/pg".into())][..])
+        );
         assert!(matches!(parsed("dbname=d").get_hosts(), [Host::Unix(_)]));
     }
 

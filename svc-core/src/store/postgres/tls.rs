@@ -2,9 +2,9 @@
 //!
 //! webpki judges first. What it does not take for a server's certificate although OpenSSL does is judged by
 //! [`Certificate`]; names are always compared as libpq compares them. As with OpenSSL, a chain ends at a
-//! certificate that has issued itself, and every certificate in it must be valid at the time. The default files
-//! of libpq in the home folder are not read. Certificates and keys are PEM files, read once when a program
-//! starts.
+//! certificate that has issued itself, and every certificate in it must be valid at the time. The default
+//! files of libpq in the home folder are not read. Certificates and keys are PEM files, read once when a
+//! program starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::certificate::{Certificate, Host};
-use crate::blocked::{Need, quoted, why};
 use crate::config::{Proof, Roots, Tls13};
+use crate::error::blocked::{Need, quoted, why};
 use crate::error::{Error, Result};
 
 /// Returns what makes connections with TLS as an address says.
@@ -42,9 +42,9 @@ pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
         Some((certificate, key)) => {
             let chain = certificates("sslcert", certificate)?;
             let key = private_key(key)?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| {
-                refused(format!("sslcert and sslkey do not go together: {error}"))
-            })?
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| refused(format!("sslcert and sslkey do not go together: {error}")))?
         }
         None => builder.with_no_client_auth(),
     };
@@ -107,8 +107,8 @@ impl Trusted {
                 let parsed: Vec<_> = found.iter().filter_map(|found| Certificate::parse(found)).collect();
                 if parsed.is_empty() {
                     return Err(refused(
-                        "sslrootcert=system: this machine has no certificates of authorities: install them (Debian \
-                         and Alpine: ca-certificates), or name a file",
+                        "sslrootcert=system: this machine has no certificates of authorities: install them \
+                         (Debian and Alpine: ca-certificates), or name a file",
                     ));
                 }
                 parsed
@@ -141,7 +141,8 @@ impl Trusted {
             verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &between, now, algorithms.all)
         });
         let Err(refused) = judged else { return Ok(()) };
-        let between: Vec<Certificate> = between.iter().filter_map(|found| Certificate::parse(found)).collect();
+        let between: Vec<Certificate> =
+            between.iter().filter_map(|found| Certificate::parse(found)).collect();
         leaf.check_issued(&self.roots, &between, algorithms.all, now).map_err(|error| match error {
             CertificateError::UnknownIssuer => refused,
             error => error.into(),
@@ -244,17 +245,26 @@ mod tests {
         for (query, wanted) in [
             (format!("sslmode=verify-full&sslrootcert={empty}"), "no certificate in PEM"),
             (format!("sslmode=verify-full&sslrootcert={broken}"), "a certificate in it is damaged"),
-            (format!("sslmode=verify-full&sslrootcert={missing}"), "missing.pem cannot be read: it does not exist"),
+            (
+                format!("sslmode=verify-full&sslrootcert={missing}"),
+                "missing.pem cannot be read: it does not exist",
+            ),
             (format!("sslmode=verify-full&sslrootcert={here}"), "it is a folder"),
             (format!("sslcert={missing}&sslkey={missing}"), "sslcert: "),
             (format!("sslcert={empty}&sslkey={missing}"), "no certificate in PEM"),
             (format!("sslcert={broken}&sslkey={missing}"), "sslkey: "),
             (format!("sslcert={broken}&sslkey={empty}"), "no key in PEM"),
-            (format!("sslcert={broken}&sslkey={encrypted}"), "it is encrypted: decrypt it with `openssl pkey -in "),
+            (
+                format!("sslcert={broken}&sslkey={encrypted}"),
+                "it is encrypted: decrypt it with `openssl pkey -in ",
+            ),
         ] {
             let url = DatabaseUrl::parse(&format!("postgres://u:hunter2@h/d?{query}")).unwrap();
             let error = connector(&url.proof).err().unwrap();
-            assert!(error.detail().contains(wanted) && !error.detail().contains("hunter2"), "{query}: {error}");
+            assert!(
+                error.detail().contains(wanted) && !error.detail().contains("hunter2"),
+                "{query}: {error}"
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
-use crate::error::{Error, is_full};
+use super::{Error, is_full};
 
 /// How a file or a folder must be usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub(crate) fn why(need: Need, path: &Path, error: &io::Error) -> String {
     let reason = match error.kind() {
         ErrorKind::NotFound => missing(path),
         ErrorKind::IsADirectory => format!(
-            "it is a folder where a file is expected, as a container makes of a mount whose source is missing: \
-             remove it with `rmdir {}`, and put the file there",
+            "it is a folder where a file is expected, as a container makes of a mount whose source is \
+             missing: remove it with `rmdir {}`, and put the file there",
             quoted(path)
         ),
         ErrorKind::NotADirectory => not_a_folder(path),
@@ -93,7 +93,8 @@ pub(crate) fn standing(path: &Path) -> Option<String> {
 /// Returns a path as a word of a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | ',' | ':');
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+' | ',' | ':');
     if !text.is_empty() && text.chars().all(is_plain) {
         return text;
     }
@@ -136,8 +137,8 @@ fn permission(need: Need, path: &Path, error: &io::Error) -> String {
         // The mode is not the reason: an attribute of the file, a mount or a security module is.
         let standing = standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
         return format!(
-            "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr {}`), \
-             and for rules of SELinux or AppArmor",
+            "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr \
+             {}`), and for rules of SELinux or AppArmor",
             quoted(path)
         );
     };
@@ -195,7 +196,6 @@ fn ancestors(path: &Path) -> Vec<PathBuf> {
     parts.reverse();
     parts
 }
-
 
 #[cfg(test)]
 mod tests {

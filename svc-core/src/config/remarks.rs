@@ -1,0 +1,46 @@
+//! What the variables say that is of others, and is ignored with a remark.
+
+use std::ffi::OsString;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::database_url::DatabaseUrl;
+use super::reader::Reader;
+
+impl Reader {
+    /// Returns what of `vars` is ignored, in a sentence.
+    pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
+        vars: impl IntoIterator<Item = (N, V)>,
+    ) -> Option<String> {
+        let mut reader = Self::default();
+        reader.environment(vars);
+        reader.remark_injections();
+        reader.remarks.pop()
+    }
+
+    /// Remarks on the variables of Kubernetes.
+    pub fn remark_injections(&mut self) {
+        let mut names = std::mem::take(&mut self.injected);
+        if !names.is_empty() {
+            names.sort_unstable();
+            let names = names.join(", ");
+            self.remarks.push(format!("ignored the variables that Kubernetes sets for a Service: {names}"));
+        }
+    }
+
+    pub fn database_url(&mut self) -> Option<SecretString> {
+        let url = self.secret("DATABASE_URL")?;
+        match DatabaseUrl::parse(url.expose_secret()) {
+            Ok(parsed) => {
+                // Who can write a key can replace it.
+                self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
+                if !parsed.ignored.is_empty() {
+                    let ignored = parsed.ignored.join(", ");
+                    self.remarks.push(format!("ignored what DATABASE_URL says to other programs: {ignored}"));
+                }
+            }
+            Err(error) => self.reject(error.detail()),
+        }
+        Some(SecretString::from(url.expose_secret().trim()))
+    }
+}
