@@ -92,6 +92,7 @@ mod tests {
             ("SVC_HTTP_PORT", "tcp://10.96.0.8:80", true),
             ("SVC_HTTP_PORT_80_TCP_ADDR", "10.96.0.8", true),
             ("SVC_WEB_2_PORT_80_TCP", "tcp://10.96.0.8:80", true),
+            ("SVC_SERVICE_PORT", "tcp://10.96.0.9:80", true),
             // What a person writes, or another program.
             ("SVC_PORT", "8080", false),
             ("SVC_HTTP_PORT", "8080", false),
@@ -99,7 +100,6 @@ mod tests {
             ("SVC_PORT", "http://10.96.0.7:8080", false),
             ("SVC_PORT", "", false),
             ("SVC_SERVICE_HOST", "svc.example", false),
-            ("SVC_SERVICE_PORT", "tcp://10.96.0.7:8080", false),
             ("SVC_SERVICE_PORT", "0", false),
             ("SVC_SERVICE_PORT", "70000", false),
             ("SVC_SERVICE_PORT_", "80", false),

@@ -181,18 +181,8 @@ mod tests {
             .collect();
         let word = |name| url.get(name).unwrap_or("-").to_owned();
         let ignored =
-            if url.ignored.is_empty() { String::new() } else { format!(" ~{}", url.ignored.join()) };
-        Ok(format!("{}/{}@{} {}{ignored}", word("user"), word("password"), hosts.join(), word("dbname")))
-    }
-
-    trait Join {
-        fn join(&self) -> String;
-    }
-
-    impl<T: AsRef<str>> Join for Vec<T> {
-        fn join(&self) -> String {
-            self.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(",")
-        }
+            if url.ignored.is_empty() { String::new() } else { format!(" ~{}", url.ignored.join(",")) };
+        Ok(format!("{}/{}@{} {}{ignored}", word("user"), word("password"), hosts.join(","), word("dbname")))
     }
 
     /// Addresses as hosts, libraries and manuals write them, and what is read from each.
