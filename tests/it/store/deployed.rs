@@ -75,11 +75,7 @@ impl Place {
         let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
         let mut command = match is_root() {
             true => through("setpriv", &[&user, &group, groups, "--"], command),
-            false => {
-                let mut same = through("env", &[], command);
-                same.stdin(std::process::Stdio::null());
-                same
-            }
+            false => through("env", &[], command),
         };
         Running::start(&mut command).ended()
     }
@@ -114,8 +110,7 @@ fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
     let groups = format!("--groups={GROUP}");
     let run = |user, line: &[&str], flag: Option<&str>, data: &Path| {
         let mut command = place.command("svc", line, data);
-        command.env("SVC_LOG", "warn");
-        flag.map(|flag| command.env("SVC_DATA_GROUP_ACCESS", flag));
+        flag_of(&mut command, flag).env("SVC_LOG", "warn");
         place.run_as(user, &groups, &command)
     };
     let empty = |volume: &Path| fs::read_dir(volume).unwrap().count() == 1;

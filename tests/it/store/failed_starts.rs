@@ -266,8 +266,9 @@ fn a_failed_start_names_the_file_its_owner_and_its_mode_and_the_command_that_fix
         if outcome.code != Some(form.code) || !says || outcome.err.contains("hunter2") {
             failures.push(format!("{}: {:?}, {}", form.name, outcome.code, outcome.err));
         }
-        if data.is_dir() {
-            chmod(&data, 0o700);
+        // So that the next copy can replace it.
+        for folder in [data.clone(), data.join("keys")].iter().filter(|folder| folder.is_dir()) {
+            chmod(folder, 0o700);
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
