@@ -270,7 +270,7 @@ impl DataDir {
         };
         Error::configuration(format!(
             "{others} can write {shown} ({standing}), and this user cannot change that ({error}): as its \
-             owner run `chmod {who}-w {}`{by_group}, or use a folder in it, made for this user alone: --data {}",
+             owner run `chmod {who}-w {}`{by_group}, or use a folder in it: --data {}",
             quoted(&self.path),
             quoted(&self.path.join("svc"))
         ))
