@@ -185,9 +185,6 @@ fn target(kind: Kind, path: &str) -> Result<Target> {
         PatchPath::Attr(path) => (path, None, None),
         PatchPath::Value(path) => (path.attr, Some(path.filter), path.sub_attr),
     };
-    if ["id", "meta"].iter().any(|name| path.name.eq_ignore_ascii_case(name)) {
-        return Err(Fault::Mutability.error("the attribute cannot be changed"));
-    }
     let kept = Attribute::CHANGED.iter().find(|kept| path.name.eq_ignore_ascii_case(kept.name()));
     let whole = scim_v2::filter::AttrPath { sub_attr: None, ..path.clone() };
     match (kept, kind.named(&whole)) {
@@ -204,6 +201,9 @@ fn target(kind: Kind, path: &str) -> Result<Target> {
             true => Ok(Target::Kept(attribute, None)),
             false => Err(unknown()),
         },
+        (None, Some(Named::Kept(Attribute::Id | Attribute::ResourceType))) => {
+            Err(Fault::Mutability.error("the attribute cannot be changed"))
+        }
         _ => Ok(Target::Unkept),
     }
 }
@@ -263,6 +263,7 @@ mod tests {
             (json!([{"op": "remove", "path": "emails[type eq work].value"}]), Ok("")),
             (json!([{"op": "replace", "path": "groups", "value": []}]), Ok("")),
             (json!([{"op": "replace", "path": format!("{enterprise}:active"), "value": 1}]), Ok("")),
+            (json!([{"op": "replace", "path": format!("{enterprise}:id"), "value": 1}]), Ok("")),
             (json!([{"op": "remove"}]), Err("noTarget")),
             (json!([{"op": "move", "path": "active"}]), Err("invalidSyntax")),
             (json!([{"op": "add", "path": "active.x", "value": 1}]), Err("invalidPath")),

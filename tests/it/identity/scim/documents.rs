@@ -197,11 +197,6 @@ fn groups_are_changed_as_providers_send_it() {
 /// Nobody knows what providers will add to their documents: it changes nothing.
 #[test]
 fn members_that_nobody_knows_change_nothing() {
-    let mut seed: u64 = 7;
-    let mut draw = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    };
     fn any(draw: &mut impl FnMut(u64) -> u64, depth: u64) -> Value {
         match draw(if depth == 0 { 6 } else { 8 }) {
             0 => json!(null),
@@ -250,7 +245,12 @@ fn members_that_nobody_knows_change_nothing() {
                                             {"op": "replace", "value": {"displayName": "H"}}]});
     on_both_engines(|world| {
         let two = Two::make(world);
-        let mut run = |how: &mut dyn FnMut(&Value) -> Value| {
+        let mut seed: u64 = 7;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let run = |how: &mut dyn FnMut(&Value) -> Value| {
             let made = send(world, "POST", "/Users", &how(&user));
             assert_eq!(made.status, 201, "{:#}", made.body);
             let path = format!("/Users/{}", text(&made.body["id"]));
