@@ -231,7 +231,7 @@ where
     drain(&head.headers, body, max.saturating_mul(2).max(REJECTED_DRAIN_MIN)).await;
 }
 
-pub(crate) async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
+async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -239,25 +239,44 @@ where
     if body.is_end_stream() || headers.contains_key(EXPECT) {
         return;
     }
-    let draining = async {
-        let mut left = max;
-        while let Some(Ok(frame)) = body.frame().await {
-            let size = frame.data_ref().map_or(0, Bytes::len);
-            if size > left {
-                return;
-            }
-            left -= size;
-        }
-    };
     // A body that is too slow is given up like one that is too large.
-    let _ = timeout(DRAIN_TIMEOUT, draining).await;
+    let _ = timeout(DRAIN_TIMEOUT, drop_bytes(&mut body, max)).await;
+}
+
+/// Reads and drops the rest of a rejected file while the response is sent.
+///
+/// A file has no limit up to which it could be read before that. A proxy that is still sending it when the
+/// connection closes reports a failure of its own in place of the response.
+pub(crate) fn drain_while_responding<B>(headers: &HeaderMap, mut body: B)
+where
+    B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
+{
+    if !body.is_end_stream() && !headers.contains_key(EXPECT) {
+        tokio::spawn(async move { timeout(LINGER_TIMEOUT, drop_bytes(&mut body, usize::MAX)).await });
+    }
+}
+
+async fn drop_bytes<B>(body: &mut B, max: usize)
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut left = max;
+    while let Some(Ok(frame)) = body.frame().await {
+        let size = frame.data_ref().map_or(0, Bytes::len);
+        if size > left {
+            return;
+        }
+        left -= size;
+    }
 }
 
 /// Bytes that are at least read and dropped of the body of a rejected request, however low the limit.
 const REJECTED_DRAIN_MIN: usize = 4 << 20;
 /// Bytes that are at least read and dropped of a body that is too large.
-pub(crate) const LARGE_DRAIN_MAX: usize = 16 << 20;
+const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time that the rest of a rejected file is read for.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Rejects framing headers that another parser might understand differently.
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {

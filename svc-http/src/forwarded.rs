@@ -105,8 +105,10 @@ fn sender_in(entry: &[u8]) -> &[u8] {
 /// Returns the peer that a proxy names: by its address if that is one, with or without a port.
 fn named_by(sender: &[u8]) -> Peer {
     let sender = unquoted(sender);
-    let name = without_port(&sender);
-    let forms = [&*sender, name].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
+    let bare = without_port(&sender);
+    let forms = [&*sender, bare].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
+    // With another colon it may be the last part of an address that was cut.
+    let name = if bare.contains(&b':') { &*sender } else { bare };
     forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
 }
 

@@ -38,7 +38,7 @@ pub struct HttpSettings {
     pub connections: Option<NonZeroU32>,
     /// Limit on the WebSocket connections.
     pub ws_connections: u32,
-    /// Number of proxies in front whose `X-Forwarded-For` entries are trusted.
+    /// Number of proxies in front whose entries in `X-Forwarded-For` or `Forwarded` are trusted.
     pub trusted_proxy_hops: usize,
     /// Host names of this server in addition to localhost and its own address, in lower case.
     pub allowed_hosts: Vec<String>,

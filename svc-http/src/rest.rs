@@ -103,7 +103,7 @@ async fn input(
         };
         let received = received.await;
         if received.is_err() {
-            body::drain(&head.headers, body, body::LARGE_DRAIN_MAX).await;
+            body::drain_while_responding(&head.headers, body);
         }
         return received;
     }

@@ -155,9 +155,10 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_PUBLIC_URL", Form::Text(""),
         "The address under which browsers reach the service, such as https://svc.example.com, or \
         https://svc.example.com/team if a proxy in front strips that path. Its host is one of the service's \
-        own names, and pages of its origin are the service's own. Redirects begin with its path; addresses \
-        in responses of SCIM and links to approvals begin with it, without it with the Host of the request, \
-        if that is one of these names. Links in mail begin with it."),
+         own names, and pages of its origin are the service's own. Redirects begin with its path, and the \
+         session cookie is for that path; addresses in responses of SCIM and links to approvals begin with \
+         it, without it with the Host of the request, if that is one of these names. Links in mail begin \
+         with it."),
     variable("SVC_SMTP_URL", Form::Secret,
         "The server that takes mail to members: smtps://USER:PASSWORD@HOST:PORT, or smtp:// to encrypt by \
         STARTTLS; without USER:PASSWORD it is not signed in. On this machine smtp:// encrypts only with a \
@@ -191,7 +192,8 @@ pub const VARIABLES: &[Variable] = &[
         "Host names, separated by commas, under which the service is reached, in addition to localhost and \
         its own address."),
     variable("SVC_TRUSTED_PROXY_HOPS", Form::Number(limits::TRUSTED_PROXY_HOPS, 0, 16),
-        "Number of proxies in front of the server whose X-Forwarded-For entries are trusted."),
+        "Number of proxies in front of the server whose entries in X-Forwarded-For are trusted, or without any \
+        entry there, in Forwarded."),
     variable("SVC_MAX_BODY_BYTES", Form::Number(limits::BODY_MAX_BYTES, 1024, 1 << 30),
         "Limit on the size of a request body, in bytes."),
     variable("SVC_MAX_CONCURRENT_REQUESTS", Form::Number(limits::CONCURRENT_REQUESTS_MAX, 0, MANY),

@@ -365,7 +365,7 @@ pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
 pub const CONNECTIONS_MAX: i64 = 20_000;
 /// WebSocket connections of one server (`SVC_MAX_WS_CONNECTIONS`).
 pub const WS_CONNECTIONS_MAX: i64 = 10_000;
-/// Proxies in front of the server whose `X-Forwarded-For` entries are trusted (`SVC_TRUSTED_PROXY_HOPS`).
+/// Proxies in front of the server whose forwarded entries are trusted (`SVC_TRUSTED_PROXY_HOPS`).
 pub const TRUSTED_PROXY_HOPS: i64 = 0;
 /// Seconds after a termination signal during which readiness reports "draining" (`SVC_SHUTDOWN_DRAIN_SECS`).
 pub const SHUTDOWN_DRAIN_SECS: i64 = 0;

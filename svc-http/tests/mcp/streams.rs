@@ -6,6 +6,9 @@ use hyper::header::HeaderValue;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use svc_core::RateSettings;
+use svc_core::config::PublicUrl;
+use svc_http::HttpSettings;
 use tokio::net::TcpStream;
 
 use super::server::Server;
@@ -108,6 +111,18 @@ async fn only_the_first_revision_has_sessions() {
     assert_eq!(server.at("/mcp/streamable", &session, call).await.status, StatusCode::NOT_FOUND);
     let none = server.bytes("/mcp/streamable", Method::DELETE, &[], "").await;
     assert_eq!(none.0.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn below_a_path_the_first_transport_says_where_messages_go_from_there() {
+    let public_url = PublicUrl::parse("https://svc.example/team");
+    let settings = HttpSettings { public_url, ..HttpSettings::default() };
+    let server = Server::with(settings, RateSettings::default()).await;
+    let (_, mut events) = server.open("/mcp/streamable", &[]).await;
+    let first = events.next().await.unwrap();
+    let address = first[1].1.strip_prefix("..").unwrap();
+    let (accepted, _) = server.bytes(address, Method::POST, &[], initialize("2024-11-05").to_string()).await;
+    assert_eq!(accepted.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]

@@ -188,7 +188,13 @@ fn requests_without_a_credential_are_charged_to_their_address() {
             world.rest().send(None, "GET", "/me", &headers, None).status
         };
         assert_eq!([0; 4].map(|_| me("192.0.2.1")), [200, 200, 200, 429]);
-        assert_eq!(me("192.0.2.2"), 200);
+        // The same address is written in other forms, and other clients of the proxy are not affected.
+        for same in ["192.0.2.1:51234", "\"[::ffff:192.0.2.1]:80\"", "6.6.6.6, 192.0.2.1"] {
+            assert_eq!(me(same), 429, "{same}");
+        }
+        for other in ["192.0.2.2", "unknown", "_hidden", "192.0.2.999", "192.0.2.1\u{e9}"] {
+            assert_eq!(me(other), 200, "{other}");
+        }
     });
 }
 

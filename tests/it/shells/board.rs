@@ -224,6 +224,14 @@ fn behind_a_proxy_the_public_address_is_the_servers_own() {
         sign_in("https://evil.example").refused(403, "forbidden");
         let signed_in = sign_in("https://svc.example");
         assert_eq!(signed_in.status, 200, "{:#}", signed_in.body);
+        let cookie = signed_in.headers[SET_COOKIE].to_str().unwrap();
+        assert!(cookie.contains("; Path=/team;"), "other services at the host do not get it: {cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        let headers = [(COOKIE.as_str(), cookie), ("origin", "https://svc.example")];
+        let signed_out = world.rest().send(None, "POST", "/auth/logout", &headers, Some(&json!({})));
+        let removed = signed_out.headers[SET_COOKIE].to_str().unwrap();
+        assert!(removed.starts_with("svc_session=; Path=/team; Max-Age=0"), "{removed}");
+        let signed_in = sign_in("https://svc.example");
         let cookie = signed_in.headers[SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
         // A browser sends no Sec-Fetch-Site with the handshake, and the proxy has put its own Host.
         let open = |origin: &str| {

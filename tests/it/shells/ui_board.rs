@@ -12,8 +12,8 @@ use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
 use svc_tests::process::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
-/// The program that is put before the service.
-const NGINX: &str = "SVC_TEST_NGINX";
+/// The variables with the programs that are put before the service.
+const PROXIES: [&str; 3] = ["SVC_TEST_NGINX", "SVC_TEST_CADDY", "SVC_TEST_HAPROXY"];
 
 /// The command that runs files of tests, if this run has what they need.
 fn runner(files: &[&str]) -> Option<Command> {
@@ -58,11 +58,11 @@ fn one_signs_in_and_begins() {
 }
 
 #[test]
-fn behind_nginx_it_is_the_same() {
-    if std::env::var_os(NGINX).is_none() {
-        return skipped("the board behind nginx", NGINX);
+fn behind_real_proxies_everything_is_the_same() {
+    if let Some(missing) = PROXIES.iter().find(|variable| std::env::var_os(variable).is_none()) {
+        return skipped("the service behind proxies", missing);
     }
-    on_sqlite(&["nginx", "nginx-unset"]);
+    on_sqlite(&["proxies", "forged", "nginx", "nginx-unset"]);
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 import assert from "node:assert/strict";
 
-import { UNSET } from "./nginx.js";
+import { UNSET } from "./front.js";
 
-const PREFIX = "/tools/svc";
-
-export const world = { nginx: { [PREFIX]: UNSET, "/named": "svc.internal" } };
+export const world = {
+  fronts: [
+    { name: "nginx", path: "/tools/svc", host: UNSET },
+    { name: "nginx", host: "svc.internal" },
+  ],
+};
 
 const addressOf = (world) => world.url.replace(/\/ui\/$/, "");
 const toSet = (address) => new RegExp(`SVC_PUBLIC_URL to ${address.replaceAll(".", "\\.")}(?![^.])`);
@@ -36,7 +39,7 @@ export const tests = {
 
   "under a name that the service does not know there is a page that says so": async ({ world, open }) => {
     const page = await open(null);
-    const answer = await page.goto(`${new URL(world.url).origin}/named/ui/`);
+    const answer = await page.goto(world.boards[1]);
     assert.equal(answer.status(), 403);
     await page.says("main", /SVC_PUBLIC_URL[^]*SVC_ALLOWED_HOSTS/);
   },

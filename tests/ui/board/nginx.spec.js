@@ -7,7 +7,7 @@ const PREFIX = "/tools/svc";
 const HOST = "svc.internal";
 
 export const world = {
-  nginx: { [PREFIX]: HOST },
+  fronts: [{ name: "nginx", path: PREFIX, host: HOST }],
   publicPath: PREFIX,
   variables: { SVC_ALLOWED_HOSTS: HOST },
 };

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import { startNginx } from "./nginx.js";
+import { freePorts, startFront } from "./front.js";
 import { startProvider } from "./oidc.js";
 import { startProxy } from "./proxy.js";
 
@@ -28,6 +28,9 @@ function environment(more) {
     ...more,
   };
 }
+
+/** How often ports for proxies are chosen: another program may take one that was free a moment ago. */
+const TRIES = 5;
 
 /** Anybody can sign in at the mock of an identity provider. */
 const PEOPLE = { SVC_OIDC_ENABLED: "1", SVC_OIDC_MOCK: "1", SVC_OIDC_AUTO_PROVISION: "1" };
@@ -105,27 +108,48 @@ function makeClient(operations, address, workspaceId, token) {
 /**
  * Starts a world.
  *
- * @param {{variables?: Record<string, string>, behind?: {prefix?: string, rewritesHost?: boolean}, nginx?: Record<string, string>, directory?: Record<string, Record<string, unknown>>, publicPath?: string}} how
- * `behind`: what the proxy does to every request; `nginx`: by the paths that an nginx before the proxy strips, what that puts
- * into Host; `directory`: people of a provider of its own, instead of the mock's; `publicPath`: the service is told its public address, with this path.
+ * @param {{variables?: Record<string, string>, behind?: {prefix?: string, rewritesHost?: boolean}, fronts?: import("./front.js").Front[], directory?: Record<string, Record<string, unknown>>, publicPath?: string}} how
+ * `behind`: what the proxy of the tests does to every request; `fronts`: real proxies that are before the service instead;
+ * `directory`: people of a provider of its own, instead of the mock's; `publicPath`: the service is told its public address,
+ * that of the first front if there are any, with this path.
  */
-export async function startWorld({ variables = {}, behind = {}, nginx, directory, publicPath } = {}) {
+export async function startWorld({ variables = {}, behind = {}, fronts = [], directory, publicPath } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "svc-board-"));
   const contract = execFileSync(join(PROGRAMS, "svc"), ["contract", "operations", "--json"], { maxBuffer: 1 << 24 });
   const operations = new Map(JSON.parse(contract.toString()).map((row) => [row.name, row]));
   const founded = execFileSync(join(PROGRAMS, "svc"), ["init", "--json", "--data", folder], { env: environment({}) });
   const { workspace, admin, token, agent, agent_token } = JSON.parse(founded.toString());
   const proxy = await startProxy(behind);
-  const before = nginx ? await startNginx(nginx, proxy.port) : null;
-  const origin = `http://127.0.0.1:${before?.port ?? proxy.port}`;
-  const told = publicPath === undefined ? {} : { SVC_PUBLIC_URL: `${origin}${publicPath}` };
   const provider = directory ? await startProvider(directory) : null;
-  const people = provider?.variables(`${origin}${publicPath ?? ""}`) ?? PEOPLE;
-  const servers = Array.from({ length: Number(process.env.SVC_TEST_SERVERS ?? 1) }, () =>
-    makeServer(folder, { ...people, ...told, ...variables }),
-  );
-  for (const server of servers) await server.start();
+
+  /** Starts the servers, and the fronts at these ports. */
+  async function begin(ports) {
+    const origins = ports.map((port) => `http://127.0.0.1:${port}`);
+    const origin = origins[0] ?? `http://127.0.0.1:${proxy.port}`;
+    const told = publicPath === undefined ? {} : { SVC_PUBLIC_URL: `${origin}${publicPath}` };
+    const people = provider?.variables(`${origin}${publicPath ?? ""}`) ?? PEOPLE;
+    const servers = Array.from({ length: Number(process.env.SVC_TEST_SERVERS ?? 1) }, () =>
+      makeServer(folder, { ...people, ...told, ...variables }),
+    );
+    for (const server of servers) await server.start();
+    const started = await Promise.allSettled(
+      fronts.map((front, at) => startFront(front, servers[0].address, ports[at])),
+    );
+    const end = async () => {
+      await Promise.all(started.map(({ value }) => value?.close()));
+      for (const server of servers) await server.kill();
+    };
+    const failed = started.find(({ reason }) => reason);
+    if (failed) await end();
+    return { origin, origins, servers, end, failure: failed?.reason };
+  }
+
+  let begun = await begin(await freePorts(fronts.length));
+  for (let tried = 1; begun.failure && tried < TRIES; tried += 1) begun = await begin(await freePorts(fronts.length));
+  if (begun.failure) throw begun.failure;
+  const { origin, origins, servers, end } = begun;
   proxy.to(servers[0].address);
+  const boards = fronts.map(({ path = "/svc" }, at) => `${origins[at]}${path}/ui/`);
 
   /** What is not done by a browser goes to the last server. */
   const address = () => servers.at(-1).address;
@@ -136,9 +160,11 @@ export async function startWorld({ variables = {}, behind = {}, nginx, directory
     servers,
     proxy,
     /** What browsers may ask: the service and its identity provider, and no other. */
-    origins: [origin, ...(provider ? [provider.issuer] : [])].map((one) => new URL(one).host),
-    /** The board, as a browser gets it. */
-    url: `${origin}${(nginx && Object.keys(nginx)[0]) ?? behind.prefix ?? ""}/ui/`,
+    origins: [origin, ...origins, ...(provider ? [provider.issuer] : [])].map((one) => new URL(one).host),
+    /** The board, as a browser gets it: through the first front if there are any. */
+    url: boards[0] ?? `${origin}${behind.prefix ?? ""}/ui/`,
+    /** The board through each front. */
+    boards,
     /** The administrator, a person, and an agent of the service's set-up. */
     admin: Object.assign(clientOf(token.secret), { id: admin.id, handle: admin.handle }),
     agent: Object.assign(clientOf(agent_token.secret), { id: agent.id, handle: agent.handle }),
@@ -189,10 +215,9 @@ export async function startWorld({ variables = {}, behind = {}, nginx, directory
       };
     },
     async close() {
-      await before?.close();
+      await end();
       await provider?.close();
       await proxy.close();
-      for (const server of servers) await server.kill();
       rmSync(folder, { recursive: true, force: true });
     },
   };
