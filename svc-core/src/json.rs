@@ -321,7 +321,7 @@ mod tests {
     }
 
     proptest! {
-        /// What serde_json refuses for its characters is found, and nothing else but NUL.
+        /// Those texts are found that serde_json refuses for their characters, and others only for NUL.
         #[test]
         fn characters_are_found_as_serde_json_reads_them(
             parts in prop::collection::vec(

@@ -210,7 +210,7 @@ struct Completed {
     argument: ArgumentInfo,
 }
 
-/// What has the argument that is completed.
+/// The prompt or the template whose argument is completed.
 #[derive(Deserialize)]
 struct Named {
     #[serde(rename = "type")]

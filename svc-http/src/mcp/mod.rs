@@ -80,7 +80,7 @@ struct Sender {
     begins_session: bool,
 }
 
-/// What a message itself says of its revision.
+/// The revision of a message, as that itself says it.
 #[derive(Default)]
 struct Said {
     /// The date of the one that it says it is of, which its headers must repeat.

@@ -57,7 +57,7 @@ fn with_nulls(schema: &Value, value: &Value, count: &mut usize) -> Value {
     }
 }
 
-/// What a read says of an input: its output, or its refusal. For others only the code.
+/// Returns the output of a read, or the code with which it is refused; of a change the code alone.
 fn outcome(world: &World, name: &str, input: &Value) -> Value {
     let operation = world.operation(name);
     let answer = world.call(&world.people.admin, name, with_short_timeout(operation, input.clone()));

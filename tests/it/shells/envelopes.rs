@@ -10,7 +10,7 @@ use svc_tests::{World, runtime, text};
 
 const INIT: &str = "initialize";
 
-/// What comes of a message.
+/// The outcome of a message.
 #[derive(Debug, PartialEq)]
 enum Gist {
     Revision(String),
@@ -43,7 +43,7 @@ fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16, Value
     })
 }
 
-/// What comes of a message over HTTP, and over a pipe.
+/// The outcomes of a message over HTTP, and over a pipe.
 fn both(world: &World, pipe: &Stdio, message: &Value) -> [Gist; 2] {
     pipe.send(message.to_string().as_bytes());
     [Gist::of(&post(world, &[], message).1), Gist::of(&pipe.receive())]

@@ -7,7 +7,7 @@ use svc_tests::World;
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 
-/// Who has made a page.
+/// The maker of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     /// This server, by one of its own names.
@@ -28,14 +28,14 @@ const ORIGINS: [(&str, Page); 26] = [
     ("http://app.localhost:5173", Page::Near),
     ("https://a.b.localhost", Page::Near),
     ("http://tauri.localhost", Page::Near),
-    ("tauri://localhost", Page::Near),
+    ("tauri://localhost", Page::Own),
     ("vscode-webview://1ab2c3", Page::Near),
     ("vscode-file://vscode-app", Page::Near),
     ("chrome-extension://abcdefghijklmnop", Page::Near),
     ("moz-extension://01990000-0000-7000-8000-000000000001", Page::Near),
     ("safari-web-extension://0199", Page::Near),
     ("app://obsidian.md", Page::Near),
-    ("capacitor://localhost", Page::Near),
+    ("capacitor://localhost", Page::Own),
     ("file://", Page::Near),
     ("http://evil.example", Page::Foreign),
     ("https://evil.example:8443", Page::Foreign),

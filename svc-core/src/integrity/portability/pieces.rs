@@ -291,7 +291,8 @@ mod tests {
             let pieces = listed(&text, step, 1 << 20).unwrap();
             let value = |piece: &Vec<u8>| -> Value { serde_json::from_slice(piece).unwrap() };
             prop_assert_eq!(pieces.iter().map(value).collect::<Vec<_>>(), values);
-            for end in if has_mark { 3 } else { 1 }..text.len() {
+            let first = if has_mark { 3 } else { 1 };
+            for end in first..text.len() {
                 let cut = listed(&text[..end], step, 1 << 20);
                 prop_assert!(matches!(cut, Err(Cut::Ended)), "cut at {}", end);
             }

@@ -137,7 +137,7 @@ pub(super) struct AdmitCall {
     /// The call, whose caller is not known yet.
     pub(super) call: Call,
     pub(super) key: CredentialKey,
-    /// What is wrong with the text of its token, if that cannot be one.
+    /// The flaw of its token, if the text of that cannot be one.
     pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<Peer>,
     pub(super) charged: Option<Charged>,
