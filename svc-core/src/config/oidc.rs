@@ -84,7 +84,7 @@ impl Reader {
         let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
         if !scopes.contains(&"openid") || !scopes.iter().all(|scope| scope.chars().all(plain)) {
             self.reject(&format!(
-                "SVC_OIDC_SCOPES: expected openid and other scopes, separated by spaces, found \"{text}\""
+                "SVC_OIDC_SCOPES: expected scopes separated by spaces, openid among them, found \"{text}\""
             ));
         }
         scopes.join(" ")
