@@ -178,8 +178,6 @@ pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
 pub const RESULT_KIND_MAX: usize = 200;
 /// Characters of a repository's name.
 pub const REPO_MAX: usize = 300;
-/// Characters of what a repository's name is read from: a clone URL may have a long token.
-pub const REPO_URL_MAX: usize = 2_048;
 /// Items of a footprint.
 pub const FOOTPRINT_ITEMS_MAX: usize = 100;
 /// Characters of an item of a footprint.

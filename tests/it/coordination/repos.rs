@@ -86,7 +86,7 @@ fn every_form_of_a_clone_url_is_the_same_repository() {
                 let lease = json!({"thread_id": thread, "claim_lease_id": next["claim_lease_id"]});
                 world.agent("release_claim", lease);
             }
-            world.admin("cancel_thread", json!({"thread_id": thread}));
+            world.admin("cancel_thread", json!({"thread_id": thread, "reason": "seen"}));
         }
         let dump = format!("{:?}", world.database.dump());
         assert!(!dump.contains("hunter2"), "a credential is stored");
@@ -104,7 +104,7 @@ fn what_names_no_repository_is_named_with_an_example() {
             set["thread_id"] = json!(world.id("thread"));
             for (operation, field, input) in [
                 ("set_thread_footprint", "repo", set),
-                ("check_footprint", "footprint.repo", json!({"workspace_id": workspace, "footprint": named})),
+                ("check_footprint", "footprint", json!({"workspace_id": workspace, "footprint": named})),
                 ("pause_repo", "repo", json!({"workspace_id": workspace, "repo": repo})),
                 ("list_active_claims", "repo", json!({"workspace_id": workspace, "repo": repo})),
                 ("claim_next_workspace_thread", "repo", json!({"workspace_id": workspace, "repo": repo})),

@@ -48,8 +48,8 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
         for token in [&plain, &narrow] {
             for (operation, more) in [("release_claim", json!({})), ("hand_off_claim", to.clone())] {
                 let refusal = world.call(token, operation, input(&lease, more));
-                let next = text(&refusal.refused(409, "claim-not-held")["next"]);
-                assert!(next.contains("`channel:admin`") && next.contains("`claim_lease_id`"), "{next}");
+                let how = text(&refusal.refused(409, "claim-not-held")["detail"]);
+                assert!(how.contains("channel:admin") && how.contains("claim_lease_id"), "{how}");
             }
         }
         let administrator = &*world.people.bystander;
@@ -64,7 +64,7 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
         let unnamed = json!({"thread_id": thread, "to_member_id": plain_id});
         let refusal = world.call(administrator, "hand_off_claim", unnamed);
         let refused = refusal.refused(409, "claim-not-held");
-        assert!(text(&refused["next"]).contains("`claim_lease_id`"), "{refused:#}");
+        assert!(text(&refused["detail"]).contains("claim_lease_id"), "{refused:#}");
         let lacking = json!({"thread_id": thread});
         world.call(administrator, "release_claim", lacking).refused(400, "malformed-request");
 
@@ -186,8 +186,8 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
             },
             true,
         ),
-        ("a session of the token", |world, _, secret| drop(world.sign_in(secret)), true),
-        ("a session of its own", |world, member, _| drop(world.new_own_session(member)), false),
+        ("a session of the token", |world, _, secret| _ = world.sign_in(secret), true),
+        ("a session of its own", |world, member, _| _ = world.new_own_session(member), false),
         (
             "a token that has expired",
             |world, member, _| {

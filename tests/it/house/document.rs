@@ -164,7 +164,8 @@ fn limit(name: &str, schema: &mut Value, ids: &Ids) {
         schema["items"] = json!({"enum": items});
     } else if name == "repo" {
         // Which texts are clone URLs, no schema says.
-        *schema = json!({"enum": ["acme/app", "https://host.example/acme/app.git", "git@host:group/sub/app"]});
+        *schema =
+            json!({"enum": ["acme/app", "https://host.example/acme/app.git", "git@host:group/sub/app"]});
     } else if name == "slot" {
         *schema = json!({"type": "string", "pattern": "^[a-z][a-z0-9]{0,20}$"});
     } else if name == "timeout_secs" {

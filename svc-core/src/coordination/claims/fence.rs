@@ -26,7 +26,13 @@ pub(in crate::coordination) fn check_holder(
 pub(super) fn check_disposes(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Option<Held>> {
     let caller = cx.caller();
     let may_take = caller.capabilities.has(ChannelAdmin);
-    fence(thread.held, caller.member_id()?, may_take, named, cx.now())
+    fence(thread.held, caller.member_id()?, may_take, named, cx.now()).map_err(|error| {
+        if error.code() != Code::ClaimNotHeld || thread.held.is_none() {
+            return error;
+        }
+        let how = "a member with channel:admin can release it or hand it off by its claim_lease_id";
+        Error::new(Code::ClaimNotHeld, format!("another member holds the claim on this thread; {how}"))
+    })
 }
 
 /// The rule of what only a holder may do, and whoever may take the claim from it.
@@ -51,11 +57,7 @@ fn fence(
         return Err(stale("another claim is live"));
     }
     if named.is_none() && held.holder != caller {
-        let why = "another member holds the claim";
-        return Err(match may_take {
-            true => not_held(why).with_next("Name the claim's `claim_lease_id` to take it from its holder."),
-            false => not_held(why),
-        });
+        return Err(not_held("another member holds the claim"));
     }
     if !held.is_live(now) {
         return Err(stale(format!("the lease of the claim ended at {}", held.until)));

@@ -11,8 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::clone_url::path_of;
 use super::names::folded;
 use crate::Result;
-use crate::limits::{REPO_MAX, REPO_URL_MAX};
+use crate::limits::REPO_MAX;
 use crate::store::{FromValue, Param, ToParam, Value};
+
+/// Characters of what a name is read from: a clone URL may have a long token.
+const REPO_URL_MAX: usize = 2_048;
 
 /// A repository, as `owner/name` or a longer path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
