@@ -130,8 +130,8 @@ codes! {
         "Stop working on the thread, or claim it again with `claim_thread`.";
     /// Another member, or nobody, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
-        "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder. If that is gone, \
-         a member with `channel:admin` can call `release_claim` or `hand_off_claim` with its `claim_lease_id`.";
+        "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder. If that is \
+         gone, a member with `channel:admin` can release or hand off its claim.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";

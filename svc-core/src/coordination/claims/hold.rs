@@ -427,12 +427,12 @@ fn leave_checkpoint(
 /// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
 /// valid. `pin` refers to the event that made the new claim.
 ///
-/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim;
-/// 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or name no `claim_lease_id`;
-/// 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is frozen or
-/// deactivated (`frozen`), lacks required skills (`missing-skills`), may not see the channel (`channel`) or
-/// holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if nothing is left of a limit
-/// of the thread's budget.
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or name no
+/// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is
+/// frozen or deactivated (`frozen`), lacks required skills (`missing-skills`), may not see the channel
+/// (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if nothing is
+/// left of a limit of the thread's budget.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {
