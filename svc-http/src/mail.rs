@@ -299,7 +299,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::smtp::tests::read;
+    use crate::smtp::read;
 
     /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and what
     /// the server was told.
@@ -416,7 +416,8 @@ mod tests {
         /// What is said after the status, and in further lines, decides nothing.
         #[test]
         fn only_the_code_and_the_status_decide(
-            words in "[ -~]{0,80}", more in proptest::collection::vec("[A-Za-z][ -~]{0,80}", 0..5), code in 400..600_u16,
+            words in "[ -~]{0,80}", code in 400..600_u16,
+            more in proptest::collection::vec("[A-Za-z][ -~]{0,80}", 0..5),
             status in proptest::sample::select(vec!["5.1.1", "5.2.1", "5.7.1", "5.1.8", "4.2.2"]),
         ) {
             let plain = read(format!("{code} {status}\r\n").as_bytes()).unwrap();

@@ -1,8 +1,8 @@
 //! SMTP as a client speaks it (RFC 5321): a connection, STARTTLS (RFC 3207), AUTH (RFC 4954), and one command
 //! after the other.
 //!
-//! Replies are read as servers write them: without a text, in any encoding, with a bare line feed, with the code
-//! on some lines alone. Their size is bounded. What a reply means for a mail is up to the caller.
+//! Replies are read as servers write them: without a text, in any encoding, with a bare line feed, with the
+//! code on some lines alone. Their size is bounded. What a reply means for a mail is up to the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -341,7 +341,10 @@ fn lost(error: std::io::Error) -> SmtpError {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(crate) use tests::read;
+
+#[cfg(test)]
+mod tests {
     use std::io::Cursor;
 
     use proptest::prelude::*;

@@ -53,7 +53,7 @@ impl VapidKey {
 }
 
 impl PushConfig {
-    /// Returns why some push services, such as Apple's, refuse what this service pushes; `None` if they do not.
+    /// Returns why some push services, such as Apple's, refuse what this service pushes; `None` if none does.
     pub fn subject_problem(&self) -> Option<&'static str> {
         let Some(subject) = &self.subject else {
             return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");

@@ -1,8 +1,8 @@
 //! Unsubscribing: the link in each mail by which its receiver turns mail off, without signing in (RFC 8058).
 //!
-//! The link does nothing else and shows nothing of the member. All mails to an address have the same one, which
-//! lasts as long as the address is the member's, because people keep mails for long. A link to an address that
-//! was replaced and one that never existed are the same to the caller.
+//! The link does nothing else and shows nothing of the member. All mails to an address have the same one,
+//! which lasts as long as the address is the member's, because people keep mails for long. A link to an
+//! address that was replaced and one that never existed are the same to the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

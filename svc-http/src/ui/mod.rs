@@ -189,7 +189,7 @@ pub(crate) fn unsubscribe_question() -> Response {
     page(shell::unsubscribe_question())
 }
 
-/// Returns the response with a page that says that mail is off, and links to the board at the address `board`.
+/// Returns the response with a page that says that mail is off, and links to the board at this address.
 pub(crate) fn unsubscribed(board: &str) -> Response {
     page(shell::unsubscribed(board))
 }

@@ -116,6 +116,7 @@ pub fn texts(sent: &[Sent]) -> String {
 fn an_address_counts_once_its_owner_has_confirmed_it() {
     on_both_engines(|world| {
         let (_, bob) = world.new_agent("bob");
+        prefer(world, &bob, json!({}));
         let thread = world.new_thread(&world.new_channel("mailed"), "Mailed");
         let give = |code: &str| world.call(&bob, "confirm_delivery_address", json!({"code": code}));
         assert_eq!(delivery(world, &bob), Value::Null);

@@ -269,8 +269,8 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     }
 }
 
-/// Every reply to a member of its own, all at once: the command, the reply, whether the address is suspended, how
-/// many refusals are counted, and whether the mail is sent again.
+/// Every reply to a member of its own, all at once: the command, the reply, whether the address is suspended,
+/// how many refusals are counted, and whether the mail is sent again.
 const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("RCPT", "550 5.1.0 address rejected", true, 0, false),
     ("RCPT", "550 5.1.1 no such user", true, 0, false),
