@@ -38,7 +38,7 @@ fn table() -> Table {
 }
 
 /// Runs `check` over the operations of the built-in table.
-fn each_operation(check: impl Fn(&Operation, &Value)) {
+fn each_operation(mut check: impl FnMut(&Operation, &Value)) {
     table().operations().for_each(|operation| check(operation, &operation.input_schema()));
 }
 

@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
-use serde::de::{
-    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor,
-};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
@@ -150,9 +148,7 @@ impl Listing {
 fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Result<Option<T>, DecodeError> {
     let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
     match entries.remove(place).1 {
-        Node::Json(value) => {
-            T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error))
-        }
+        Node::Json(value) => T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error)),
         Node::Text(texts) => T::deserialize(TextValue(texts))
             .map(Some)
             .map_err(|error| DecodeError { field: Some(field.to_owned()), detail: error.detail }),
@@ -584,8 +580,9 @@ mod tests {
         let read = probe(&[], all).unwrap();
         assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
         let input = Input::json(r#"{"limit":null,"detail":null}"#);
-        let listing = &mut Listing { limit: Some(7), ..Listing::of(Surface::Mcp) };
-        let read: Probe = decode_listing(&input, Some(listing)).unwrap();
+        let asks = Asks { detail: true, ..Asks::default() };
+        let listing = &mut Listing { limit: Some(7), ..Listing::of(Surface::Mcp, asks) };
+        let read: Probe = decode_listing(&input, listing).unwrap();
         assert_eq!((read.limit.map(Count::get), listing.detail), (Some(7), Detail::Lean));
         let read: Probe = decode_frame(&Input::json(all)).unwrap();
         assert_eq!(read.tag.len(), 0);
