@@ -55,6 +55,7 @@ const USES_BELOW: &[(&str, &str, &str)] = &[
     ("capability.rs", "store", "its values say themselves how they are stored"),
     ("id.rs", "store", "its values say themselves how they are stored"),
     ("page.rs", "store", "its rows are read no further than a page goes"),
+    ("page/cursor.rs", "store", "a cursor is a parameter of the statement that continues a list"),
     ("text.rs", "store", "its values say themselves how they are stored"),
     ("time/mod.rs", "store", "its values say themselves how they are stored"),
     ("store/opener.rs", "log::bus", "Postgres notifications end at the bus"),

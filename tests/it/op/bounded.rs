@@ -98,7 +98,7 @@ impl Long {
             world.agent("set_thread_result", result);
         }
         let items: Vec<Value> = (0..100)
-            .map(|number| json!({"kind": "lane", "value": format!("{number} {}", line(450))}))
+            .map(|number| json!({"kind": "lane", "value": format!("{number}-{}", "x".repeat(450))}))
             .collect();
         let footprint = json!({"repo": "acme/app", "mode": "exclusive", "items": items});
         let wide = || {
@@ -281,8 +281,8 @@ fn check_wait(world: &World, of: &Long, from: i64) {
     for size in SIZES {
         let (mut after, mut found) = (from, Vec::new());
         while after < world.lsn() {
-            let input = json!({"workspace_id": world.id("workspace"), "after_id": after, "thread_id": of.thread,
-                                   "timeout_secs": 0, "limit": 500});
+            let input = json!({"workspace_id": world.id("workspace"), "after_id": after,
+                               "thread_id": of.thread, "timeout_secs": 0, "limit": 500});
             let page = within(world, size, wait, &input);
             let Some(next) = page["after_id"].as_i64() else { break };
             found.extend(items(&page).iter().map(|event| event["lsn"].as_i64().unwrap()));
@@ -359,7 +359,7 @@ fn no_answer_over_rest_is_longer_than_four_mebibytes() {
         for page in pages {
             let page = page.output();
             let bytes = page.to_string().len();
-            assert!(bytes <= ANSWER_BYTES && bytes > ANSWER_BYTES / 4, "{bytes} bytes");
+            assert!(bytes <= ANSWER_BYTES, "{bytes} bytes");
             assert!(items(&page).iter().all(|message| message["body"] == body), "none is cut");
             found.extend(items(&page).iter().map(|message| text(&message["id"])));
         }
@@ -375,7 +375,7 @@ fn a_number_of_bytes_has_bounds_and_is_told() {
             world.mcp().call(Some(&world.people.admin), world.operation("list_messages"), &input)
         };
         for bad in [json!(4095), json!(1_048_577), json!("4096"), json!(1.5), json!([])] {
-            let problem = call(json!({"max_bytes": bad})).refused(400, "malformed");
+            let problem = call(json!({"max_bytes": bad})).refused(400, "malformed-request");
             assert!(problem.to_string().contains("max_bytes"), "{bad}: {problem}");
         }
         assert_eq!(call(json!({"max_bytes": null})).status, 200);

@@ -260,11 +260,12 @@ impl<'a> Part<'a> {
                 }
             }
             Some(Cut::List(shape)) => {
-                let items: Vec<&RawValue> = parse(self.full)?;
+                let listed: Vec<&RawValue> = parse(self.full)?;
                 let is_newest_last = self.name == NEWEST;
                 let is_page = !cursors.is_empty();
-                let (kept, short) = some_of(&items, shape, share, is_newest_last, is_page.then_some(offset))?;
-                let omitted = items.len().saturating_sub(kept);
+                let (kept, short) =
+                    some_of(&listed, shape, share, is_newest_last, is_page.then_some(offset))?;
+                let omitted = listed.len().saturating_sub(kept);
                 self.short = Some(short);
                 match cursors.get(kept.saturating_sub(1)) {
                     _ if omitted == 0 => {}
@@ -429,7 +430,8 @@ mod tests {
             "thread": task,
             "boot": {"anyOf": [object(json!({"text": {"type": "string"}, "version": {"type": "integer"}})),
                                {"type": "null"}]},
-            "blocks": {"type": "array", "items": object(json!({"label": word(100), "value": {"type": "string"}}))},
+            "blocks": {"type": "array",
+                       "items": object(json!({"label": word(100), "value": {"type": "string"}}))},
             "messages": {"type": "array", "items": message},
             "result": {},
         }))
@@ -453,7 +455,8 @@ mod tests {
 
     fn messages() -> impl Strategy<Value = Vec<Value>> {
         let message = (texts(30_000), texts(3000), 0..4_usize).prop_map(|(body, long, blocks)| {
-            json!({"id": "m", "body": body, "metadata": {"a": long}, "content": vec![json!({"text": long}); blocks]})
+            let content = vec![json!({"text": long}); blocks];
+            json!({"id": "m", "body": body, "metadata": {"a": long}, "content": content})
         });
         proptest::collection::vec(message, 0..9).prop_map(|mut messages| {
             for (place, message) in messages.iter_mut().enumerate() {
@@ -536,7 +539,10 @@ mod tests {
 
         /// What no schema describes fits, too, as the problems of refusals do.
         #[test]
-        fn any_problem_fits(conflicts in proptest::collection::vec(texts(500), 0..99), most in LEAST..20_000) {
+        fn any_problem_fits(
+            conflicts in proptest::collection::vec(texts(500), 0..99),
+            most in LEAST..20_000,
+        ) {
             let full = json!({"conflicts": conflicts, "field": "x"});
             let short = fit(&Shape::unknown(), &full, most);
             prop_assert_eq!(&short["field"], "x");

@@ -101,8 +101,8 @@ const ABOUT_NEXT_OFFSET: &str =
     "The character at which the rest of the text begins: `offset` of the tool that reads it alone.";
 const ABOUT_NEWEST_OMITTED: &str =
     "How many older messages were left out, because the answer would be too long.";
-const ABOUT_OMITTED: &str = "What was left out, because the answer would be too long: of a list how many items, \
-    of a value that is null for that its bytes.";
+const ABOUT_OMITTED: &str = "What was left out, because the answer would be too long: of a list how many \
+    items, of a value that is null for that its bytes.";
 
 fn about(description: &str, kind: &str) -> Value {
     json!({"description": description, "type": kind})
@@ -201,9 +201,10 @@ const LENGTHS: &[(&str, usize)] = &[
     ("term", 420),
     ("title", 820),
     ("type", 120),
-    ("uri", WORD_MAX),
+    ("uri", 300),
     ("url", WORD_MAX),
     ("verify", 300),
+    ("version", 40),
 ];
 
 /// Bytes of a character in JSON at the most: one that is escaped.
@@ -368,7 +369,8 @@ mod tests {
         let mut schema = json!({"type": "object", "properties": {
             "body": {"type": "string"}, "metadata": {"type": "object", "additionalProperties": true},
             "footprint": {"anyOf": [{"$ref": "#/x"}, {"type": "null"}]},
-            "messages": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+            "messages": {"type": "array",
+                         "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
         }});
         describe(&mut schema);
         let members = schema["properties"].as_object().unwrap();

@@ -10,7 +10,7 @@
 use serde_json::{Map, Value, json};
 
 /// Most bytes of the description and the input of a tool: about 300 tokens of a model.
-const TOOL_BYTES_MAX: usize = 1_300;
+const TOOL_BYTES_MAX: usize = 1_100;
 
 /// What is said of fields that many tools have, by how their own description begins.
 const REPEATED: &[(&str, &str)] = &[
@@ -24,14 +24,8 @@ const REPEATED: &[(&str, &str)] = &[
     ("Whether to acknowledge the claim, too", "Acknowledges it."),
     ("Whether to return what `get_thread_context`", "Adds its context."),
     ("Whether to return a claim that you hold", "A claim that you hold, again."),
-    (
-        "How far the work has come, for",
-        "How far the work has come, for whoever goes on: an object, up to 8 KiB.",
-    ),
-    (
-        "How long to wait, in seconds",
-        "Seconds, below your client's timeout, often 60: waiting again loses nothing. Default: 30.",
-    ),
+    ("How far the work has come, for", "How far the work has come."),
+    ("How long to wait, in seconds", "Seconds, below your client's timeout, often 60. Default: 30."),
 ];
 
 /// What is said of an optional field that can only be the caller's own: its workspace, itself.
