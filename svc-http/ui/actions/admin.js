@@ -91,7 +91,7 @@ const tokens = [
   ending("revoke_token", "token", "token_id", "TokenRevoked"),
   {
     ...ending("revoke_token", "token", "token_id", "TokenRevoked"),
-    id: "revoke_token release",
+    id: "revoke_with_claims",
     isMain: false,
     fill: ({ id }) => ({ token_id: id, claims: "release" }),
   },

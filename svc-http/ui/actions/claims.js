@@ -83,7 +83,7 @@ export const claims = [
   },
   {
     ...ofAnother,
-    id: "release_claim other",
+    id: "take_and_release",
     op: "release_claim",
     confirm: "press",
     fill: withLease,
@@ -91,7 +91,7 @@ export const claims = [
   },
   {
     ...ofAnother,
-    id: "hand_off_claim other",
+    id: "take_and_hand_off",
     op: "hand_off_claim",
     fill: withLease,
     fields: ["to_member_id"],
