@@ -75,7 +75,8 @@ impl PushConfig {
 /// Returns the domain of the address of a `mailto:`, if that is an address.
 fn mail_domain(rest: &str) -> Option<&str> {
     let (address, _) = rest.split_once('?').unwrap_or((rest, ""));
-    MailAddress::parse(address)?;
+    // A local part may begin with a slash, but what is meant is no address.
+    MailAddress::parse(address).filter(|_| !address.starts_with('/'))?;
     address.rsplit_once('@').map(|(_, domain)| domain)
 }
 
