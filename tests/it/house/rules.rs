@@ -380,8 +380,7 @@ fn visibility_is_decided_in_one_place() {
 
 /// Pages are made by `page.rs` alone.
 ///
-/// A page that is made elsewhere is bounded in bytes only if its author thinks of it; without a bound, one
-/// request may take all memory.
+/// A page that is made elsewhere is bounded in bytes only if its author thinks of it.
 #[test]
 fn pages_are_made_in_one_place() {
     let mut findings = Vec::new();

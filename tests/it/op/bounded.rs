@@ -127,6 +127,9 @@ impl Long {
         if operation.is_detailed() {
             input["detail"] = json!("full");
         }
+        if operation.http().path.contains("{workspace_id}") {
+            input["workspace_id"] = json!(world.id("workspace"));
+        }
         input
     }
 }
