@@ -90,8 +90,10 @@ impl Long {
                                 "findings": findings});
             admin("submit_review", review);
         }
+        let mut done = Vec::new();
         for _ in 0..2 {
-            let done = world.new_thread(&channel, "done");
+            done.push(world.new_thread(&channel, "done"));
+            let done = &done[done.len() - 1];
             let claim = world.agent("claim_thread", json!({"thread_id": done}));
             let result = json!({"thread_id": done, "claim_lease_id": claim["claim_lease_id"],
                                 "result": {"long": line(100_000)}});
@@ -104,13 +106,16 @@ impl Long {
         let wide = || {
             admin("create_thread", json!({"channel_id": channel, "title": "wide", "footprint": footprint}))
         };
-        let wide = (0..3).map(|_| text(&wide()["id"])).collect();
+        let wide: Vec<String> = (0..3).map(|_| text(&wide()["id"])).collect();
         let ids = json!({"channel_id": channel, "thread_id": thread, "message_id": message, "block_id": block,
                          "vote_id": vote, "gate_id": gate});
         let of = ["list_reviews", "get_review_status", "list_reviewers"]
             .map(|name| (name, json!({"thread_id": reviewed})));
         let ids = ids.as_object().unwrap().clone();
-        Self { channel, thread, messages, block, wide, ids, of: of.into() }
+        let mut of = of.to_vec();
+        of.push(("get_claim", json!({"thread_id": wide[0]})));
+        of.push(("get_thread_result", json!({"thread_id": done[0]})));
+        Self { channel, thread, messages, block, wide, ids, of }
     }
 
     /// The input of an operation that only reads, about what is long.

@@ -9,8 +9,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Most bytes of the description and the input of a tool: about 250 tokens of a model.
-const TOOL_BYTES_MAX: usize = 1_000;
+/// Most bytes of the description and the input of a tool: about 300 tokens of a model.
+const TOOL_BYTES_MAX: usize = 1_300;
 
 /// What is said of fields that many tools have, by how their own description begins.
 const REPEATED: &[(&str, &str)] = &[
@@ -41,6 +41,7 @@ const NEEDLESS_DEFAULTS: &[&str] =
 
 /// Keywords of an input that errors say as well, or that the description says. In an output they help nobody.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
+    "additionalProperties",
     "not",
     "allOf",
     "pattern",
