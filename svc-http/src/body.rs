@@ -252,7 +252,7 @@ where
     B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
 {
     if !body.is_end_stream() && !headers.contains_key(EXPECT) {
-        tokio::spawn(async move { timeout(LINGER_TIMEOUT, drop_bytes(&mut body, usize::MAX)).await });
+        tokio::spawn(async move { timeout(LINGER_TIMEOUT, drop_bytes(&mut body, LINGER_MAX)).await });
     }
 }
 
@@ -275,6 +275,8 @@ const REJECTED_DRAIN_MIN: usize = 4 << 20;
 /// Bytes that are at least read and dropped of a body that is too large.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum bytes that are read and dropped of the rest of a rejected file.
+const LINGER_MAX: usize = 256 << 20;
 /// Longest time that the rest of a rejected file is read for.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 

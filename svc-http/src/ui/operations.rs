@@ -16,6 +16,8 @@ pub(super) const OPERATIONS: &str = "operations.js";
 /// The module of their titles.
 pub(super) const TITLES: &str = "titles.js";
 
+const MAX_BYTES: &str = "max_bytes";
+
 /// Returns the modules, by their names.
 pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     let used = || table.rows().filter(|row| is_used(row));
@@ -57,7 +59,8 @@ fn described(row: &Operation) -> Value {
     let schema = row.input_schema();
     let fields = schema.get("properties").and_then(Value::as_object);
     let others = fields.into_iter().flat_map(Map::keys).map(String::as_str);
-    let others = others.filter(|name| !in_path.contains(name) && *name != FILE_FIELD);
+    // The board reads whole answers.
+    let others = others.filter(|name| !in_path.contains(name) && ![FILE_FIELD, MAX_BYTES].contains(name));
     // Beside a file there is no body for other fields.
     let in_query: Vec<&str> = others.filter(|_| !has_body || http.takes_file).collect();
     let mut places = json!({"path": in_path, "query": in_query});

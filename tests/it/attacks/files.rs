@@ -43,8 +43,8 @@ fn a_file_that_is_no_export_is_rejected_before_it_has_arrived() {
             junk_file(&mut stream, &arena.ground.arms.admins[0]).await.expect("a response")
         });
         assert_eq!(answered, 400);
-        // Apart from what is on its way, and what the server drops so that the client sees the response.
-        assert!(sent <= JUNK_BYTES / 2, "{sent} bytes were taken");
+        // The rest is dropped so that the client sees the response: it has it before the end.
+        assert!(sent < JUNK_BYTES, "{sent} bytes were taken");
         verify(arena);
     });
 }
