@@ -41,7 +41,6 @@ const NEEDLESS_DEFAULTS: &[&str] =
 
 /// Keywords of an input that errors say as well, or that the description says. In an output they help nobody.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
-    "additionalProperties",
     "not",
     "allOf",
     "pattern",
