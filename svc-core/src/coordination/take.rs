@@ -143,7 +143,7 @@ struct ClaimNextThread {
     /// The channel.
     channel_id: ChannelId,
     lease_secs: Option<LeaseSecs>,
-    /// Only a thread whose footprint names this repository, as `owner/name` or a clone URL.
+    /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
     /// Whether to acknowledge the claim, too. Default: false.
     #[serde(default)]
@@ -180,7 +180,7 @@ struct ClaimNextWorkspaceThread {
     /// The workspace. It must be yours.
     workspace_id: Here,
     lease_secs: Option<LeaseSecs>,
-    /// Only a thread whose footprint names this repository, as `owner/name` or a clone URL.
+    /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
     /// Whether to acknowledge the claim, too. Default: false.
     #[serde(default)]

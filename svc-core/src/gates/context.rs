@@ -59,7 +59,7 @@ struct WorkspaceContext {
 
 /// Returns what you have to do in a workspace: your claims, what you could claim, and what you should judge.
 ///
-/// Each list is short, and shorter if its items are long: there may be more.
+/// Each list is short: there may be more.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {

@@ -376,9 +376,9 @@ static RENEW: RowWrite = RowWrite {
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
 ///
-/// With `channel:admin` you can release the claim of another member too, who is told.
-///
 /// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
+///
+/// With `channel:admin` you can release the claim of another member too, who is told.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
@@ -421,8 +421,10 @@ fn leave_checkpoint(
 
 /// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
 ///
-/// The member must have the required skills and see the channel. With `channel:admin` you can hand off the
-/// claim of another member too, who is told, by its `claim_lease_id`.
+/// The member must have the required skills and see the channel.
+///
+/// With `channel:admin` you can hand off the claim of another member too, who is told, by its
+/// `claim_lease_id`.
 ///
 /// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
 /// valid. `pin` refers to the event that made the new claim.

@@ -20,6 +20,7 @@ const REPEATED: &[(&str, &str)] = &[
     ("Most bytes of the answer", ""),
     ("The character at which the text of the answer", "`next_offset` of the answer before."),
     ("The lease id of your claim. If given", "That of your claim: always send it."),
+    ("The lease id of the claim. If given", "That of the claim: always send it."),
     ("How long the claim lasts without", "Seconds until it lapses unless renewed."),
     ("Whether to acknowledge the claim, too", "Acknowledges it."),
     ("Whether to return what `get_thread_context`", "Adds its context."),
