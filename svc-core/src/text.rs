@@ -484,25 +484,6 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Escapes `text` so that roff shows it literally in the manual.
-pub(crate) fn roff(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    if text.starts_with('.') {
-        shown.push_str("\\&");
-    }
-    for character in text.chars() {
-        match character {
-            '\\' => shown.push_str("\\e"),
-            '-' => shown.push_str("\\-"),
-            '\'' => shown.push_str("\\(aq"),
-            '^' => shown.push_str("\\(ha"),
-            '~' => shown.push_str("\\(ti"),
-            other => shown.push(other),
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

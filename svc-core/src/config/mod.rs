@@ -37,6 +37,7 @@ pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
 pub use push::{PushConfig, VapidKey};
 use reader::Reader;
+pub(crate) use registry::roff;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 pub use retention::Kept;
 

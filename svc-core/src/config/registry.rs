@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::data_access::GROUP_ACCESS;
 use crate::limits;
-use crate::text::{nearest, roff};
+use crate::text::nearest;
 
 /// A configuration variable.
 #[derive(Clone, Copy, Debug)]
@@ -192,8 +192,8 @@ pub const VARIABLES: &[Variable] = &[
         "Host names, separated by commas, under which the service is reached, in addition to localhost and \
         its own address."),
     variable("SVC_TRUSTED_PROXY_HOPS", Form::Number(limits::TRUSTED_PROXY_HOPS, 0, 16),
-        "Number of proxies in front of the server whose entries in X-Forwarded-For are trusted, or without any \
-        entry there, in Forwarded."),
+        "Number of proxies in front of the server whose entries in X-Forwarded-For are trusted, or without \
+        any entry there, in Forwarded."),
     variable("SVC_MAX_BODY_BYTES", Form::Number(limits::BODY_MAX_BYTES, 1024, 1 << 30),
         "Limit on the size of a request body, in bytes."),
     variable("SVC_MAX_CONCURRENT_REQUESTS", Form::Number(limits::CONCURRENT_REQUESTS_MAX, 0, MANY),
@@ -356,6 +356,25 @@ names the files in
 .BR svc\-errors (7),
 .BR svc\-security (7)
 ";
+
+/// Escapes `text` so that roff shows it literally in the manual.
+pub(crate) fn roff(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    if text.starts_with('.') {
+        shown.push_str("\\&");
+    }
+    for character in text.chars() {
+        match character {
+            '\\' => shown.push_str("\\e"),
+            '-' => shown.push_str("\\-"),
+            '\'' => shown.push_str("\\(aq"),
+            '^' => shown.push_str("\\(ha"),
+            '~' => shown.push_str("\\(ti"),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
 
 #[cfg(test)]
 mod tests {

@@ -85,8 +85,8 @@ struct Revocation {
     revoked_ids: Vec<TokenId>,
     /// How many live claims of its member ended with that.
     claims_released: i64,
-    /// How many live claims its member has kept.
-    claims_kept: i64,
+    /// Whether its member keeps live claims.
+    keeps_claims: bool,
 }
 
 /// What the steps of a call have done so far.
@@ -123,13 +123,12 @@ fn revoke_token(
         Some(revoked) => revoked,
         None => (ending, found.revoke(cx, released)?),
     };
-    let claims_kept = claims::live_of(cx, member)?;
     Ok(Some(Revocation {
         id: input.token_id,
         revoked_at,
         revoked_ids,
         claims_released: released,
-        claims_kept,
+        keeps_claims: claims::has_live(cx, member)?,
     }))
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn feature() -> Feature {
             .unaudited_if_unchanged()
             .example(|_| json!({"link": "signed"})),
     ];
-    let framed = |row: Operation| row.framed(Frame::Unsubscribe).as_page().open_to_all().refuses(&[Code::NotFound]);
+    let framed =
+        |row: Operation| row.framed(Frame::Unsubscribe).as_page().open_to_all().refuses(&[Code::NotFound]);
     Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
 }
 

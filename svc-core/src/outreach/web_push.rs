@@ -65,7 +65,6 @@ fn operations() -> Vec<Operation> {
 fn browser(endpoint: &str) -> serde_json::Value {
     json!({
         "endpoint": endpoint,
-        "expirationTime": null,
         "keys": {
             "p256dh":
                 "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",

@@ -231,7 +231,7 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
             };
             // By default they go on.
             let kept = world.admin("revoke_token", json!({"token_id": token}));
-            assert_eq!((&kept["claims_released"], &kept["claims_kept"]), (&json!(0), &json!(2)), "{beside}");
+            assert_eq!((&kept["claims_released"], &kept["keeps_claims"]), (&json!(0), &json!(true)), "{beside}");
             assert_eq!(live(), 2, "{beside}");
             // Over REST in the query; it is heeded although the token was revoked before.
             let row = world.operation("revoke_token");
@@ -245,9 +245,9 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
                     &json!({"token_id": token, "claims": "release"}),
                 )
                 .output();
-            let counts = if ends { (json!(2), json!(0)) } else { (json!(0), json!(2)) };
+            let counts = if ends { (json!(2), json!(false)) } else { (json!(0), json!(true)) };
             assert_eq!(
-                (released["claims_released"].clone(), released["claims_kept"].clone()),
+                (released["claims_released"].clone(), released["keeps_claims"].clone()),
                 counts,
                 "{beside}"
             );
@@ -285,7 +285,7 @@ fn very_many_claims_end_with_a_token_that_may_be_the_callers_own() {
             let input = json!({"token_id": made["id"], "claims": "release"});
             let revoked = world.call(caller, "revoke_token", input).output();
             assert_eq!(revoked["revoked_ids"], json!([made["id"]]));
-            assert_eq!((&revoked["claims_released"], &revoked["claims_kept"]), (&json!(300), &json!(0)));
+            assert_eq!((&revoked["claims_released"], &revoked["keeps_claims"]), (&json!(300), &json!(false)));
             world.call(&secret, "whoami", json!({})).refused(401, "unauthenticated");
         }
     });

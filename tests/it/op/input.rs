@@ -125,11 +125,6 @@ fn wrong_fields(world: &World) -> Vec<(&'static str, Value, &'static [&'static s
             &["target_message_id"],
         ),
         ("set_glossary_term", json!({"term": " "}), &["term"]),
-        (
-            "set_notification_preferences",
-            json!({"quiet_hours": {"start": "22:00", "end": "22:00", "time_zone": "UTC"}}),
-            &["quiet_hours"],
-        ),
         ("set_thread_footprint", json!({"repo": null}), &["repo"]),
         ("set_thread_result", json!({"result": beyond}), &["result"]),
         ("set_thread_result", json!({"result": long}), &["result"]),

@@ -181,7 +181,8 @@ impl Word {
 
     /// Goes on with a character, with which `rest` begins.
     fn push(&mut self, c: char, rest: &str, is_mention: bool) {
-        // An address goes on up to a space, a bracket of HTML, a quotation mark or punctuation of other scripts.
+        // An address goes on up to a space, a bracket of HTML, a quotation mark or punctuation of other
+        // scripts.
         let ends = |c: char| matches!(c, '<' | '>' | '"') || (!c.is_ascii() && !c.is_alphanumeric());
         if c.is_whitespace() || (self.is_address && ends(c)) {
             *self = Self { before: Some(c), ..Self::default() };
@@ -306,7 +307,8 @@ impl Run {
     /// Returns how many characters each name has that the run can begin with, the shortest first.
     fn ends(&self) -> Vec<usize> {
         let mut ends = Vec::new();
-        // Whether a name can end before what was looked at last, if that is punctuation that may be behind it.
+        // Whether a name can end before what was looked at last, if that is punctuation that may be behind
+        // it.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
             let Some(before) = self.char(index) else { continue };
@@ -418,7 +420,7 @@ mod tests {
 
     use super::*;
 
-    /// What a text mentions where these are the handles, in the order of the text, and what it tells of others.
+    /// Returns the mentions of these handles in a text, in its order, and the other names.
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;

@@ -23,6 +23,18 @@ pub(in crate::coordination) fn live_of(cx: &Read<'_>, member: MemberId) -> Resul
     Ok(counted.map_or(0, |(count,)| count))
 }
 
+/// Returns whether a member of the caller's workspace has a live claim.
+pub(in crate::coordination) fn has_live(cx: &Read<'_>, member: MemberId) -> Result<bool> {
+    let found: Option<(i64,)> = cx.one(A_LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
+    Ok(found.is_some())
+}
+
+/// Uses the index of claimed threads.
+const A_LIVE_OF: &str = "
+    select lsn from threads
+    where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3
+    limit 1";
+
 /// Ends the first claims of a member, in the order in which their threads were created. Returns whether there
 /// may be more.
 ///

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_is_left_out_where_it_says_nothing() {
+    fn null_is_absent_where_it_says_nothing() {
         let kind = |kind: &str| json!({"properties": {"kind": {"const": kind}, kind: {"type": "string"}}});
         let schema = json!({
             "required": ["title"],

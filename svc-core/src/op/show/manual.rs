@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::capability::{Capability, CapabilitySet};
+use crate::config::roff;
 use crate::error::{Code, PROBLEM_BASE};
 use crate::op::declare::http::Success;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::show::mcp::{self, ErrorForm};
-use crate::text::roff;
 
 /// Returns the manual page svc-operations(7), in roff.
 pub fn operations_page(table: &Table) -> String {

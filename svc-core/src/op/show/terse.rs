@@ -163,6 +163,13 @@ fn is_width(name: &str, rule: &Value) -> bool {
 fn in_one_form(keywords: &mut Map<String, Value>, _: Place<'_>) {
     for name in ["anyOf", "oneOf"] {
         let forms = keywords.get(name).and_then(Value::as_array);
+        let constants = forms.and_then(|forms| forms.iter().map(|form| form.get("const").cloned()).collect());
+        if let Some(Value::Array(texts)) = constants {
+            keywords.remove(name);
+            keywords.insert("type".to_owned(), "string".into());
+            keywords.insert("enum".to_owned(), texts.into());
+            continue;
+        }
         let Some(forms) = forms.filter(|forms| forms.iter().all(|form| members_of(form).is_some())) else {
             continue;
         };

@@ -170,15 +170,15 @@ impl Certificate {
             Host::Name(name) => name.clone(),
             Host::Address(address) => address.to_string(),
         };
-        let mut is_common_name_left_out = false;
+        let mut is_named_elsewhere = false;
         for alternative in &alternatives {
             let is_same = match alternative {
                 GeneralName::DnsName(name) => {
-                    is_common_name_left_out |= matches!(host, Host::Name(_));
+                    is_named_elsewhere |= matches!(host, Host::Name(_));
                     is_named(name.as_str(), &text)
                 }
                 GeneralName::IpAddress(bytes) => {
-                    is_common_name_left_out |= matches!(host, Host::Address(_));
+                    is_named_elsewhere |= matches!(host, Host::Address(_));
                     matches!(host, Host::Address(address) if is_address(bytes.as_bytes(), *address))
                 }
                 _ => false,
@@ -187,7 +187,7 @@ impl Certificate {
                 return Ok(true);
             }
         }
-        Ok(!is_common_name_left_out && self.common_name().is_some_and(|name| is_named(name, &text)))
+        Ok(!is_named_elsewhere && self.common_name().is_some_and(|name| is_named(name, &text)))
     }
 
     /// Returns the names that it has, for an error.
