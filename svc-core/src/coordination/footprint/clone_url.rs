@@ -233,6 +233,7 @@ impl<'t> Place<'t> {
     /// Returns `organisation/project/repository` for what Azure DevOps and its predecessors write.
     fn of_azure(&self, mut parts: Vec<String>) -> Vec<String> {
         const OLD: &str = ".visualstudio.com";
+        const COLLECTION: &str = "DefaultCollection";
         let host = self.host.to_ascii_lowercase();
         let Some(first) = parts.first() else { return parts };
         if first == "v3" && ["ssh.dev.azure.com", "vs-ssh.visualstudio.com"].contains(&&*host) {
@@ -248,11 +249,16 @@ impl<'t> Place<'t> {
         let name = after.find(|part| !is(part, ["_full", "_optimized"])).cloned();
         let Some(name) = name else { return parts };
         parts.truncate(at);
-        parts.retain(|part| !part.eq_ignore_ascii_case("DefaultCollection"));
+        let is_collection = |part: &String| part.eq_ignore_ascii_case(COLLECTION);
+        if host.ends_with(OLD) {
+            parts.retain(|part| !is_collection(part));
+        }
         // A project that is called like its repository is left out.
-        if parts.len() < 2 {
+        if parts.len() < 2 || parts.last().is_some_and(is_collection) {
             parts.push(name.clone());
         }
+        // On a server of one's own a collection is the organisation, below the path of the server.
+        parts.drain(..parts.len().saturating_sub(2));
         parts.push(name);
         parts
     }
@@ -341,7 +347,10 @@ mod tests {
         ("org@vs-ssh.visualstudio.com:v3/org/project/app", "org/project/app"),
         ("ssh://org@vs-ssh.visualstudio.com:22/project/_ssh/app", "org/project/app"),
         ("ssh://org@org.visualstudio.com:22/DefaultCollection/_git/app", "org/app/app"),
-        ("https://tfs.example/tfs/DefaultCollection/project/_git/app", "tfs/project/app"),
+        ("https://tfs.example/tfs/DefaultCollection/project/_git/app", "DefaultCollection/project/app"),
+        ("https://tfs.example:8080/DefaultCollection/project/_git/app", "DefaultCollection/project/app"),
+        ("ssh://tfs.example:22/tfs/DefaultCollection/project/_ssh/app", "DefaultCollection/project/app"),
+        ("https://tfs.example/tfs/DefaultCollection/_git/app", "DefaultCollection/app/app"),
         ("dev.azure.com/org/project/_git/app", "org/project/app"),
         // Gitea, Forgejo, sr.ht and others.
         ("https://codeberg.org/acme/app.git", "acme/app"),
