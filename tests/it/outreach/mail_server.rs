@@ -281,7 +281,6 @@ const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("RCPT", "556 5.1.10 null MX", true, 0, false),
     ("RCPT", "550 5.2.1 disabled", true, 0, false),
     ("RCPT", "550 no such user", true, 0, false),
-    ("RCPT", "550", true, 0, false),
     ("DATA", "550 5.1.1 no such user", true, 0, false),
     ("RCPT", "553 5.1.7 bad sender", false, 0, true),
     ("RCPT", "550 5.1.8 bad domain of the sender", false, 0, true),
