@@ -1,7 +1,7 @@
 //! Attributes of documents of others that the service does not use: each is logged once in a process.
 //!
 //! A name is what somebody else has chosen, so it is cut, and so many are kept and no more. A value is never
-//! logged.
+//! logged, also where it is in the path of an attribute, such as `emails[value eq "ada@corp.example"]`.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ const NAME_MAX: usize = 60;
 /// The attributes that were logged, each with the kind of its document.
 struct Logged(Mutex<BTreeSet<(&'static str, String)>>);
 
-/// What becomes of an attribute.
+/// Whether an attribute was logged before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Before,
@@ -31,9 +31,8 @@ impl Logged {
     }
 
     fn see(&self, document: &'static str, attribute: &str) -> Seen {
-        let name = attribute.chars().take(NAME_MAX).collect::<String>().to_lowercase();
         let mut logged = lock(&self.0);
-        if logged.len() >= LOGGED_MAX || !logged.insert((document, name)) {
+        if logged.len() >= LOGGED_MAX || !logged.insert((document, attribute.to_lowercase())) {
             Seen::Before
         } else if logged.len() == LOGGED_MAX {
             Seen::Last
@@ -45,11 +44,17 @@ impl Logged {
 
 static LOGGED: Logged = Logged::new();
 
+/// Returns what is logged of the path of an attribute: its name, up to what may have a value.
+fn name_of(path: &str) -> String {
+    let begins_a_value = |c: char| matches!(c, '[' | '(' | '"' | '=') || c.is_whitespace();
+    path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX).collect()
+}
+
 /// Logs that an attribute of a kind of documents is ignored, unless that was logged before.
 pub fn note(document: &'static str, attribute: &str, why: &'static str) {
-    let seen = LOGGED.see(document, attribute);
+    let name = name_of(attribute);
+    let seen = LOGGED.see(document, &name);
     if seen != Seen::Before {
-        let name: String = attribute.chars().take(NAME_MAX).collect();
         tracing::info!(document, attribute = ?name, why, "an attribute is ignored");
     }
     if seen == Seen::Last {
@@ -68,11 +73,28 @@ mod tests {
         assert_eq!(logged.see("a user", "TITLE"), Seen::Before);
         assert_eq!(logged.see("a group", "title"), Seen::First);
         let long = "x".repeat(NAME_MAX);
-        assert_eq!(logged.see("a user", &format!("{long}1")), Seen::First);
-        assert_eq!(logged.see("a user", &format!("{long}2")), Seen::Before, "no more of it is kept");
+        assert_eq!(logged.see("a user", &name_of(&format!("{long}1"))), Seen::First);
+        assert_eq!(
+            logged.see("a user", &name_of(&format!("{long}2"))),
+            Seen::Before,
+            "no more of it is kept"
+        );
         let seen: Vec<Seen> = (0..300).map(|n| logged.see("a user", &format!("n{n}"))).collect();
         assert_eq!(seen.iter().filter(|seen| **seen == Seen::First).count(), LOGGED_MAX - 4);
         assert_eq!(seen.iter().filter(|seen| **seen == Seen::Last).count(), 1);
         assert_eq!(lock(&logged.0).len(), LOGGED_MAX);
+    }
+
+    #[test]
+    fn no_value_in_a_path_is_logged() {
+        for (path, name) in [
+            ("urn:x:2.0:User:manager.value", "urn:x:2.0:User:manager.value"),
+            ("$ref", "$ref"),
+            ("emails[type eq \"work\" and value eq \"ada@corp.example\"].value", "emails"),
+            ("emails.value eq \"ada@corp.example\"", "emails.value"),
+            ("\"ada@corp.example\"", ""),
+        ] {
+            assert_eq!(name_of(path), name);
+        }
     }
 }

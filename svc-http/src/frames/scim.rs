@@ -1,8 +1,9 @@
 //! SCIM (RFC 7644): its media type, its errors, and addresses that name this service.
 //!
 //! Names of attributes are in any case, and what a row does not take is left out, because identity providers
-//! send all that they have; the log tells of each such name once. Every failure below `/scim/v2` is that RFC's error, also where no route matches:
-//! this is the one exception to problems. The headers of a failure are those of the problem that it would be.
+//! send all that they have; the log tells of each such name once. Every failure below `/scim/v2` is that
+//! RFC's error, also where no route matches: this is the one exception to problems. The headers of a failure
+//! are those of the problem that it would be.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
@@ -41,6 +42,10 @@ impl Framing for Scim {
         decode::query(received.head.uri.query(), &mut query)?;
         query.retain(|(name, _)| QUERY.contains(&name.as_str()) && fields.contains_key(name));
         let mut members = if received.body.is_empty() { Map::new() } else { object(&received.body)? };
+        if !received.row.effect().changes_nothing() {
+            // In a resource they are attributes that it happens to have, such as `attributes` of Keycloak.
+            members.retain(|name, _| !QUERY.iter().any(|asked| asked.eq_ignore_ascii_case(name)));
+        }
         members = known(members, fields)?;
         // The path says which resource it is, whatever the body repeats.
         members.retain(|name, _| text.iter().all(|(named, _)| named != name));
@@ -72,13 +77,42 @@ impl Framing for Scim {
 /// Reads the body of a request.
 fn object(body: &[u8]) -> Result<Map<String, Value>> {
     let unread = |detail: &'static str| Error::malformed(detail).with("scimType", "invalidSyntax");
-    match read_at_most(body, VALUES_MAX) {
+    match read_at_most(&substituted(body), VALUES_MAX) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(unread("the body is no JSON object")),
+        Ok(_) => Err(unread("the body is not a JSON object")),
         Err(Unread::NotJson) => Err(unread("the body is not JSON")),
         Err(Unread::Twice) => Err(unread("a member of the body appears twice")),
         Err(Unread::TooMany) => Err(unread("the body has too many values")),
     }
+}
+
+/// Puts the control character SUBSTITUTE in the place of what nothing keeps: NUL, and half of a surrogate
+/// pair, which a name has that was cut within a character.
+///
+/// What decides refuses it, and what decorates has a space for it.
+fn substituted(body: &[u8]) -> Vec<u8> {
+    let unit = |at: usize| {
+        let digits = body.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut written, mut at) = (Vec::with_capacity(body.len()), 0_usize);
+    while let Some(byte) = body.get(at) {
+        let (first, second) = (unit(at), unit(at.saturating_add(6)));
+        let length = match (first, second) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0 | 0xd800..=0xdfff), _) => 6,
+            // What is escaped does not begin an escape.
+            _ if *byte == b'\\' => 2,
+            _ => 1,
+        };
+        let end = at.saturating_add(length).min(body.len());
+        match length {
+            6 => written.extend_from_slice(b"\\u001a"),
+            _ => written.extend_from_slice(body.get(at..end).unwrap_or_default()),
+        }
+        at = end;
+    }
+    written
 }
 
 /// Returns the members that a row takes, by the names that it has for them.
@@ -189,6 +223,24 @@ mod tests {
         assert!(sent(json!({"userName": 1, "username": 2})).is_err());
         for body in ["[]", "{", "{\"a\":1,\"a\":2}"] {
             assert_eq!(refusal(&object(body.as_bytes()).unwrap_err()).status(), 400, "{body}");
+        }
+    }
+
+    #[test]
+    fn characters_that_nothing_keeps_are_substituted() {
+        for (sent, wanted) in [
+            (r"A\u0000da", "A\u{1a}da"),
+            (r"Ada \ud83d", "Ada \u{1a}"),
+            (r"\uDE00\ud83d", "\u{1a}\u{1a}"),
+            (r"\ud83d\ud83d\ude00\u0041", "\u{1a}\u{1f600}A"),
+            (r"\\u0000\u0041\n", "\\u0000A\n"),
+            ("é\u{1f600}", "é\u{1f600}"),
+        ] {
+            let body = format!("{{\"displayName\": \"{sent}\"}}");
+            assert_eq!(object(body.as_bytes()).unwrap()["displayName"], wanted, "{sent}");
+        }
+        for body in ["", "\\", "{\"a\": \"\\u00\"}", "{\"a\": \"\\"] {
+            assert!(object(body.as_bytes()).is_err(), "{body}");
         }
     }
 

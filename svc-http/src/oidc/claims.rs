@@ -10,7 +10,7 @@ use svc_core::time::Time;
 
 use super::document::{Document, Flag, Texts};
 
-/// How far the provider's clock may be from this one.
+/// Maximum difference between the provider's clock and this one.
 const SKEW: Duration = Duration::from_secs(60);
 /// A token that is not for this service.
 const FOR_OTHERS: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";

@@ -212,8 +212,8 @@ fn last_of(address: &str) -> &str {
 /// Returns a filter as the grammar of RFC 7644 writes what clients write differently.
 ///
 /// Entra has the path of a PATCH in a filter: `emails[type eq "work"].value eq "a"` is
-/// `emails[(type eq "work") and value eq "a"]`. The grammar has no `$` in a name, though `$ref` is one, and no
-/// literal but in lower case.
+/// `emails[(type eq "work") and value eq "a"]`. The grammar has no `$` in a name, though `$ref` is one, and
+/// no literal but in lower case.
 fn normal(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let (mut rest, mut opened) = (text.trim(), None);

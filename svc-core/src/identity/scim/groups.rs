@@ -322,7 +322,8 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
     let before = load(cx, &input.id)?;
     let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
     let (mut wanted, mut members) = (before.clone(), were.clone());
-    for change in changes(Kind::Group, &input.operations)? {
+    let changes = changes(Kind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
+    for change in changes.into_iter().flatten() {
         match change.attribute {
             Attribute::Members => change_members(&mut members, &change)?,
             Attribute::ExternalId => wanted.external_id = external_id(change.single())?,

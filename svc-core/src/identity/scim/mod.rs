@@ -3,8 +3,9 @@
 //! Its users are the people of the workspace of the token; agents, and people who were removed, are none of
 //! them. A user's `userName` is its handle, whatever the case; `displayName` is set once, and a later value
 //! is ignored, as are attributes that are not announced. What decides is checked: `userName`, `active`,
-//! `externalId`, the name of a group and who is in it; what only decorates never fails a request. Groups carry no rights. What a value
-//! `active: false` ends, and that nothing comes back, is in `identity::ends`.
+//! `externalId`, the name of a group and who is in it; what only decorates never fails a request, and nothing
+//! keeps `active` from taking access away or giving it back. Groups carry no rights. What `active: false`
+//! ends, and that nothing of it comes back, is in `identity::ends`.
 //!
 //! A request fails before anything is changed: a PATCH is worked out in memory first. Failures have the type
 //! of RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.

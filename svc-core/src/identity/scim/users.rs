@@ -6,15 +6,16 @@ use serde_json::Value;
 
 use super::attributes::{Asked, Attribute, Held, Kind, Names};
 use super::filter::Compared;
-use super::patch::{Does, Operations, changes, unfit};
+use super::patch::{Change, Does, Operations, changes, unfit};
 use super::resource::{Nothing, Shown, User};
-use super::values::{Decoration, ExternalId, Flag, Schemas};
+use super::values::{DOCUMENT, Decoration, ExternalId, Flag, Schemas, single};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
 use crate::identity::ends;
 use crate::identity::enrol::{NewMember, check_handle_free, enrol};
 use crate::identity::members::{self, MemberKind, MemberUpdated, Person, UserName};
 use crate::identity::scim::Fault;
+use crate::ignored;
 use crate::log::event::Subject;
 use crate::op::{Read, Surface, Write};
 
@@ -130,7 +131,8 @@ fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
 /// `externalId` is removed if it is absent; without `active` the person stays as it is. A person that has a
 /// display name keeps it, whatever is sent; one that has none gets its first. `active: false` ends the
 /// person's tokens, those derived from and exchanged for them too, its sessions, its claims and the grants by
-/// which it acts for others; `true` brings nothing of that back.
+/// which it acts for others; `true` brings nothing of that back. Neither fails because of another attribute:
+/// beside `false`, or `true` of a person that is inactive, an invalid or taken value is ignored.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -144,9 +146,11 @@ pub(super) struct ReplaceUser {
     #[serde(rename = "schemas")]
     _schemas: Option<Schemas>,
     /// The person's handle.
-    user_name: UserName,
+    #[schemars(with = "UserName")]
+    user_name: Option<Value>,
     /// What the identity provider calls the person.
-    external_id: Option<ExternalId>,
+    #[schemars(with = "Option<ExternalId>")]
+    external_id: Option<Value>,
     /// A name for people to read, if the person has none. What is too long is cut.
     display_name: Option<Decoration>,
     /// Whether the person may use the service.
@@ -160,22 +164,21 @@ pub(super) struct ReplaceUser {
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<Shown<User>>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
-    let wanted = Person {
-        handle: input.user_name.to_string(),
-        external_id: input.external_id.clone().and_then(|ExternalId(id)| id),
-        display_name: first_name(&person, input.display_name.as_ref()),
-        active: input.active.map_or(person.active, |Flag(active)| active),
-        ..person.clone()
-    };
+    let sent = |value: &'_ Option<Value>| value.clone().unwrap_or_default();
+    let mut wanted = Wanted::of(person.clone());
+    wanted.active = input.active.map(|Flag(active)| active);
+    wanted.set_handle(handle(&sent(&input.user_name)));
+    wanted.set_external_id(external_id(&sent(&input.external_id)));
+    wanted.person.display_name = first_name(&person, input.display_name.as_ref());
+    let wanted = wanted.settle(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
     person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
 
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
 ///
-/// What it means to become inactive or active is said at `PUT`. Operations on attributes that the service does
-/// not have are ignored, as is `displayName` of a person that has one. Beside one on `active`, so is any
-/// operation that nothing can be made of; what would not be allowed by itself still fails the request.
+/// What it means to become inactive or active, and what is ignored then, is said at `PUT`. Operations on
+/// attributes that the service does not have are ignored, as is `displayName` of a person that has one.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -200,42 +203,108 @@ pub(super) struct PatchUser {
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<Shown<User>>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
-    let wanted = patched(person.clone(), &input.operations)?;
+    let wanted = patched(&person, &input.operations)?.settle(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
     person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
 
-/// Returns what the operations make of a person.
-fn patched(mut person: Person, operations: &Operations) -> Result<Person> {
-    for change in changes(Kind::User, operations)? {
-        let is_required = matches!(change.attribute, Attribute::UserName | Attribute::Active);
-        if change.does == Does::Remove && is_required {
-            return Err(Fault::Mutability.error("the attribute is required"));
-        }
-        match change.attribute {
-            Attribute::UserName => {
-                let name = UserName::new(change.text()?);
-                person.handle = name.map_err(|detail| unfit(format!("`userName`: {detail}")))?.to_string();
-            }
-            Attribute::Active => {
-                let active = change.value.as_ref().and_then(Flag::of);
-                person.active = active.ok_or_else(|| unfit("`active`: expected true or false"))?;
-            }
-            Attribute::ExternalId => person.external_id = external_id(change.single())?,
-            Attribute::DisplayName if person.display_name.is_none() => {
-                let name = Decoration::of(Attribute::DisplayName.name(), change.single());
-                person.display_name = first_name(&person, Some(&name));
-            }
-            _ => {}
+/// What a request makes of a person.
+struct Wanted {
+    person: Person,
+    /// Whether the person may use the service, if the request says so.
+    active: Option<bool>,
+    /// What else the request says and cannot be, by the names of the attributes.
+    refused: Vec<(&'static str, Error)>,
+}
+
+impl Wanted {
+    fn of(person: Person) -> Self {
+        Self { person, active: None, refused: Vec::new() }
+    }
+
+    fn set_handle(&mut self, handle: Result<String>) {
+        match handle {
+            Ok(handle) => self.person.handle = handle,
+            Err(error) => self.refused.push((Attribute::UserName.name(), error)),
         }
     }
-    Ok(person)
+
+    fn set_external_id(&mut self, external_id: Result<Option<String>>) {
+        match external_id {
+            Ok(external_id) => self.person.external_id = external_id,
+            Err(error) => self.refused.push((Attribute::ExternalId.name(), error)),
+        }
+    }
+
+    /// Returns the wanted values of a person. Fails by what cannot be, unless the request takes access from
+    /// the person or gives it back: that does not fail because of its neighbours, which are ignored.
+    fn settle(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
+        if self.person.handle != person.handle
+            && let Err(error) = check_free(cx, &self.person.handle)
+        {
+            if error.code().status() >= 500 {
+                return Err(error);
+            }
+            self.person.handle.clone_from(&person.handle);
+            self.refused.push((Attribute::UserName.name(), error));
+        }
+        let stays_active = person.active && self.active == Some(true);
+        for (name, error) in self.refused {
+            if self.active.is_none() || stays_active {
+                return Err(error);
+            }
+            ignored::note(DOCUMENT, name, "it cannot be what is sent beside `active`");
+        }
+        Ok(Person { active: self.active.unwrap_or(person.active), ..self.person })
+    }
+}
+
+/// Returns what the operations make of a person.
+fn patched(person: &Person, operations: &Operations) -> Result<Wanted> {
+    let mut wanted = Wanted::of(person.clone());
+    for found in changes(Kind::User, operations) {
+        match found {
+            Ok(changes) => changes.iter().try_for_each(|change| patch_one(&mut wanted, change))?,
+            Err(error) => wanted.refused.push(("Operations", error)),
+        }
+    }
+    Ok(wanted)
+}
+
+fn patch_one(wanted: &mut Wanted, change: &Change) -> Result<()> {
+    let required = || Fault::Mutability.error("the attribute is required");
+    match (change.attribute, change.does) {
+        (Attribute::UserName, Does::Remove) => wanted.set_handle(Err(required())),
+        (Attribute::UserName, _) => wanted.set_handle(handle(change.single())),
+        (Attribute::Active, Does::Remove) => return Err(required()),
+        (Attribute::Active, _) => {
+            let active = change.value.as_ref().and_then(Flag::of);
+            wanted.active = Some(active.ok_or_else(|| unfit("`active`: expected true or false"))?);
+        }
+        (Attribute::ExternalId, _) => wanted.set_external_id(external_id(change.single())),
+        (Attribute::DisplayName, _) if wanted.person.display_name.is_none() => {
+            let name = Decoration::of(Attribute::DisplayName.name(), change.single());
+            wanted.person.display_name = first_name(&wanted.person, Some(&name));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Returns the display name of a person for whom this one is sent: it is immutable once there is one.
 fn first_name(person: &Person, sent: Option<&Decoration>) -> Option<String> {
     let sent = || sent.and_then(|Decoration(name)| name.as_deref()).map(str::to_owned);
     person.display_name.clone().or_else(sent)
+}
+
+/// Checks the handle of a person.
+fn handle(value: &Value) -> Result<String> {
+    let name = match single(value) {
+        Value::String(text) => UserName::new(text),
+        Value::Null => Err("missing".to_owned()),
+        _ => Err("expected a text".to_owned()),
+    };
+    name.map(|name| name.to_string()).map_err(|detail| unfit(format!("`userName`: {detail}")))
 }
 
 /// Checks what an identity provider calls a resource.
@@ -260,9 +329,6 @@ fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<P
 
 /// Makes of a person what is wanted, and returns that.
 fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
-    if person.handle != wanted.handle {
-        check_free(cx, &wanted.handle)?;
-    }
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
         members::update_person(cx, &wanted)?;

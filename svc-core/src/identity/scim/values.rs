@@ -76,7 +76,7 @@ impl Decoration {
     pub fn of(name: &str, value: &Value) -> Self {
         let Value::String(text) = single(value) else {
             if !value.is_null() {
-                ignored::note(DOCUMENT, name, "it is no text");
+                ignored::note(DOCUMENT, name, "it is not a text");
             }
             return Self(None);
         };

@@ -52,11 +52,7 @@ fn check(form: &Form, answer: &Answer, wanted: &Value) {
 
 fn send(world: &World, method: &str, path: &str, sent: &Value) -> Answer {
     let admin = Some(&*world.people.admin);
-    let mut answer = world.rest().send(admin, method, &format!("/scim/v2{path}"), &[], Some(sent));
-    if let Value::String(text) = &answer.body {
-        answer.body = serde_json::from_str(text).unwrap();
-    }
-    answer
+    world.rest().send(admin, method, &format!("/scim/v2{path}"), &[], Some(sent))
 }
 
 fn long(length: usize) -> String {
@@ -117,6 +113,51 @@ fn users_are_changed_as_providers_send_it() {
                 let found = send(world, "GET", &path, &json!({})).body;
                 assert_eq!(found, user, "{}: nothing was changed", form.who);
             }
+        }
+    });
+}
+
+/// Whoever is and stays active is not changed by a document that is wrong; access ends and comes back by it.
+#[test]
+fn nothing_keeps_a_replaced_user_from_becoming_inactive_or_active() {
+    on_both_engines(|world| {
+        let user = json!({"userName": "wrong@corp.example", "externalId": "e", "active": true});
+        let user = send(world, "POST", "/Users", &user).body;
+        let path = format!("/Users/{}", text(&user["id"]));
+        for (wrong, external_id, refused) in [
+            (json!({"userName": "two words"}), None, (400, "invalidValue")),
+            (json!({"userName": 7, "externalId": "f"}), Some("f"), (400, "invalidValue")),
+            (json!({"externalId": "e"}), Some("e"), (400, "invalidValue")),
+            (json!({"userName": "channel", "externalId": "e"}), Some("e"), (409, "uniqueness")),
+            (json!({"userName": "ADA", "externalId": "e"}), Some("e"), (409, "uniqueness")),
+            (json!({"userName": user["userName"], "externalId": 7}), Some("e"), (400, "invalidValue")),
+            (
+                json!({"userName": user["userName"], "externalId": long(1001)}),
+                Some("e"),
+                (400, "invalidValue"),
+            ),
+        ] {
+            let put = |active: Value| {
+                let mut sent = wrong.clone();
+                sent["active"] = active;
+                send(world, "PUT", &path, &sent)
+            };
+            for active in [json!("False"), json!(false), json!([true])] {
+                let answer = put(active.clone());
+                assert_eq!(answer.status, 200, "{wrong}, {active}: {:#}", answer.body);
+                let is_active = active == json!([true]);
+                let wanted = json!([is_active, user["userName"], external_id]);
+                let found =
+                    json!([answer.body["active"], answer.body["userName"], answer.body["externalId"]]);
+                assert_eq!(found, wanted, "{wrong}, {active}");
+            }
+            for active in [json!(true), json!(null)] {
+                let answer = put(active.clone());
+                let found = (answer.status, answer.body["scimType"].as_str().unwrap_or_default());
+                assert_eq!(found, refused, "{wrong}, {active}: {:#}", answer.body);
+            }
+            let whole = json!({"userName": user["userName"], "externalId": "e"});
+            assert_eq!(send(world, "PUT", &path, &whole).status, 200);
         }
     });
 }
@@ -216,15 +257,25 @@ fn members_that_nobody_knows_change_nothing() {
     }
     /// Adds members to each object of a document.
     fn strewn(value: &Value, draw: &mut impl FnMut(u64) -> u64) -> Value {
-        const NAMES: [&str; 8] =
-            ["", "$ref", "x", "active2", "__proto__", "urn:x:1.0:User", "a.b[c]", "日本"];
+        const NAMES: [&str; 10] = [
+            "",
+            "$ref",
+            "x",
+            "active2",
+            "__proto__",
+            "urn:x:1.0:User",
+            "a.b[c]",
+            "日本",
+            "attributes",
+            "ExcludedAttributes",
+        ];
         match value {
             Value::Array(items) => items.iter().map(|item| strewn(item, draw)).collect(),
             Value::Object(members) => {
                 let mut strewn_members: Map<String, Value> =
                     members.iter().map(|(name, value)| (name.clone(), strewn(value, draw))).collect();
                 for _ in 0..draw(3) {
-                    let name = NAMES[usize::try_from(draw(8)).unwrap()];
+                    let name = NAMES[usize::try_from(draw(10)).unwrap()];
                     let name = if draw(2) == 0 { name.to_owned() } else { format!("{name}{}", draw(99)) };
                     strewn_members.entry(name).or_insert(any(draw, 3));
                 }
@@ -238,7 +289,8 @@ fn members_that_nobody_knows_change_nothing() {
                       "emails": [{"value": "a", "type": "work"}], ENTERPRISE: {"manager": {"value": "m"}}});
     let patch = json!({"schemas": [PATCH], "Operations": [
         {"op": "replace", "path": "active", "value": true},
-        {"op": "add", "value": {"externalId": "f", "name": {"givenName": "B"}, "emails": [{"value": "b"}]}}]});
+        {"op": "add",
+         "value": {"externalId": "f", "name": {"givenName": "B"}, "emails": [{"value": "b"}]}}]});
     let group = json!({"displayName": "G", "externalId": "g", "meta": {},
                        "members": [{"value": "{a}", "display": "a"}]});
     let group_patch = json!({"Operations": [{"op": "add", "path": "members", "value": [{"value": "{b}"}]},
