@@ -49,6 +49,7 @@ mod mcp;
 mod ws;
 mod workers;
 mod smtp;
+mod smtp_stream;
 mod mail;
 mod push;
 mod server;

@@ -25,6 +25,7 @@ use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::smtp::{Reply, Status};
+use crate::smtp_stream::BoundedStream;
 use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
 /// Longest time until there is a connection.
@@ -90,8 +91,10 @@ fn verdict(step: Step, reply: &Reply) -> Verdict {
 enum Failed {
     /// The server has rejected it.
     Rejected(Step, Reply),
-    /// The connection does not work, or what the server said cannot be read.
-    Broken(SmtpError),
+    /// The connection does not work, for this reason.
+    Broken(String),
+    /// The server has given no reply that can be read.
+    Unreadable,
     /// It took too long.
     Slow,
     /// Nothing can be sent to such an address.
@@ -110,26 +113,33 @@ impl MailSender {
         })
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, SmtpError> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
         let server = &self.config.server;
-        let implicit = (server.security == SmtpSecurity::Tls).then(|| self.tls.clone());
         let at = (&*server.host, server.port);
-        let mut connection =
-            AsyncSmtpConnection::connect_tokio1(at, Some(CONNECT_TIMEOUT), &self.hello, implicit, None)
-                .await?;
+        let of_session = |error: SmtpError| Failed::at(Step::Session, error);
+        let mut connection = if server.security == SmtpSecurity::Tls {
+            // What the server sends is not bounded, but its certificate says that it is the right one.
+            let tls = Some(self.tls.clone());
+            AsyncSmtpConnection::connect_tokio1(at, Some(CONNECT_TIMEOUT), &self.hello, tls, None).await
+        } else {
+            let stream = BoundedStream::connect(at, CONNECT_TIMEOUT).await;
+            let stream = stream.map_err(|error| Failed::Broken(error.to_string()))?;
+            AsyncSmtpConnection::connect_with_transport(Box::new(stream), &self.hello).await
+        }
+        .map_err(of_session)?;
         let is_wanted = match server.security {
             SmtpSecurity::Tls => false,
             SmtpSecurity::StartTls => true,
             SmtpSecurity::Local => server.login.is_some() && connection.can_starttls(),
         };
         if is_wanted {
-            connection.starttls(self.tls.clone(), &self.hello).await?;
+            connection.starttls(self.tls.clone(), &self.hello).await.map_err(of_session)?;
         }
         if let Some(login) = &server.login {
             let [name, password] =
                 [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&mechanisms, &Credentials::new(name, password)).await?;
+            connection.auth(&mechanisms, &Credentials::new(name, password)).await.map_err(of_session)?;
         }
         Ok(connection)
     }
@@ -140,10 +150,7 @@ impl MailSender {
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
         let mut arrivals: Vec<Arrival> = letters.iter().map(|_| Arrival::NotTried).collect();
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
-        let mut connection = match connected
-            .map_err(|_| Failed::Slow)
-            .and_then(|connected| connected.map_err(|error| Failed::at(Step::Session, error)))
-        {
+        let mut connection = match connected.map_err(|_| Failed::Slow).flatten() {
             Ok(connection) => connection,
             Err(failed) => {
                 arrivals.iter_mut().take(1).for_each(|first| *first = failed.arrival());
@@ -221,7 +228,9 @@ impl Failed {
     fn at(step: Step, error: SmtpError) -> Self {
         match Reply::of(&error) {
             Some(reply) => Self::Rejected(step, reply),
-            None => Self::Broken(error),
+            // The error repeats what the server said, which may name the receiver.
+            None if error.is_response() => Self::Unreadable,
+            None => Self::Broken(error.to_string()),
         }
     }
 
@@ -229,7 +238,7 @@ impl Failed {
     fn leaves_connection(&self) -> bool {
         match self {
             Self::Rejected(step, reply) => verdict(*step, reply) != Verdict::Operator,
-            Self::Broken(_) | Self::Slow => false,
+            Self::Broken(_) | Self::Unreadable | Self::Slow => false,
             Self::NoAddress | Self::Malformed(_) => true,
         }
     }
@@ -242,14 +251,13 @@ impl Failed {
             Self::NoAddress => {
                 Arrival::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
-            // The error repeats what the server said, which may name the receiver.
-            Self::Broken(error) if error.is_response() => {
-                tracing::warn!("a reply of the mail server cannot be read");
-                later("a reply of the mail server cannot be read")
-            }
-            Self::Broken(error) => {
-                tracing::warn!(%error, "the mail server could not be reached");
+            Self::Broken(reason) => {
+                tracing::warn!(reason, "the mail server could not be reached");
                 later("the mail server could not be reached")
+            }
+            Self::Unreadable => {
+                tracing::warn!("the mail server has given no reply that can be read");
+                later("the mail server has given no reply that can be read")
             }
             Self::Slow => {
                 tracing::warn!("the mail server took too long");
