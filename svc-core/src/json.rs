@@ -2,7 +2,7 @@
 //!
 //! Two readers of one text could otherwise disagree about which of the two members counts.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -37,125 +37,49 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     })
 }
 
-/// A character of a JSON text that nothing keeps, as UTF-16 has it: NUL, or half of a surrogate pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unfit(pub u16);
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("the character NUL (\\u0000) is not allowed"),
-            half => write!(
-                f,
-                "\\u{half:04x} is half of a surrogate pair, and no character: send both halves, or none"
-            ),
-        }
-    }
-}
-
-/// Returns the first character of a JSON text that nothing keeps, and the field in which it is, by its path.
+/// Returns the path of the first text or name with a NUL within a value, which nothing keeps.
 ///
-/// In a text that is not JSON there may be others.
-pub(crate) fn unfit(text: &[u8]) -> Option<(Option<String>, Unfit)> {
-    let (at, unfit) = first_unfit(text)?;
-    Some((path_to(text, at), unfit))
-}
-
-fn first_unfit(text: &[u8]) -> Option<(usize, Unfit)> {
-    let unit = |at: usize| {
-        let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let mut at = 0_usize;
-    loop {
-        // The bytes of a surrogate, which are no UTF-8, begin with 0xED.
-        let rest = text.get(at..)?;
-        at = at.checked_add(rest.iter().position(|byte| matches!(byte, b'\\' | 0 | 0xed))?)?;
-        let after = |by: usize| at.checked_add(by).and_then(|at| text.get(at)).copied();
-        let found = match (text.get(at)?, unit(at)) {
-            (0, _) => Some(0),
-            (0xed, _) => match (after(1), after(2)) {
-                (Some(second @ 0xa0..=0xbf), Some(third)) => {
-                    Some(0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
-                }
-                _ => None,
-            },
-            (_, Some(0)) => Some(0),
-            (_, Some(first @ 0xd800..=0xdbff)) => match unit(at.checked_add(6)?) {
-                Some(0xdc00..=0xdfff) => {
-                    at = at.checked_add(6)?;
-                    None
-                }
-                _ => Some(first),
-            },
-            (_, Some(second @ 0xdc00..=0xdfff)) => Some(second),
-            _ => None,
-        };
-        if let Some(found) = found {
-            return Some((at, Unfit(found)));
-        }
-        // What is escaped is no beginning of an escape.
-        at = at.checked_add(if text.get(at) == Some(&b'\\') { 2 } else { 1 })?;
-    }
-}
-
-/// A list or an object that a place is in: the item, or the member.
-enum Within {
-    Item(usize),
-    Member(String),
-}
-
-/// Returns the path of the field that stands at `place` of a JSON text; none if it is in no object.
-fn path_to(text: &[u8], place: usize) -> Option<String> {
-    let (mut within, mut is_name, mut at) = (Vec::new(), false, 0_usize);
-    while let Some(byte) = text.get(at).filter(|_| at <= place) {
-        match (byte, within.last_mut()) {
-            (b'{', _) => within.push(Within::Member(String::new())),
-            (b'[', _) => within.push(Within::Item(0)),
-            (b'}' | b']', _) => drop(within.pop()),
-            (b',', Some(Within::Item(item))) => *item = item.saturating_add(1),
-            (b'"', last) => {
-                let end = end_of_text(text, at);
-                if let (Some(Within::Member(name)), true) = (last, is_name) {
-                    let written = text.get(at.saturating_add(1)..end.saturating_sub(1)).unwrap_or_default();
-                    let read = text.get(at..end).and_then(|text| serde_json::from_slice(text).ok());
-                    let shown = read.filter(|name: &String| !name.contains('\0'));
-                    *name = shown.unwrap_or_else(|| String::from_utf8_lossy(written).into_owned());
-                }
-                at = end;
-                continue;
+/// The path is that of the text, or of the object that has the name.
+pub(crate) fn place_of_nul(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains('\0').then(String::new),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let within = place_of_nul(item)?;
+            Some(step_into_item(index, &within))
+        }),
+        Value::Object(members) => members.iter().find_map(|(name, member)| {
+            if name.contains('\0') {
+                return Some(String::new());
             }
-            _ => {}
-        }
-        is_name = match byte {
-            b'{' => true,
-            b',' => matches!(within.last(), Some(Within::Member(_))),
-            b':' | b'[' => false,
-            _ => is_name,
-        };
-        at = at.saturating_add(1);
+            let within = place_of_nul(member)?;
+            Some(step_into_member(name, &within))
+        }),
+        _ => None,
     }
-    let mut path = String::new();
-    for step in within {
-        match step {
-            Within::Item(item) => path.push_str(&format!("[{item}]")),
-            Within::Member(name) if path.is_empty() => path = name,
-            Within::Member(name) => path.push_str(&format!(".{name}")),
-        }
-    }
-    (!path.is_empty()).then_some(path)
 }
 
-/// Returns where a text ends whose quotation mark stands at `begin`.
-fn end_of_text(text: &[u8], begin: usize) -> usize {
-    let mut at = begin.saturating_add(1);
-    while let Some(byte) = text.get(at) {
-        at = at.saturating_add(if *byte == b'\\' { 2 } else { 1 });
-        if *byte == b'"' {
-            break;
-        }
-    }
-    at
+fn step_into_item(index: usize, within: &str) -> String {
+    format!("[{index}]{within}")
+}
+
+fn step_into_member(name: &str, within: &str) -> String {
+    format!(".{}{within}", echo(name))
+}
+
+/// Returns the fault of a text within JSON that has what is not a character; `None` for any other error.
+pub(crate) fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
+    const FAULTS: [(&str, &str); 3] = [
+        (
+            "hex escape",
+            "an escape from \\ud800 to \\udfff is half of a surrogate pair: send both halves, or none",
+        ),
+        ("unicode code point", "the text is not UTF-8"),
+        ("control character", "a control character, such as NUL, is not escaped"),
+    ];
+    // Only the message of the error tells. If it changes, callers show it as it is.
+    let message = error.to_string();
+    let fault = FAULTS.iter().find(|(part, _)| error.is_syntax() && message.contains(part));
+    fault.map(|(_, fault)| *fault)
 }
 
 /// How many values are read by all readers of it, counted over all depths.
@@ -163,16 +87,28 @@ pub(crate) struct Budget {
     most: usize,
     /// How many more; none once there were too many.
     left: Cell<Option<usize>>,
+    /// The path within the value that a reader failed to read.
+    failed_at: RefCell<String>,
 }
 
 impl Budget {
     pub fn of(most: usize) -> Self {
-        Self { most, left: Cell::new(Some(most)) }
+        Self { most, left: Cell::new(Some(most)), failed_at: RefCell::default() }
     }
 
     /// Returns what reads a value in which no member appears twice.
     pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
         Reader { budget: self }
+    }
+
+    /// Returns the path within the value that a reader failed to read; empty if that is the value itself.
+    pub fn failed_at(&self) -> String {
+        self.failed_at.take()
+    }
+
+    /// Records one step of that path, from the innermost on.
+    fn fail_in(&self, step: impl FnOnce(&str) -> String) {
+        self.failed_at.replace_with(|within| step(within));
     }
 }
 
@@ -190,7 +126,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let Budget { most, left } = self.budget;
+        let Budget { most, left, .. } = self.budget;
         left.set(left.get().and_then(|left| left.checked_sub(1)));
         match left.get() {
             Some(_) => deserializer.deserialize_any(self),
@@ -236,7 +172,11 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(self)? {
+        loop {
+            let read = access.next_element_seed(self);
+            let read =
+                read.inspect_err(|_| self.budget.fail_in(|within| step_into_item(items.len(), within)));
+            let Some(item) = read? else { break };
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -246,7 +186,12 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut members = Map::new();
         while let Some(name) = access.next_key::<String>()? {
             match members.entry(name) {
-                Entry::Vacant(entry) => drop(entry.insert(access.next_value_seed(self)?)),
+                Entry::Vacant(entry) => {
+                    let read = access.next_value_seed(self);
+                    let fail_in = |within: &str| step_into_member(entry.key(), within);
+                    let value = read.inspect_err(|_| self.budget.fail_in(fail_in))?;
+                    entry.insert(value);
+                }
                 Entry::Occupied(entry) => return Err(A::Error::custom(twice(entry.key()))),
             }
         }
@@ -296,52 +241,48 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_nothing_keeps_is_found_with_its_path() {
+    fn what_is_not_a_character_is_found_with_its_path() {
         for (text, wanted) in [
-            (r#"{"a":"\ud800"}"#, Some((Some("a"), 0xd800))),
-            (r#"{"a":"\uDFff"}"#, Some((Some("a"), 0xdfff))),
-            (r#"{"a":"\ud83d\ud83d"}"#, Some((Some("a"), 0xd83d))),
-            (r#"{"a":"\ud83dx"}"#, Some((Some("a"), 0xd83d))),
-            (r#"{"a":"\u0000"}"#, Some((Some("a"), 0))),
-            (r#"{"b":["{,:",{"c":[1,2,{"d":"x\u0000"}]}],"e":1}"#, Some((Some("b[1].c[2].d"), 0))),
-            (r#"{"b":{"c":1},"d\u0000":2}"#, Some((Some(r"d\u0000"), 0))),
-            (r#"{"b":{"c\"":"\udc00"}}"#, Some((Some("b.c\""), 0xdc00))),
-            (r#"["\u0000"]"#, Some((Some("[0]"), 0))),
-            (r#""\u0000""#, Some((None, 0))),
-            ("{\"a\":\"\0\"}", Some((Some("a"), 0))),
-            (r#"{"a":"\ud83d\ude00\\u0000\\\\ud800 \u00e4"}"#, None),
-            ("{\"a\":\"\u{d7ff}\u{e000}\u{10ffff}\"}", None),
-            ("", None),
+            (r#""\ud800""#, Some("")),
+            (r#"{"a":"\uDFff"}"#, Some(".a")),
+            (r#"{"a":"\ud83d\ud83d"}"#, Some(".a")),
+            (r#"{"a":"\ud83dx"}"#, Some(".a")),
+            (r#"{"a":"\ud83d\n"}"#, Some(".a")),
+            (r#"{"b":["{,:",{"c":[1,2,{"d":"x\udc00"}]}],"e":1}"#, Some(".b[1].c[2].d")),
+            (r#"{"b":{"c\"":["\udc00"]}}"#, Some(".b.c\"[0]")),
+            (r#"{"b":{"c":1,"d\udc00":2}}"#, Some(".b")),
+            (r#"{"a":"\u12"}"#, None),
+            (r#"{"a":"\x"}"#, None),
+            (r#"{"a":"\ud83d"#, None),
+            (r#"{"a":1"#, None),
+            (r#"{"a":1,"a":2}"#, None),
         ] {
-            let found = unfit(text.as_bytes()).map(|(path, unfit)| (path, unfit.0));
-            assert_eq!(found, wanted.map(|(path, unit)| (path.map(str::to_owned), unit)), "{text}");
+            let budget = Budget::of(usize::MAX);
+            let mut json = serde_json::Deserializer::from_str(text);
+            let error = budget.reader().deserialize(&mut json).unwrap_err();
+            let found = not_a_character(&error).map(|_| budget.failed_at());
+            assert_eq!(found.as_deref(), wanted, "{text}: {error}");
         }
         let raw = [b"{\"a\":[\"".as_slice(), &[0xed, 0xa0, 0xbd], b"\"]}"].concat();
-        assert_eq!(unfit(&raw), Some((Some("a[0]".to_owned()), Unfit(0xd83d))));
+        assert_eq!(not_a_character(&read(&raw).unwrap_err()), Some("the text is not UTF-8"));
+        assert!(read(r#"{"a":"\ud83d\ude00\\u0000\\\\ud800 \u00e4"}"#.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_nul_is_found_with_its_path() {
+        for (text, wanted) in [
+            (r#""\u0000""#, Some("")),
+            (r#"{"a":"x\u0000"}"#, Some(".a")),
+            (r#"{"b":["0",{"c":[1,{"d":"\u0000"}]}]}"#, Some(".b[1].c[1].d")),
+            (r#"{"b":{"c":1,"d\u0000":2}}"#, Some(".b")),
+            (r#"{"a":"\\u0000","b":[0,null,true,{}]}"#, None),
+        ] {
+            let found = place_of_nul(&read(text.as_bytes()).unwrap());
+            assert_eq!(found.as_deref(), wanted, "{text}");
+        }
     }
 
     proptest! {
-        /// Those texts are found that serde_json refuses for their characters, and others only for NUL.
-        #[test]
-        fn characters_are_found_as_serde_json_reads_them(
-            parts in prop::collection::vec(
-                prop::sample::select(vec![
-                    r"\ud83d", r"\ude00", r"\ud83d\ude00", r"\\", r#"\""#, r"\u00e4", "a", "\u{d7ff}", "u",
-                ]),
-                0..8,
-            ),
-        ) {
-            let text = format!("{{\"a\":\"{}\"}}", parts.concat());
-            let is_fit = unfit(text.as_bytes()).is_none();
-            prop_assert_eq!(is_fit, serde_json::from_str::<Value>(&text).is_ok(), "{}", text);
-        }
-
-        #[test]
-        fn any_bytes_are_searched(bytes in any::<Vec<u8>>()) {
-            let found = unfit(&bytes);
-            prop_assert!(found.is_some() || !bytes.contains(&0));
-        }
-
         /// Accepted texts read as serde_json reads them.
         ///
         /// Only invalid JSON and duplicate members are rejected.

@@ -20,7 +20,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::json::{self, Budget, Unfit};
+use crate::json::{self, Budget};
 use crate::limits::{
     ANSWER_BYTES, ANSWER_BYTES_MAX, ANSWER_BYTES_MIN, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH,
     PAGE_DEFAULT_MCP,
@@ -379,7 +379,7 @@ fn entries<'r>(input: &'r Input, wanted: Wanted<'_>) -> Result<Vec<Entry<'r>>, D
             continue;
         }
         if text.contains('\0') {
-            return Err(DecodeError::of(name, Unfit(0)));
+            return Err(DecodeError::of(name, NUL));
         }
         match entries.iter_mut().find(|(given, _)| given == name) {
             Some((_, Node::Text(texts))) => texts.push(text),
@@ -410,9 +410,6 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    if let Some((path, unfit)) = json::unfit(body) {
-        return Err(DecodeError { field: path, detail: unfit.to_string() });
-    }
     let (given, budget) = (entries.len(), Budget::of(VALUES_MAX));
     let (mut refusal, mut reading) = (None, None);
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -421,17 +418,33 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    read.map_err(|error| match reading {
-        // JSON, so the value is at fault: it has a member twice, or too many values.
-        Some(name) if error.is_data() => DecodeError::of(&name, error),
-        _ => DecodeError::new(format!("the body cannot be decoded: {error}")),
+    read.map_err(|error| {
+        let fault = json::not_a_character(&error);
+        let detail = match fault {
+            Some(fault) => format!("{fault} (line {} column {})", error.line(), error.column()),
+            None => error.to_string(),
+        };
+        match reading {
+            // Not the JSON but the value is at fault: it has a member twice, or too many values.
+            Some(name) if fault.is_some() || error.is_data() => {
+                DecodeError { field: Some(name + &budget.failed_at()), detail }
+            }
+            _ => DecodeError::new(format!("the body cannot be decoded: {detail}")),
+        }
     })?;
-    let is_too_deep = |node: &Node| matches!(node, Node::Json(value) if depth(value) > JSON_MAX_DEPTH);
-    match entries.iter().skip(given).find(|(_, node)| is_too_deep(node)) {
-        Some((name, _)) => Err(DecodeError::of(name, format!("nested deeper than {JSON_MAX_DEPTH} levels"))),
-        None => Ok(()),
+    for (name, node) in entries.iter().skip(given) {
+        let Node::Json(value) = node else { continue };
+        if depth(value) > JSON_MAX_DEPTH {
+            return Err(DecodeError::of(name, format!("nested deeper than {JSON_MAX_DEPTH} levels")));
+        }
+        if let Some(place) = json::place_of_nul(value) {
+            return Err(DecodeError { field: Some(format!("{name}{place}")), detail: NUL.to_owned() });
+        }
     }
+    Ok(())
 }
+
+const NUL: &str = "the character NUL (\\u0000) is not allowed";
 
 /// Reads the members of a JSON object, up to the first that is rejected.
 struct Members<'a, 'r> {
@@ -596,10 +609,12 @@ mod tests {
     #[test]
     fn a_character_that_cannot_be_stored_is_named_with_its_field() {
         for (text, body, field, said) in [
-            (&[][..], r#"{"note":"a\ud83d"}"#, "note", r"\ud83d"),
+            (&[][..], r#"{"note":"a\ud83d"}"#, "note", "half of a surrogate pair"),
+            (&[], r#"{"note":{"a":[0,"\udc00"]}}"#, "note.a[1]", "(line 1 column 23)"),
             (&[], r#"{"note":{"a":[0,"\u0000"]}}"#, "note.a[1]", "NUL"),
+            (&[], r#"{"note":{"a":[0,{"b\u0000":1}]}}"#, "note.a[1]", "NUL"),
             (&[], "{\"note\":\"\0\"}", "note", "NUL"),
-            (&[], r#"{"unknown":"\udead"}"#, "unknown", r"\udead"),
+            (&[], r#"{"unknown":"\udead"}"#, "unknown", "unknown field"),
             (&[("note", "a\0")], "", "note", "NUL"),
         ] {
             let error = probe(text, body).unwrap_err();
@@ -669,7 +684,8 @@ mod tests {
         };
         let largest = read(JSON_MAX_BYTES / 3, 0, "}").unwrap();
         assert_eq!((largest.result.len(), largest.more.len()), (1, 1));
-        for (result, more, field) in [(VALUES_MAX, 0, "result"), (1, VALUES_MAX, "more")] {
+        let (first, second) = (format!("result.a[{}]", VALUES_MAX - 2), format!("more[{}]", VALUES_MAX - 5));
+        for (result, more, field) in [(VALUES_MAX, 0, first), (1, VALUES_MAX, second)] {
             let refused = read(result, more, " and no JSON").unwrap_err();
             let problem = serde_json::to_value(refused.problem()).unwrap();
             assert_eq!(problem[ERRORS][0]["field"], field, "{problem}");
