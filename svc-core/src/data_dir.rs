@@ -445,7 +445,7 @@ fn create_folders(path: &Path, access: DataAccess, created: &mut Vec<PathBuf>) -
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => created.push(path.to_owned()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
-        Err(error) => return Err(io_error(path, &error)),
+        Err(error) => return Err(blocked(Need::Folder, path, &error)),
     }
     access.extend(path).map_err(|error| io_error(path, &error))
 }

@@ -1,7 +1,7 @@
 //! Why a file or a folder cannot be used, for the person who starts a program.
 //!
-//! The text names what is in the way, which may be a folder above, its owner and its mode, who this process
-//! is, and the command that removes the obstacle. It never contains a byte of a file.
+//! The text names the file or folder that denies access, which may be a folder above, its owner and its mode,
+//! the user of this process, and the command that fixes it. It never contains a byte of a file.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
@@ -19,6 +19,8 @@ pub(crate) enum Need {
     Read,
     /// To be written, created or removed.
     Write,
+    /// To be created as a folder.
+    Folder,
 }
 
 impl Need {
@@ -26,6 +28,7 @@ impl Need {
         match self {
             Self::Read => "read",
             Self::Write => "written",
+            Self::Folder => "created",
         }
     }
 
@@ -33,7 +36,15 @@ impl Need {
     fn letter(self) -> char {
         match self {
             Self::Read => 'r',
-            Self::Write => 'w',
+            Self::Write | Self::Folder => 'w',
+        }
+    }
+
+    /// Returns the access that is asked for.
+    fn access(self) -> Access {
+        match self {
+            Self::Read => Access::READ_OK,
+            Self::Write | Self::Folder => Access::WRITE_OK,
         }
     }
 }
@@ -45,11 +56,7 @@ pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
 
 /// Asks the system whether this process may use what is at `path`; returns why not.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
-    let wanted = match need {
-        Need::Read => Access::READ_OK,
-        Need::Write => Access::WRITE_OK,
-    };
-    let asked = accessat(CWD, path, wanted, AtFlags::EACCESS);
+    let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
     asked.err().map(|errno| why(need, path, &errno.into()))
 }
 
@@ -125,12 +132,12 @@ fn described(path: &Path) -> String {
 fn not_a_folder(path: &Path) -> String {
     let file = ancestors(path).into_iter().find(|part| part.metadata().is_ok_and(|found| !found.is_dir()));
     match file {
-        Some(file) => format!("{} is a file and no folder: name another path", described(&file)),
-        None => "a part of the path is a file and no folder: name another path".to_owned(),
+        Some(file) => format!("{} is a file, not a folder: name another path", described(&file)),
+        None => "a part of the path is a file, not a folder: name another path".to_owned(),
     }
 }
 
-/// Says which part of the path this user may not use, whose that is, and how that is changed.
+/// Names the part of the path that this user may not use, its owner, and the command that changes that.
 fn permission(need: Need, path: &Path, error: &io::Error) -> String {
     let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
     let Some((part, letter)) = obstacle(need, path) else {
@@ -147,14 +154,39 @@ fn permission(need: Need, path: &Path, error: &io::Error) -> String {
         return format!("{error}; {me}");
     };
     let standing = standing(&part).unwrap_or_default();
-    let fix = if found.uid() == geteuid().as_raw() {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let is_far_above = path.parent() != Some(part.as_path()) && path != part;
+    let fix = if found.uid() == user {
         format!("`chmod u+{letter} {word}`")
-    } else if letter == 'x' && path.parent() != Some(part.as_path()) && path != part {
+    } else if letter == 'x' && (is_far_above || is_of_system(&part)) {
         format!("name another path, or run `chmod o+x {word}` as its owner")
+    } else if need == Need::Folder && path != part {
+        format!("`install -d -m 700 -o {user} -g {group} {}` as root", quoted(path))
     } else {
-        format!("`chown {}:{} {word}` as root", geteuid().as_raw(), getegid().as_raw())
+        format!("`chown {user}:{group} {word}` as root")
     };
-    format!("{shown} does not let this user in ({standing}); {me}: {fix}")
+    format!("{shown} denies this user access ({standing}); {me}: {fix}")
+}
+
+/// Returns whether a folder belongs to the system and must not be given to another user.
+fn is_of_system(folder: &Path) -> bool {
+    const FOLDERS: [&str; 14] = [
+        "/",
+        "/etc",
+        "/home",
+        "/mnt",
+        "/opt",
+        "/root",
+        "/run",
+        "/run/secrets",
+        "/srv",
+        "/tmp",
+        "/usr",
+        "/var",
+        "/var/lib",
+        "/var/run",
+    ];
+    FOLDERS.iter().any(|of_system| folder == Path::new(of_system))
 }
 
 /// Returns the first part of a path that this process may not use, and the permission that it lacks.
@@ -166,15 +198,11 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     if let Some(folder) = closed {
         return Some((folder.clone(), 'x'));
     }
-    let wanted = match need {
-        Need::Read => Access::READ_OK,
-        Need::Write => Access::WRITE_OK,
-    };
     match last.metadata() {
-        Ok(_) if lacks(last, wanted) => Some((last.clone(), need.letter())),
+        Ok(_) if lacks(last, need.access()) => Some((last.clone(), need.letter())),
         Ok(found) if found.is_dir() && lacks(last, Access::EXEC_OK) => Some((last.clone(), 'x')),
         // What is created, renamed or removed changes its folder; a folder owned by others keeps its mode.
-        _ if need == Need::Write => {
+        _ if need != Need::Read => {
             let folder = folders.iter().rev().find(|folder| folder.metadata().is_ok())?;
             let is_closed = lacks(folder, Access::WRITE_OK);
             is_closed.then(|| (folder.clone(), 'w')).or_else(|| of_others(last).then(|| (last.clone(), 'w')))
@@ -183,7 +211,7 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     }
 }
 
-/// Whether somebody else owns what is at `path`, and so alone may change its mode.
+/// Returns whether another user owns what is at `path`, and so alone may change its mode.
 fn of_others(path: &Path) -> bool {
     let me = geteuid();
     !me.is_root() && path.metadata().is_ok_and(|found| found.uid() != me.as_raw())
@@ -214,7 +242,7 @@ mod tests {
             (here.join("none/deeper/file"), of(ErrorKind::NotFound), "of the folders above only"),
             (link, of(ErrorKind::NotFound), "symbolic link to"),
             (here.to_owned(), of(ErrorKind::IsADirectory), "`rmdir "),
-            (file.join("below"), of(ErrorKind::NotADirectory), "is a file and no folder"),
+            (file.join("below"), of(ErrorKind::NotADirectory), "is a file, not a folder"),
             (file.clone(), of(ErrorKind::ReadOnlyFilesystem), "read-only file system (owner"),
             (file.clone(), of(ErrorKind::StorageFull), "is full: make room, see `df "),
             (file.clone(), of(ErrorKind::QuotaExceeded), "is full: make room"),

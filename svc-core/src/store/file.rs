@@ -30,6 +30,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 pub(super) fn check_set_up(path: &Path) -> Result<()> {
     let shown = path.display();
     match size_of(path)? {
+        None if path.is_symlink() => return Err(refusal::unreadable(path, ErrorKind::NotFound.into())),
         None => {
             return Err(Error::new(
                 Code::NotFound,
@@ -276,6 +277,7 @@ impl Copy {
 fn size_of(path: &Path) -> Result<Option<u64>> {
     match std::fs::metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.len())),
+        Ok(file) if file.is_dir() => Err(refusal::unreadable(path, ErrorKind::IsADirectory.into())),
         Ok(_) => Err(refusal::not_a_database(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(refusal::unreadable(path, error)),

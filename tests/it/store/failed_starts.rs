@@ -44,7 +44,7 @@ const FORMS: &[Form] = &[
         "the folder of another user",
         to_root,
         &[
-            "DIR/svc.env cannot be read: DIR does not let this user in (owner 0, group 0, mode 0700)",
+            "DIR/svc.env cannot be read: DIR denies this user access (owner 0, group 0, mode 0700)",
             "`chown ME DIR`",
         ],
     ),
@@ -56,7 +56,7 @@ const FORMS: &[Form] = &[
     root_form(
         "keys of another user",
         |data| to_root(&data.join("keys")),
-        &["DIR/keys/content.kek cannot be read: DIR/keys does not let", "`chown ME DIR/keys`"],
+        &["DIR/keys/content.kek cannot be read: DIR/keys denies", "`chown ME DIR/keys`"],
     ),
     root_form(
         "a key of another user",
@@ -115,7 +115,7 @@ const FORMS: &[Form] = &[
         "keys that nobody may search",
         |data| chmod(&data.join("keys"), 0),
         2,
-        &["DIR/keys does not let this user in", "mode 0000", "`chmod u+x DIR/keys`"],
+        &["DIR/keys denies this user access", "mode 0000", "`chmod u+x DIR/keys`"],
     ),
     form(
         "a key that nobody may read",
@@ -185,6 +185,18 @@ const FORMS: &[Form] = &[
         &["DIR/svc.db cannot be read", "`chmod u+r DIR/svc.db`"],
     ),
     form(
+        "a database is a folder",
+        |data| replace(&data.join("svc.db"), |path| fs::create_dir(path).unwrap()),
+        2,
+        &["DIR/svc.db cannot be read: it is a folder", "`rmdir DIR/svc.db`"],
+    ),
+    form(
+        "a database is a link to nothing",
+        |data| replace(&data.join("svc.db"), |path| symlink("/gone", path).unwrap()),
+        2,
+        &["DIR/svc.db cannot be read: it is a symbolic link to /gone, which does not exist"],
+    ),
+    form(
         "a read-only folder",
         |data| chmod(data, 0o500),
         2,
@@ -197,7 +209,7 @@ const FORMS: &[Form] = &[
             fs::write(data, "").unwrap();
         },
         2,
-        &["DIR/svc.env cannot be read: DIR (owner", "is a file and no folder"],
+        &["DIR/svc.env cannot be read: DIR (owner", "is a file, not a folder"],
     ),
     form(
         "the folder is missing",
