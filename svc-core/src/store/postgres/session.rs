@@ -50,6 +50,9 @@ impl Session {
             }
         });
         let client = Arc::new(client);
+        if let Some(statement) = server.first_statement() {
+            client.batch_execute(statement).await.map_err(unreachable)?;
+        }
         let mut session = Self { client, limit: None, statements: RefCell::default(), driver };
         let limit = session.statement_timeout().await?;
         session.limit = limit.map(|limit| limit.saturating_add(ANSWER_SLACK));

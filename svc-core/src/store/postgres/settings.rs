@@ -21,6 +21,8 @@ use crate::limits::{
 pub(crate) struct Server {
     config: Config,
     tls: MakeRustlsConnect,
+    /// Whether its sessions can change nothing.
+    is_read_only: bool,
 }
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
@@ -73,7 +75,7 @@ pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
         None => options,
     });
     detect_dead_peers(&mut config, &url);
-    Ok(Server { config, tls })
+    Ok(Server { config, tls, is_read_only: false })
 }
 
 fn add_host(config: &mut Config, host: &PgHost) {
@@ -121,7 +123,14 @@ impl Server {
 
     /// Returns the same server, with sessions that can change nothing.
     pub fn read_only(&self) -> Self {
-        self.with("", "-c default_transaction_read_only=on")
+        Self { is_read_only: true, ..self.clone() }
+    }
+
+    /// Returns the statement that a session begins with, if it needs one.
+    ///
+    /// An option would make a primary look like a standby to `target_session_attrs`.
+    pub(super) fn first_statement(&self) -> Option<&'static str> {
+        self.is_read_only.then_some("set default_transaction_read_only = on")
     }
 
     /// Adds options before and after those there are. The server uses the last of two.
@@ -162,7 +171,7 @@ pub(super) fn silent_server() -> (std::net::TcpListener, Server) {
 mod tests {
     use tokio_postgres::config::Host;
 
-    use super::super::{PgConn, session::opening_limit};
+    use super::super::{PgConn, server_for_tests, session::opening_limit};
     use super::*;
     use crate::error::Code;
     use crate::time::Clock;
@@ -240,8 +249,18 @@ mod tests {
         let server = server("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
         let options = |server: Server| server.config.get_options().unwrap().to_owned();
         assert!(options(server.without_timeouts()).contains("=8 -c statement_timeout=0"));
-        assert!(options(server.read_only()).ends_with("default_transaction_read_only=on"));
         assert!(options(server.planned_once()).ends_with("-c statement_timeout=8"));
+    }
+
+    #[test]
+    fn a_session_that_can_change_nothing_reaches_the_primary() {
+        let Some(url) = server_for_tests() else { return };
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let server = server(&format!("{url}{separator}target_session_attrs=read-write"));
+        let conn = PgConn::open(&server.read_only()).unwrap();
+        conn.batch("select 1").unwrap();
+        let refused = conn.batch("create table of_a_session_that_can_change_nothing (a int)").unwrap_err();
+        assert!(format!("{refused:?}").contains("read-only"), "{refused:?}");
     }
 
     #[test]
