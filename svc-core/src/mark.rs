@@ -1,6 +1,6 @@
-//! The byte order mark before a text, which is skipped wherever a text of others is read.
+//! The byte order mark at the beginning of a text, which every reader of outside text skips.
 
-/// The byte order mark, which editors and shells of Windows put before a text.
+/// The byte order mark, which editors and shells on Windows write.
 const MARK: &str = "\u{feff}";
 
 /// Returns a text without the byte order mark before it; a second one belongs to the text.
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_mark_before_a_text_is_no_part_of_it() {
+    fn one_leading_mark_is_skipped() {
         for (text, rest) in [
             ("\u{feff}{}", "{}"),
             ("\u{feff}\u{feff}{}", "\u{feff}{}"),

@@ -256,6 +256,7 @@ mod tests {
             ("postgresql://u:p@h/d?serverVersion=16&charset=utf8", "u/p@h:5432 d ~charset,serverVersion"),
             // A final newline, spaces around, a scheme in capitals.
             ("postgres://u:p@h/d\n", "u/p@h:5432 d"),
+            ("\u{feff}postgres://u:p@h/d\r\n", "u/p@h:5432 d"),
             ("  Postgres://u:p@h/d?sslmode=disable\r\n", "u/p@h:5432 d"),
             // Percent-escapes and what a URL need not escape in a password.
             ("postgres://u:p%40s%2Fs%3Aw%3F%23%25@h/d", "u/p@s/s:w?#%@h:5432 d"),

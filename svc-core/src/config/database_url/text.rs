@@ -3,6 +3,8 @@
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
+use crate::mark::without_mark;
+
 /// The parameters of an address in their order; a later one overrides an earlier one.
 pub(super) struct Given {
     pub fields: Vec<(String, Zeroizing<String>)>,
@@ -17,7 +19,7 @@ const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis"
 
 /// Splits an address in either form.
 pub(super) fn split(text: &str) -> Parsed<Given> {
-    let text = text.trim();
+    let text = without_mark(text).trim();
     reject_mistakes(text)?;
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         let scheme = scheme.to_ascii_lowercase();

@@ -23,6 +23,7 @@ use super::certificate::{Certificate, Host};
 use crate::config::{Proof, Roots, Tls13};
 use crate::error::blocked::{Need, quoted, why};
 use crate::error::{Error, Result};
+use crate::mark::without_mark_bytes;
 
 /// Returns what makes connections with TLS as an address says.
 pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
@@ -57,7 +58,8 @@ pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
 
 fn certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let text = read(name, file)?;
-    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let text = without_mark_bytes(&text);
+    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| unusable(name, file, error))?;
     if found.is_empty() { Err(unusable(name, file, "it has no certificate in PEM")) } else { Ok(found) }
 }
@@ -65,7 +67,7 @@ fn certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>>
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
     const NAME: &str = "sslkey";
     let text = zeroize::Zeroizing::new(read(NAME, file)?);
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+    PrivateKeyDer::from_pem_slice(without_mark_bytes(&text)).map_err(|error| {
         let is_encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
         let why = match error {
             _ if is_encrypted => {
@@ -235,7 +237,9 @@ mod tests {
             path.display().to_string()
         };
         let empty = file("empty.pem", "no certificate");
-        let broken = file("broken.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        const BROKEN: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let broken = file("broken.pem", BROKEN);
+        let marked = file("marked.pem", &format!("\u{feff}{BROKEN}"));
         let encrypted = file(
             "encrypted.pem",
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
@@ -245,6 +249,7 @@ mod tests {
         for (query, wanted) in [
             (format!("sslmode=verify-full&sslrootcert={empty}"), "no certificate in PEM"),
             (format!("sslmode=verify-full&sslrootcert={broken}"), "a certificate in it is damaged"),
+            (format!("sslmode=verify-full&sslrootcert={marked}"), "a certificate in it is damaged"),
             (
                 format!("sslmode=verify-full&sslrootcert={missing}"),
                 "missing.pem cannot be read: it does not exist",
