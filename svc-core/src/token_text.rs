@@ -1,7 +1,7 @@
-//! Texts that stand where a token should, and that are none: what people and their programs get wrong.
+//! Mistakes in place of a token: a placeholder, quotation marks, a scheme, white space.
 //!
-//! A token begins with `svc_` and has only letters, digits, `_` and `-`, so none of these can be one. What is
-//! said of a text never repeats it.
+//! A token begins with `svc_` and has only letters, digits, `_` and `-`, so none of these can be one. No
+//! message repeats the text.
 
 use crate::mark::without_mark;
 
@@ -53,7 +53,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     scheme.trim_end_matches(':').eq_ignore_ascii_case("bearer").then(|| rest.trim_start())
 }
 
-/// Whether a text is of the form in which configurations name a variable, or of one that a reader replaces.
+/// Returns whether a text names a variable as configurations do, or is one that a reader should replace.
 fn is_placeholder(text: &str) -> bool {
     let is_between =
         |begin: &str, end: &str| text.len() > 1 && text.starts_with(begin) && text.ends_with(end);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_token_is_named() {
+    fn mistakes_are_named() {
         for (text, wanted) in [
             ("svc_0aB-_9", None),
             ("${SVC_TOKEN}", Some(PLACEHOLDER)),
