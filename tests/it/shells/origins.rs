@@ -71,9 +71,9 @@ fn pages_of_programs_and_of_this_machine_may_bring_a_token_and_no_cookie() {
         let mcp = if page == Page::Foreign { 403 } else { 200 };
         assert_eq!(statuses(&world, Some(agent), &headers), (200, mcp), "{origin}, with a token");
         assert_eq!(statuses(&world, Some(agent), &with_cookie).0, 200, "{origin}, with a token and a cookie");
-        let refused = if page == Page::Own { 401 } else { 403 };
+        let without_token = (401, if page == Page::Own { 401 } else { 403 });
         for headers in [&headers[..], &with_cookie] {
-            assert_eq!(statuses(&world, None, headers), (refused, refused), "{origin}, without a token");
+            assert_eq!(statuses(&world, None, headers), without_token, "{origin}, without a token");
         }
         let socket = |headers: &[(&str, &str)], token: Option<&str>| {
             let mut first = first_frame("", workspace, None);
