@@ -459,6 +459,33 @@ fn an_address_that_refuses_mail_is_suspended_until_it_is_confirmed_again() {
 }
 
 #[test]
+fn the_third_refusal_in_a_row_suspends_whatever_was_on_its_way_with_it() {
+    on_both_engines(|world| {
+        let (_, token) = bob(world, "immediate");
+        let channel = world.new_channel("spam");
+        let refused = || Arrival::Dropped { detail: "554 5.7.1 spam".to_owned() };
+        // Each row is what becomes of the letters of one parcel.
+        for (arrivals, suspended, error) in [
+            (vec![refused(), refused(), Arrival::Accepted], false, Value::Null),
+            (vec![refused()], false, json!("554 5.7.1 spam")),
+            (vec![refused()], false, json!("554 5.7.1 spam")),
+            (vec![refused(), Arrival::Accepted, Arrival::NotTried], true, json!("554 5.7.1 spam")),
+        ] {
+            for _ in &arrivals {
+                post(world, &world.new_thread(&channel, "Spam"), "@bob, buy");
+            }
+            world.clock.advance(MAIL_DELAY);
+            let parcel = take(world).pop().unwrap();
+            runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+            let shown = delivery(world, &token);
+            assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(suspended), &error));
+        }
+        world.clock.advance(DAY);
+        assert!(take(world).is_empty());
+    });
+}
+
+#[test]
 fn a_service_that_sends_no_mail_says_so() {
     for engine in svc_tests::database::engines() {
         let world = World::with(engine, Setup { mail: false, ..Setup::default() });

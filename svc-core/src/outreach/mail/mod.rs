@@ -377,6 +377,8 @@ fn settle_items(
         stored.uncount();
     }
     let due = match arrival {
+        // It was on its way before the last refusal was counted, which is shown.
+        Arrival::Accepted if stored.suspended => None,
         Arrival::Accepted => {
             stored.succeed();
             None
