@@ -378,7 +378,7 @@ static RENEW: RowWrite = RowWrite {
 ///
 /// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
 ///
-/// With `channel:admin` you can release the claim of another member too, who is told.
+/// With `channel:admin` you can release the claim of another member too; the holder is notified.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
@@ -399,14 +399,14 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
     if let Some(taken) = taken {
-        taken::tell(cx, &thread, taken, None)?;
+        taken::notify_holder(cx, &thread, taken, None)?;
     }
     // What its budget says may have changed.
     if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
 }
 
-/// Leaves the checkpoint of a claim that is released or handed off. Whoever takes it from its holder does
-/// not know how far the work has come.
+/// Leaves the checkpoint of a claim that is released or handed off. An administrator who takes it from its
+/// holder does not know how far the work has come.
 fn leave_checkpoint(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -423,8 +423,8 @@ fn leave_checkpoint(
 ///
 /// The member must have the required skills and see the channel.
 ///
-/// With `channel:admin` you can hand off the claim of another member too, who is told, by its
-/// `claim_lease_id`.
+/// With `channel:admin` you can hand off the claim of another member too, by its `claim_lease_id`; the
+/// former holder is notified.
 ///
 /// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
 /// valid. `pin` refers to the event that made the new claim.
@@ -456,7 +456,7 @@ fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThr
     thread.has_checkpoint |= input.checkpoint.is_some();
     let claimed = hand_over(cx, thread, input.to_member_id, input.lease_secs)?;
     if let Some(taken) = taken {
-        taken::tell(cx, &claimed.thread, taken, Some(input.to_member_id))?;
+        taken::notify_holder(cx, &claimed.thread, taken, Some(input.to_member_id))?;
     }
     Ok(claimed)
 }

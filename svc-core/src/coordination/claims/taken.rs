@@ -1,4 +1,4 @@
-//! What follows when an administrator takes a claim from its holder: the holder is told, and it is audited.
+//! Claims that an administrator takes from their holder: the notice, the inbox item and the audit row.
 
 use serde_json::json;
 
@@ -10,10 +10,15 @@ use crate::id::MemberId;
 use crate::identity::members::load_member;
 use crate::op::{Read, Write};
 
-/// Tells the holder that the caller has taken its claim: by a notice on the thread, and in its inbox.
+/// Notifies the holder that the caller has taken its claim, on the thread and in its inbox, and audits that.
 ///
-/// `to` is the member that it was handed off to; none if it was released.
-pub(super) fn tell(cx: &mut Write<'_>, thread: &Thread, taken: Held, to: Option<MemberId>) -> Result<()> {
+/// `to` is the member that received the claim; `None` if it was released.
+pub(super) fn notify_holder(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    taken: Held,
+    to: Option<MemberId>,
+) -> Result<()> {
     let administrator = cx.caller().member_id()?;
     let handle = |cx: &Read<'_>, member| load_member(cx, member).map(|member| member.handle);
     let (holder, by) = (handle(cx, taken.holder)?, handle(cx, administrator)?);
@@ -29,9 +34,9 @@ pub(super) fn tell(cx: &mut Write<'_>, thread: &Thread, taken: Held, to: Option<
         }
     };
     let Held { holder: member_id, lease_id: claim_lease_id, .. } = taken;
-    let told = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
+    let data = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
         "administrator_id": administrator});
-    let data = told.as_object().cloned().unwrap_or_default();
+    let data = data.as_object().cloned().unwrap_or_default();
     let (recorded, message) = post_recorded(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
     inbox::notify(cx, &recorded, InboxReason::ClaimTaken, Some(message), To::Members(&[member_id]))?;
     let metadata = json!({"thread_id": thread.id, "member_id": member_id, "claim_lease_id": claim_lease_id,
