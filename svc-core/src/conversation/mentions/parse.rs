@@ -5,15 +5,15 @@
 //! - A mention is an `@` and the longest handle of a member behind it, in any case. A handle may have every
 //!   character that a directory may give it: letters of any script, digits, and all signs of ASCII.
 //! - A handle ends where its word ends: `@adam` is not `@ada`, and neither are `@ada-b` and `@ada@b.example`.
-//!   Signs that no handle chosen by hand has do not go on with a word, nor do `.`, `:`, `-` and `_` at its end:
+//!   Signs that no handle chosen by hand has do not continue a word, nor do `.`, `:`, `-` and `_` at its end:
 //!   `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer handle fits.
 //! - An `@` within a word mentions nobody: behind a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
 //!   an email. Letters of scripts without spaces are not of the word.
 //! - Behind a `/` it counts if one plain word or another mention is before that, as in `cc/@ada` and
 //!   `@ada/@bob`. It does not in a path or in an address, which has a dot, a scheme or another `/`.
-//! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@` behind
-//!   a backslash mention nobody. A sign in a handle that is Markdown may have a backslash before it.
-//! - What no member is called is told as it is written: letters, digits and `@+:._-`, or an email as a whole.
+//! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@`
+//!   behind a backslash mention nobody. A sign in a handle that is Markdown may have a backslash before it.
+//! - A handle that no member has is reported as it is written: letters, digits and `@+:._-`, or a whole email.
 //!
 //! Which of the names are those of members is not known here, so each mention has all names that it can be,
 //! the longest first.
