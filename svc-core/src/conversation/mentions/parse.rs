@@ -13,7 +13,7 @@
 //!   `@ada/@bob`. It does not in a path or in an address, which has a dot, a scheme or another `/`.
 //! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@`
 //!   behind a backslash mention nobody. A sign in a handle that is Markdown may have a backslash before it.
-//! - A handle that no member has is reported as it is written: letters, digits and `@+:._-`, or a whole email.
+//! - A handle that no member has is reported as written: letters, digits and `@+:._-`, or a whole email.
 //!
 //! Which of the names are those of members is not known here, so each mention has all names that it can be,
 //! the longest first.
