@@ -53,6 +53,8 @@ pub(in crate::coordination) struct ThreadContext {
     /// The last 30 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
     /// review is one of them.
     messages: Vec<ContextMessage>,
+    /// How many older messages are left out, of the last 2000 and after `since`; null if none are.
+    messages_omitted: Option<i64>,
     /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
     /// At most 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
@@ -108,7 +110,7 @@ pub(in crate::coordination) fn of(
     let transitions = transition::possible(cx, &thread, &close_refusals)?;
     let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
     let memory_blocks = memory::of_thread(cx, thread.id)?;
-    let messages = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
+    let (messages, older) = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
     let glossary = if include_glossary {
         let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
         let newest = messages.iter().rev().map(|message| &*message.body);
@@ -125,6 +127,7 @@ pub(in crate::coordination) fn of(
         boot,
         memory_blocks,
         messages,
+        messages_omitted: Some(older).filter(|older| *older > 0),
         pins: pins::context_pins(cx, thread.channel_id)?,
         glossary,
         notices: notices::last_since(cx, thread.id, since)?,

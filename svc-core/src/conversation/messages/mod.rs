@@ -339,18 +339,21 @@ pub(crate) fn live_messages(
     })
 }
 
-/// Returns the last live messages of a thread that the caller may see, oldest first.
+/// Returns the last live messages of a thread that the caller may see, oldest first, and how many older ones
+/// there are.
 ///
 /// They were posted after the position `since`, are at most `limit`, and no more than fit into the bytes of a
-/// page. Messages before the last 2000, withdrawn ones included, are not read.
+/// page. Messages before the last 2000, withdrawn ones included, are neither read nor counted.
 pub(crate) fn context_messages(
     cx: &Read<'_>,
     thread: ThreadId,
     since: i64,
     limit: i64,
-) -> Result<Vec<ContextMessage>> {
+) -> Result<(Vec<ContextMessage>, i64)> {
     let place = visible_place(cx, thread)?;
     let rows: Vec<Stored> = cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
+    let oldest = rows.last().map_or(0, |row| row.lsn);
+    let older: Option<(i64,)> = cx.one(OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
         let saying = row.saying(cx)?;
         let unreadable = saying.unreadable();
@@ -364,7 +367,7 @@ pub(crate) fn context_messages(
             content,
         })
     });
-    newest_first.rev().collect()
+    Ok((newest_first.rev().collect::<Result<_>>()?, older.map_or(0, |(count,)| count)))
 }
 
 /// Returns whom a message reaches now; `None` if it is gone.
@@ -470,9 +473,16 @@ const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.
 
 const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
-const LAST: &str = select_messages!(
-    "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3
-     and m.lsn > coalesce((
-         select x.lsn from messages x where x.thread_id = $1 order by x.lsn desc limit 1 offset $4), 0)
-     order by m.lsn desc limit $2"
-);
+/// The condition that message `m` is one of the last live ones of a thread.
+macro_rules! of_the_last {
+    () => {
+        "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3
+         and m.lsn > coalesce((
+             select x.lsn from messages x where x.thread_id = $1 order by x.lsn desc limit 1 offset $4), 0)"
+    };
+}
+
+const LAST: &str = select_messages!(of_the_last!(), " order by m.lsn desc limit $2");
+
+const OLDER: &str =
+    concat!("select count(*) from messages m where m.lsn < $2 and ", not_pruned!(), " and ", of_the_last!());

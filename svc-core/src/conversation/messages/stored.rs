@@ -133,14 +133,14 @@ pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
 
 /// Selects messages that were not pruned. Rows of those that were may still be there.
 macro_rules! select_messages {
-    ($rest:literal) => {
+    ($($rest:tt)*) => {
         concat!(
             "select ",
             $crate::conversation::messages::stored::message_columns!(),
             " from messages m where ",
             $crate::conversation::messages::stored::not_pruned!(),
             " and ",
-            $rest
+            $($rest)*
         )
     };
 }

@@ -368,9 +368,13 @@ fn write(parts: &[Part<'_>], said: Said<'_>) -> Result<Vec<u8>> {
     // The position of a page is its cursor, too, in a list that is read by position.
     let position =
         said.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
+    // Some may have been left out before.
+    let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
+    let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
     for part in parts {
         match (part.name, &said.cursor, &position) {
             (NEXT_CURSOR, Some(_), _) => {}
+            (NEWEST_OMITTED, ..) if said.newest_omitted.is_some() => {}
             (name, _, Some(at)) if POSITIONS.contains(&name) => member(name, at.as_bytes())?,
             (name, ..) => member(name, part.bytes())?,
         }
@@ -385,7 +389,7 @@ fn write(parts: &[Part<'_>], said: Said<'_>) -> Result<Vec<u8>> {
         member(NEXT_OFFSET, offset.to_string().as_bytes())?;
     }
     if let Some(omitted) = said.newest_omitted {
-        member(NEWEST_OMITTED, omitted.to_string().as_bytes())?;
+        member(NEWEST_OMITTED, omitted.saturating_add(before).to_string().as_bytes())?;
     }
     if !said.omitted.is_empty() {
         member(OMITTED, Value::Object(said.omitted).to_string().as_bytes())?;

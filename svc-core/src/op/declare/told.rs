@@ -54,9 +54,6 @@ pub(crate) fn describe(schema: &mut Value) {
         members.insert(TRUNCATED.to_owned(), about(ABOUT_TRUNCATED, "boolean"));
         members.insert(NEXT_OFFSET.to_owned(), about(ABOUT_NEXT_OFFSET, "integer"));
     }
-    if members.get(NEWEST).is_some_and(is_list) {
-        members.insert(NEWEST_OMITTED.to_owned(), about(ABOUT_NEWEST_OMITTED, "integer"));
-    }
     if is_cut {
         let mut omitted = about(ABOUT_OMITTED, "object");
         if let Some(keywords) = omitted.as_object_mut() {
@@ -99,8 +96,6 @@ const ABOUT_TRUNCATED: &str =
     "True if the text was cut, because the answer would be too long with all of it.";
 const ABOUT_NEXT_OFFSET: &str =
     "The character at which the rest of the text begins: `offset` of the tool that reads it alone.";
-const ABOUT_NEWEST_OMITTED: &str =
-    "How many older messages were left out, because the answer would be too long.";
 const ABOUT_OMITTED: &str = "What was left out, because the answer would be too long: of a list how many \
     items, of a value that is null for that its bytes.";
 
@@ -374,7 +369,7 @@ mod tests {
         }});
         describe(&mut schema);
         let members = schema["properties"].as_object().unwrap();
-        for told in ["truncated", "next_offset", "omitted", "messages_omitted"] {
+        for told in ["truncated", "next_offset", "omitted"] {
             assert!(members[told]["description"].is_string(), "{told}: {schema:#}");
         }
         assert_eq!(members["metadata"]["type"], json!(["object", "null"]));
