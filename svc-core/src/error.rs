@@ -301,6 +301,8 @@ pub struct Error {
     next: Option<&'static str>,
     room_lsn: Option<i64>,
     is_repeated: bool,
+    /// Maximum bytes of the answer, if the request has asked for that.
+    pub(crate) max_bytes: Option<usize>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -330,6 +332,7 @@ impl Error {
             next: None,
             room_lsn: None,
             is_repeated: false,
+            max_bytes: None,
             cause: None,
         }
     }

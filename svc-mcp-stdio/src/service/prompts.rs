@@ -226,7 +226,7 @@ impl ServiceOffer {
         members.extend_from_slice(br#","messages":[{"role":"user","content":{"type":"text","text":"#);
         push_as_string(&mut members, template.filled(&given).as_bytes());
         members.extend_from_slice(br#"}},{"role":"user","content":{"type":"resource","resource":"#);
-        content.write(&mut members);
+        members.extend_from_slice(&content);
         members.extend_from_slice(b"}}]");
         Ok(Answered::raw(members))
     }

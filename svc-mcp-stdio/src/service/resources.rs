@@ -27,6 +27,11 @@ const MARKDOWN: &str = "text/markdown";
 
 /// How long clients may cache a resource other than a thread, in milliseconds.
 const SHORT_TTL_MS: u64 = 60_000;
+/// Maximum bytes of a resource in an answer, which has a few others.
+const RESOURCE_BYTES: usize = ANSWER_MCP_BYTES - 512;
+/// Maximum bytes of its text, which is JSON within JSON: there quotation marks and backslashes take twice
+/// their bytes. With many of them the first are too many, and the second never are.
+const TEXT_BYTES: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, RESOURCE_BYTES / 2 - 512];
 /// How many of a channel's open threads its resource has.
 const OPEN_THREADS: i64 = 20;
 /// Most pages of channels in the list.
@@ -173,30 +178,50 @@ impl ServiceOffer {
         }
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
         let caller = &asked.principal.once(&self.service).await?;
-        let content = self.content(caller, address, asked.revision).await?;
-        let mut members = Vec::with_capacity(content.text.len() + content.text.len() / 4 + 256);
-        members.extend_from_slice(br#""contents":["#);
-        content.write(&mut members);
+        let mut members = br#""contents":["#.to_vec();
+        members.extend_from_slice(&self.content(caller, address, asked.revision).await?);
         members.push(b']');
         let ttl_ms = if matches!(address, Address::Thread(_)) { 0 } else { SHORT_TTL_MS };
         Ok(Answered::raw(members).cached(ttl_ms, Scope::Private))
     }
 
-    /// Returns what a resource says to the caller.
+    /// Returns what a resource says to the caller, as the protocol has it: within the bytes of an answer.
     pub(super) async fn content(
         &self,
         caller: &Principal,
         address: Address,
         revision: Revision,
+    ) -> Result<Vec<u8>, Refusal> {
+        let mut written = Vec::new();
+        for max_bytes in TEXT_BYTES {
+            written.clear();
+            self.content_within(caller, address, revision, max_bytes).await?.write(&mut written);
+            if written.len() <= RESOURCE_BYTES {
+                break;
+            }
+        }
+        Ok(written)
+    }
+
+    async fn content_within(
+        &self,
+        caller: &Principal,
+        address: Address,
+        revision: Revision,
+        max_bytes: usize,
     ) -> Result<Content, Refusal> {
         let mut next_offset = None;
         let text = match address {
             Address::Workspace(id) => {
-                self.ask(caller, "get_workspace_context", &json!({"workspace_id": id})).await
+                let input = json!({"workspace_id": id, "max_bytes": max_bytes});
+                self.ask(caller, "get_workspace_context", &input).await
             }
-            Address::Channel(id) => self.channel(caller, id).await,
-            Address::Thread(id) => self.ask(caller, "get_thread_context", &json!({"thread_id": id})).await,
-            Address::Boot(id) => self.boot(caller, id).await.map(|boot| {
+            Address::Channel(id) => self.channel(caller, id, max_bytes).await,
+            Address::Thread(id) => {
+                let input = json!({"thread_id": id, "max_bytes": max_bytes});
+                self.ask(caller, "get_thread_context", &input).await
+            }
+            Address::Boot(id) => self.boot(caller, id, max_bytes).await.map(|boot| {
                 next_offset = boot.next_offset;
                 boot.text.into_bytes()
             }),
@@ -220,12 +245,13 @@ impl ServiceOffer {
         self.ask(caller, operation, &input).await.map(drop)
     }
 
-    async fn boot(&self, caller: &Principal, channel: ChannelId) -> Result<Boot> {
-        self.read(caller, "get_channel_boot", &json!({"channel_id": channel})).await
+    async fn boot(&self, caller: &Principal, channel: ChannelId, max_bytes: usize) -> Result<Boot> {
+        let input = json!({"channel_id": channel, "max_bytes": max_bytes});
+        self.read(caller, "get_channel_boot", &input).await
     }
 
     /// Returns a channel with its newest open threads, as many as an answer has room for.
-    async fn channel(&self, caller: &Principal, id: ChannelId) -> Result<Vec<u8>> {
+    async fn channel(&self, caller: &Principal, id: ChannelId, max_bytes: usize) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
         struct Threads<'a> {
             #[serde(borrow)]
@@ -235,7 +261,7 @@ impl ServiceOffer {
         }
         let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
         // The names of what is put together take some bytes, too.
-        let room = ANSWER_MCP_BYTES.saturating_sub(channel.len()).saturating_sub(64);
+        let room = max_bytes.saturating_sub(channel.len()).saturating_sub(64);
         let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
                             "max_bytes": room});
         let threads = self.ask(caller, "list_threads", &newest).await?;

@@ -249,6 +249,11 @@ fn check_refusal(world: &World, of: &Long) {
     assert!(problem.to_string().len() <= ANSWER_MCP_BYTES, "{} bytes", problem.to_string().len());
     let told = problem["conflicts"].as_array().unwrap().len();
     assert!(told > 9 && problem["omitted"]["conflicts"] == json!(100 - told), "{told} conflicts");
+    let params =
+        json!({"name": "claim_thread", "arguments": {"thread_id": of.wide[1], "max_bytes": SIZES[0]}});
+    let refused = world.mcp().request(Some(&world.people.agent), "tools/call", params).body;
+    let bytes = refused["error"].to_string().len();
+    assert!(bytes <= SIZES[0] && refused["error"]["data"]["conflicts"].is_array(), "{bytes}: {refused}");
 }
 
 /// A claim and the newest messages stay.
@@ -259,7 +264,7 @@ fn check_claims(world: &World, of: &Long) {
         let kept = pack["messages"].as_array().unwrap();
         let omitted = usize::try_from(pack["messages_omitted"].as_u64().unwrap_or(0)).unwrap();
         // The vote and the request for approval came last.
-        assert!(kept.len() + omitted >= MESSAGES, "{size}: {omitted} were left out");
+        assert_eq!(kept.len() + omitted, MESSAGES + 2, "{size}: {omitted} were left out");
         assert_eq!(pack["thread"]["id"], json!(of.thread));
         let ids: Vec<String> = kept.iter().map(|message| text(&message["id"])).collect();
         let all: Vec<&String> = of.messages.iter().filter(|id| ids.contains(id)).collect();
@@ -345,8 +350,9 @@ fn every_answer_over_mcp_fits_and_nothing_is_lost() {
         ] {
             let read =
                 world.mcp().request(Some(&world.people.admin), "resources/read", json!({"uri": uri})).body;
-            let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
-            assert!(text.len() <= ANSWER_MCP_BYTES, "{uri}: {} bytes", text.len());
+            assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
+            let bytes = read["result"].to_string().len();
+            assert!(bytes <= ANSWER_MCP_BYTES, "{uri}: {bytes} bytes");
         }
         check_wait(world, &of, from);
         check_claims(world, &of);

@@ -277,7 +277,14 @@ impl Dispatch {
         let named = (listing.detail == Detail::Lean).then(|| input.ids());
         let (operation_of_answer, table) = (Arc::clone(operation), Arc::clone(&self.table));
         let asked = Asked { operation: operation_of_answer, table, named, bounds: listing.bounds };
-        let done: Done = Box::new(move |outcome| done(outcome.map(|reply| reply.asked_for(asked))));
+        let max_bytes = listing.bounds.max_bytes;
+        let done: Done = Box::new(move |outcome| {
+            let outcome = outcome.map(|reply| reply.asked_for(asked));
+            done(outcome.map_err(|mut error| {
+                error.max_bytes = Some(max_bytes);
+                error
+            }));
+        });
         let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
         self.start_job(operation, call, job, thread, on, done)
     }

@@ -17,7 +17,7 @@ use crate::op::declare::lean::Lean;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::show::terse;
-use crate::page::Bounds;
+use crate::page::{Bounds, json_bytes};
 
 /// Returns the tools that a token with `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
@@ -93,28 +93,25 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
-/// Returns the problem of an error, with as much of what it names as an answer has.
+/// Returns the problem of an error, with as much of what it names as the answer may have.
 pub fn problem(error: &Error) -> Problem {
-    let problem = error.problem();
-    match short(&problem.extra) {
-        Some(extra) => Problem { extra, ..problem },
-        None => problem,
-    }
+    let mut problem = error.problem();
+    let named = std::mem::take(&mut problem.extra);
+    // Its words are in the message, too.
+    let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
+    let max_bytes = error.max_bytes.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
+    problem.extra = short(&named, Bounds { max_bytes, offset: 0 }).unwrap_or(named);
+    problem
 }
 
-/// Returns members that are too long for an answer, cut; none if they are not.
-fn short(extra: &Map<String, Value>) -> Option<Map<String, Value>> {
-    let full = serde_json::to_vec(extra).ok()?;
-    // The other members of a problem are short.
-    let bounds = Bounds { max_bytes: ANSWER_MCP_BYTES.saturating_sub(WORDS_BYTES), offset: 0 };
+/// Returns members that are too long, cut; none if they are not.
+fn short(named: &Map<String, Value>, bounds: Bounds) -> Option<Map<String, Value>> {
+    let full = serde_json::to_vec(named).ok()?;
     if full.len() <= bounds.max_bytes {
         return None;
     }
     serde_json::from_slice(&Shape::unknown().fit(&full, bounds).ok()?).ok()
 }
-
-/// Bytes for the words of a problem and what all problems have.
-const WORDS_BYTES: usize = 16_384;
 
 /// Returns the text of an error for a model: what was rejected, why, and what to do.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
