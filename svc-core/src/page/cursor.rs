@@ -137,19 +137,27 @@ impl<K: Position> JsonSchema for Cursor<K> {
 pub(crate) const CURSORS: &str = "$cursors";
 
 thread_local! {
-    static SHOWS_CURSORS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread encodes pages with the cursors of their items. Serde passes no argument to the
+    /// values that it encodes.
+    static ENCODES_CURSORS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Encodes a page with the cursor after each of its items, by which it can be cut.
+/// Encodes an output. A page in it has the cursor after each of its items, so that it can be cut.
 pub(crate) fn with_cursors<T>(encode: impl FnOnce() -> T) -> T {
-    SHOWS_CURSORS.set(true);
-    let encoded = encode();
-    SHOWS_CURSORS.set(false);
-    encoded
+    /// Ends it, also after a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            ENCODES_CURSORS.set(false);
+        }
+    }
+    let _end = End;
+    ENCODES_CURSORS.set(true);
+    encode()
 }
 
 pub(super) fn are_hidden<K>(positions: &[K]) -> bool {
-    positions.is_empty() || !SHOWS_CURSORS.get()
+    positions.is_empty() || !ENCODES_CURSORS.get()
 }
 
 pub(super) fn as_cursors<K: Position, S: Serializer>(
