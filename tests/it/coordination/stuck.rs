@@ -231,7 +231,11 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
             };
             // By default they go on.
             let kept = world.admin("revoke_token", json!({"token_id": token}));
-            assert_eq!((&kept["claims_released"], &kept["keeps_claims"]), (&json!(0), &json!(true)), "{beside}");
+            assert_eq!(
+                (&kept["claims_released"], &kept["keeps_claims"]),
+                (&json!(0), &json!(true)),
+                "{beside}"
+            );
             assert_eq!(live(), 2, "{beside}");
             // Over REST in the query; it is heeded although the token was revoked before.
             let row = world.operation("revoke_token");

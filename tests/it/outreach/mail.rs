@@ -435,57 +435,6 @@ fn many_servers_share_what_is_due() {
 }
 
 #[test]
-fn an_address_that_refuses_mail_is_suspended_until_it_is_confirmed_again() {
-    on_both_engines(|world| {
-        let (_, token) = bob(world, "immediate");
-        let thread = world.new_thread(&world.new_channel("gone"), "Gone");
-        post(world, &thread, "@bob, one");
-        world.clock.advance(MAIL_DELAY);
-        let refused = Arrival::Refused { detail: "550 no such user".to_owned() };
-        settle(world, take(world).pop().unwrap(), &refused);
-        let shown = delivery(world, &token);
-        assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(true), &json!("550 no such user")));
-        post(world, &thread, "@bob, two");
-        world.clock.advance(DAY);
-        assert!(take(world).is_empty());
-        confirm(world, &token, "bob@example.com", "immediate");
-        let shown = delivery(world, &token);
-        assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(false), &Value::Null));
-        post(world, &thread, "@bob, three");
-        world.clock.advance(MAIL_DELAY);
-        let sent = deliver(world);
-        assert!(texts(&sent).contains("three") && !texts(&sent).contains("two"), "it looks ahead: {sent:?}");
-    });
-}
-
-#[test]
-fn the_third_refusal_in_a_row_suspends_whatever_was_on_its_way_with_it() {
-    on_both_engines(|world| {
-        let (_, token) = bob(world, "immediate");
-        let channel = world.new_channel("spam");
-        let refused = || Arrival::Dropped { detail: "554 5.7.1 spam".to_owned() };
-        // Each row is what becomes of the letters of one parcel.
-        for (arrivals, suspended, error) in [
-            (vec![refused(), refused(), Arrival::Accepted], false, Value::Null),
-            (vec![refused()], false, json!("554 5.7.1 spam")),
-            (vec![refused()], false, json!("554 5.7.1 spam")),
-            (vec![refused(), Arrival::Accepted, Arrival::NotTried], true, json!("554 5.7.1 spam")),
-        ] {
-            for _ in &arrivals {
-                post(world, &world.new_thread(&channel, "Spam"), "@bob, buy");
-            }
-            world.clock.advance(MAIL_DELAY);
-            let parcel = take(world).pop().unwrap();
-            runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
-            let shown = delivery(world, &token);
-            assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(suspended), &error));
-        }
-        world.clock.advance(DAY);
-        assert!(take(world).is_empty());
-    });
-}
-
-#[test]
 fn a_service_that_sends_no_mail_says_so() {
     for engine in svc_tests::database::engines() {
         let world = World::with(engine, Setup { mail: false, ..Setup::default() });
