@@ -147,7 +147,10 @@ impl Layer {
                 plain(offer.prompts(asked).await)
             }
             "prompts/get" if declared.prompts.is_some() => {
-                let wanted: GetPromptRequestParams = params(message, &["name", "arguments"])?;
+                // Malformed answers to questions are none.
+                let wanted: GetPromptRequestParams =
+                    params(message, &["name", "arguments", "inputResponses", "requestState"])
+                        .or_else(|_| params(message, &["name", "arguments"]))?;
                 plain(offer.prompt(asked, wanted).await)
             }
             "completion/complete" if declared.completions.is_some() => {

@@ -108,8 +108,9 @@ pub const VARIABLES: &[Variable] = &[
         "The environment. In production, settings that are insecure on purpose are rejected."),
     variable(GROUP_ACCESS, Form::Flag,
         "Let the group of the data folder use it, as on a Kubernetes volume with fsGroup: permissions of the \
-        group are accepted there, those of others no more than without it, and what svc creates there is for the group, too. \
-        Everybody in that group can read all messages. Only the environment can set it, not svc.env."),
+        group are accepted there, those of others no more than without it, and what svc creates there is for \
+        the group, too. Everybody in that group can read all messages. Only the environment can set it, not \
+        svc.env."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or one in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,

@@ -21,18 +21,15 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::json::{self, Budget};
-use crate::limits::{
-    ANSWER_BYTES, ANSWER_BYTES_MAX, ANSWER_BYTES_MIN, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH,
-    PAGE_DEFAULT_MCP,
-};
+use crate::limits::{ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
 use crate::op::call::absent::{has_null, is_optional, leave_out, leave_out_members};
+use crate::op::call::asks::{Asks, DETAIL, MAX_BYTES, MaxBytes, OFFSET, Offset};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
 use crate::op::call::texts::{DecodeError, TextValue, Texts};
 use crate::page::{Bounds, Detail};
 use crate::schema;
-use crate::text::Count;
 
 /// Decodes a request into an operation's input.
 ///
@@ -40,62 +37,6 @@ use crate::text::Count;
 pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
     let read = T::deserialize(Source::Request { input, listing: None, schema: schema::input_of::<T> });
     read.map_err(|first| rejected(input, first, &schema::input_of::<T>(), rejection::<T>))
-}
-
-/// What a request may ask of its answer, in fields that are no fields of an input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
-    /// How much it says.
-    pub detail: bool,
-    /// How many bytes it has at most.
-    pub max_bytes: bool,
-    /// The character at which its text begins.
-    pub offset: bool,
-}
-
-/// The names of these fields.
-pub(in crate::op) const DETAIL: &str = "detail";
-const MAX_BYTES: &str = "max_bytes";
-const OFFSET: &str = "offset";
-
-/// The most bytes of an answer, as a caller asks for them.
-type MaxBytes = Count<ANSWER_BYTES_MIN, ANSWER_BYTES_MAX>;
-/// A place in a text, in characters.
-type Offset = Count<0, { i64::MAX }>;
-
-impl Asks {
-    fn names(self) -> Vec<&'static str> {
-        let all = [(self.detail, DETAIL), (self.max_bytes, MAX_BYTES), (self.offset, OFFSET)];
-        all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()
-    }
-
-    /// Adds the schemas of its fields to that of an input.
-    pub fn describe(self, schema: &mut Value) {
-        let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
-        for name in self.names() {
-            let (mut field, description) = match name {
-                DETAIL => (schema::inlined_input(schema::of::<Detail>), ABOUT_DETAIL.to_owned()),
-                MAX_BYTES => (schema::inlined_input(schema::of::<MaxBytes>), about_max_bytes()),
-                _ => (schema::inlined_input(schema::of::<Offset>), ABOUT_OFFSET.to_owned()),
-            };
-            if let Some(keywords) = field.as_object_mut() {
-                keywords.insert("description".to_owned(), description.into());
-            }
-            members.insert(name.to_owned(), field);
-        }
-    }
-}
-
-const ABOUT_DETAIL: &str =
-    "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
-const ABOUT_OFFSET: &str =
-    "The character at which the text of the answer begins: `next_offset` of the answer before. Default: 0.";
-
-fn about_max_bytes() -> String {
-    format!(
-        "Most bytes of the answer, as JSON: what exceeds them is cut, and the answer says where to go on. \
-         Default: {ANSWER_BYTES}, over MCP {ANSWER_MCP_BYTES}."
-    )
 }
 
 /// What was asked of an answer, with what holds where nothing was asked.
@@ -541,7 +482,7 @@ mod tests {
     use crate::error::Code;
     use crate::id::ThreadId;
     use crate::op::call::faults::ERRORS;
-    use crate::text::Patch;
+    use crate::text::{Count, Patch};
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]

@@ -12,4 +12,5 @@ pub(super) mod request;
 pub(super) mod faults;
 mod texts;
 mod absent;
+pub(super) mod asks;
 pub(super) mod input;

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use schemars::JsonSchema;
 
 use crate::error::{Code, Error, Result};
+use crate::op::call::asks::Asks;
 use crate::op::call::caller::Surface;
-use crate::op::call::input::{Asks, Listing, decode_listing};
+use crate::op::call::input::{Listing, decode_listing};
 use crate::op::call::request::Input;
 use crate::op::declare::job::{BoxedOutput, Output};
 use crate::op::run::context::Read;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::op::call::input::Asks;
+use crate::op::call::asks::Asks;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::fit::Shape;
 use crate::op::declare::frame::Frame;
