@@ -125,7 +125,7 @@ export const tests = {
   "every text that can be written is written": async ({ world }) => {
     const { fields, used } = await filledWith(world);
     const forgotten = [...fields.keys()].filter(
-      (name) => !used.has(name) && !NOT_FILLED.includes(name) && !/scim|\.checkpoint$/.test(name),
+      (name) => !used.has(name) && !NOT_FILLED.includes(name) && !/scim|\.checkpoint$|\.repo$/.test(name),
     );
     assert.deepEqual(forgotten, []);
     assert.deepEqual(
