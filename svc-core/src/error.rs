@@ -12,6 +12,7 @@ mod problem;
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -302,7 +303,7 @@ pub struct Error {
     room_lsn: Option<i64>,
     is_repeated: bool,
     /// Maximum bytes of the answer, if the request has asked for that.
-    pub(crate) max_bytes: Option<usize>,
+    pub(crate) max_bytes: Option<NonZeroU32>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 

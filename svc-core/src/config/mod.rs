@@ -350,6 +350,51 @@ mod tests {
         }
     }
 
+    /// Forms in which editors, shells and clusters leave the file of a secret.
+    #[test]
+    fn a_file_of_a_secret_is_read_in_every_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let text = |text: String| text.into_bytes();
+        let forms: Vec<(Vec<u8>, bool)> = vec![
+            (text(KEK.to_owned()), true),
+            (text(format!("{KEK}\n")), true),
+            (text(format!("{KEK}\r\n")), true),
+            (text(format!("{KEK}\r")), true),
+            (text(format!("{KEK}\n\n")), true),
+            (text(format!("{KEK}\r\n\r\n")), true),
+            (text(format!("\u{feff}{KEK}")), true),
+            (text(format!("\u{feff}{KEK}\r\n")), true),
+            (text(KEK.to_uppercase()), true),
+            (text(format!("{KEK_BASE64}\n")), true),
+            (Vec::new(), false),
+            (text("\n".to_owned()), false),
+            (text("\r\n\r\n".to_owned()), false),
+            (text("\u{feff}\n".to_owned()), false),
+            (text(format!("\u{feff}\u{feff}{KEK}")), false),
+            (text(format!("{KEK}\0")), false),
+            (text(format!("{KEK}\n{KEK}")), false),
+            (text(KEK.chars().skip(2).collect()), false),
+            (text(format!("KEY={KEK}")), false),
+            (text("${SVC_CONTENT_KEK}".to_owned()), false),
+            (utf16(KEK), false),
+            (b"caf\xe9".to_vec(), false),
+        ];
+        for (number, (bytes, is_read)) in forms.iter().enumerate() {
+            let file = folder.path().join(number.to_string());
+            std::fs::write(&file, bytes).unwrap();
+            let found = read(&[("SVC_CONTENT_KEK_FILE", file.to_str().unwrap())], "")
+                .and_then(|config| config.content_keys());
+            assert_eq!(found.is_ok(), *is_read, "{:?}", String::from_utf8_lossy(bytes));
+            if let Err(error) = found {
+                assert!(error.detail().contains("SVC_CONTENT_KEK"), "{}", error.detail());
+                assert!(!error.detail().contains(&KEK[..8]), "{}", error.detail());
+            }
+        }
+        let folder_itself = folder.path().to_str().unwrap();
+        assert!(read(&[("SVC_CONTENT_KEK_FILE", folder_itself)], "").is_err());
+    }
+
     #[test]
     fn retired_keys_are_a_list() {
         let list = format!("{KEK}, {KEK_BASE64},");

@@ -291,11 +291,13 @@ const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("DATA", "550 5.6.0 content", false, 1, false),
     ("DATA", "552 5.3.4 too large", false, 1, false),
     ("DATA", "550 5.7.26 not authenticated", false, 1, false),
+    ("DATA", "554 5.3.0 failed", false, 1, false),
     ("DATA", "554 no", false, 1, false),
     ("RCPT", "450 4.2.1 busy", false, 0, true),
     ("RCPT", "451 4.7.1 greylisted", false, 0, true),
     ("RCPT", "452 4.2.2 full", false, 0, true),
     ("DATA", "451 4.3.0 later", false, 0, true),
+    ("RCPT", "450 4.4.1 no answer of the next server", false, 0, true),
     ("DATA", "250 taken", false, 0, false),
 ];
 

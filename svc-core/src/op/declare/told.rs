@@ -116,10 +116,10 @@ fn allow_null(schema: &mut Value) {
     if is_nullable(schema) {
         return;
     }
-    if let Some(Value::String(kind)) = schema.get("type").cloned() {
-        if let Some(keywords) = schema.as_object_mut() {
-            keywords.insert("type".to_owned(), json!([kind, "null"]));
-        }
+    if let Some(Value::String(kind)) = schema.get("type").cloned()
+        && let Some(keywords) = schema.as_object_mut()
+    {
+        keywords.insert("type".to_owned(), json!([kind, "null"]));
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) mod presence;
 pub(super) mod wait;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -281,7 +282,7 @@ impl Dispatch {
         let done: Done = Box::new(move |outcome| {
             let outcome = outcome.map(|reply| reply.asked_for(asked));
             done(outcome.map_err(|mut error| {
-                error.max_bytes = Some(max_bytes);
+                error.max_bytes = u32::try_from(max_bytes).ok().and_then(NonZeroU32::new);
                 error
             }));
         });

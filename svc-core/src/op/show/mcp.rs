@@ -99,7 +99,8 @@ pub fn problem(error: &Error) -> Problem {
     let named = std::mem::take(&mut problem.extra);
     // Its words are in the message, too.
     let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
-    let max_bytes = error.max_bytes.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
+    let asked = error.max_bytes.and_then(|most| usize::try_from(most.get()).ok());
+    let max_bytes = asked.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
     problem.extra = short(&named, Bounds { max_bytes, offset: 0 }).unwrap_or(named);
     problem
 }
