@@ -384,7 +384,7 @@ mod tests {
             let file = folder.path().join(number.to_string());
             std::fs::write(&file, bytes).unwrap();
             let found = read(&[("SVC_CONTENT_KEK_FILE", file.to_str().unwrap())], "")
-                .and_then(|config| config.content_keys());
+                .and_then(|config| config.content_keys().map(|_| ()));
             assert_eq!(found.is_ok(), *is_read, "{:?}", String::from_utf8_lossy(bytes));
             if let Err(error) = found {
                 assert!(error.detail().contains("SVC_CONTENT_KEK"), "{}", error.detail());

@@ -232,14 +232,12 @@ fn validator() -> Vec<Step> {
                 refused("409", json!("uniqueness")),
             )
         },
-        Step {
-            status: 400,
-            ..patch(
-                "/Users/{one}",
-                json!([{"op": "Replace", "path": "nothing", "value": "x"}]),
-                refused("400", json!("invalidPath")),
-            )
-        },
+        // An attribute that is not kept is ignored.
+        patch(
+            "/Users/{one}",
+            json!([{"op": "Replace", "path": "nothing", "value": "x"}]),
+            json!({"userName": "validated3"}),
+        ),
         patch("/Users/{one}", json!([{"op": "Remove", "path": "externalId"}]), json!({"externalId": null})),
         saves(
             "group",

@@ -360,17 +360,17 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
         return Err(refusal);
     }
     read.map_err(|error| {
-        let fault = json::not_a_character(&error);
-        let detail = match fault {
-            Some(fault) => format!("{fault} (line {} column {})", error.line(), error.column()),
-            None => error.to_string(),
-        };
-        match reading {
-            // Not the JSON but the value is at fault: it has a member twice, or too many values.
-            Some(name) if fault.is_some() || error.is_data() => {
-                DecodeError { field: Some(name + &budget.failed_at()), detail }
+        let place = format!("(line {} column {})", error.line(), error.column());
+        match (reading, json::not_a_character(&error)) {
+            (Some(name), Some(fault)) => {
+                DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
             }
-            _ => DecodeError::new(format!("the body cannot be decoded: {detail}")),
+            // Not the JSON but the value is at fault: it has a member twice, or too many values.
+            (Some(name), None) if error.is_data() => {
+                DecodeError { field: Some(name), detail: error.to_string() }
+            }
+            (_, Some(fault)) => DecodeError::new(format!("the body cannot be decoded: {fault} {place}")),
+            (_, None) => DecodeError::new(format!("the body cannot be decoded: {error}")),
         }
     })?;
     for (name, node) in entries.iter().skip(given) {
@@ -551,7 +551,7 @@ mod tests {
     fn a_character_that_cannot_be_stored_is_named_with_its_field() {
         for (text, body, field, said) in [
             (&[][..], r#"{"note":"a\ud83d"}"#, "note", "half of a surrogate pair"),
-            (&[], r#"{"note":{"a":[0,"\udc00"]}}"#, "note.a[1]", "(line 1 column 23)"),
+            (&[], r#"{"note":{"a":[0,"\udc00"]}}"#, "note.a[1]", "half of a surrogate pair"),
             (&[], r#"{"note":{"a":[0,"\u0000"]}}"#, "note.a[1]", "NUL"),
             (&[], r#"{"note":{"a":[0,{"b\u0000":1}]}}"#, "note.a[1]", "NUL"),
             (&[], "{\"note\":\"\0\"}", "note", "NUL"),

@@ -18,7 +18,7 @@ pub const EXCEPTIONS: &[(&str, &str)] = &[
 /// channels that it is in.
 pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("claim_next_workspace_thread", 36_000, "the channels that the caller is in, and 1000 refutations"),
-    ("claim_thread", 17_000, "12 rows for each of 1000 refutations that lead to the thread, and its context"),
+    ("claim_thread", 19_000, "12 rows for each of 1000 refutations that lead to the thread, and its context"),
     ("request_land_advice", 13_000, "12 rows for each of 1000 refutations that lead to the thread"),
     ("get_workspace_context", 37_000, "the channels that the caller is in, and all sets of required skills"),
     ("wait_for_ready", 22_000, "all sets of required skills, and the first ready thread of each"),
