@@ -98,6 +98,10 @@ const WAYS: [Way; 2] = [Way::Http("/mcp"), Way::Pipe];
 impl Stand {
     fn make() -> Self {
         let site = Site::found(Engine::Sqlite);
+        // A thread of 900 KB takes a debug build longer to read than the default admits.
+        let settings = site.path().join("svc.env");
+        let found = std::fs::read_to_string(&settings).unwrap();
+        std::fs::write(&settings, format!("{found}SVC_READ_BUDGET_MS=30000\n")).unwrap();
         let server = site.serve(&[]);
         let admin = server.caller(&site.founders.admin);
         let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
@@ -108,7 +112,7 @@ impl Stand {
         let [held, wanted] = ["held", "wanted"]
             .map(|title| text(&admin.post(&threads, json!({"title": title, "footprint": footprint}))["id"]));
         admin.post(&format!("/threads/{held}/claim"), json!({"lease_secs": 3600}));
-        let long = "It goes on \u{1f600} and \"on\".\n".repeat(3_000);
+        let long = "It goes on \u{1f600} and \"on\".\n".repeat(3_465);
         for _ in 0..10 {
             admin.post(&format!("/threads/{held}/messages"), json!({"body": long}));
         }

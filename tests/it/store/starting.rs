@@ -125,7 +125,7 @@ fn a_folder_without_its_database_is_rejected_and_left_alone() {
         ("empty", 4, "is empty", |file| std::fs::write(file, "").unwrap()),
         ("garbage", 2, "is not a SQLite database", |file| std::fs::write(file, "x".repeat(9000)).unwrap()),
         ("cut", 2, "is not a SQLite database", |file| std::fs::write(file, "SQLite").unwrap()),
-        ("a folder", 2, "is not a SQLite database", |file| {
+        ("a folder", 2, "it is a folder where a file is expected", |file| {
             std::fs::remove_file(file).unwrap();
             std::fs::create_dir(file).unwrap();
         }),

@@ -625,8 +625,7 @@ mod tests {
         };
         let largest = read(JSON_MAX_BYTES / 3, 0, "}").unwrap();
         assert_eq!((largest.result.len(), largest.more.len()), (1, 1));
-        let (first, second) = (format!("result.a[{}]", VALUES_MAX - 2), format!("more[{}]", VALUES_MAX - 5));
-        for (result, more, field) in [(VALUES_MAX, 0, first), (1, VALUES_MAX, second)] {
+        for (result, more, field) in [(VALUES_MAX, 0, "result"), (1, VALUES_MAX, "more")] {
             let refused = read(result, more, " and no JSON").unwrap_err();
             let problem = serde_json::to_value(refused.problem()).unwrap();
             assert_eq!(problem[ERRORS][0]["field"], field, "{problem}");
