@@ -10,7 +10,7 @@
 use serde_json::{Map, Value, json};
 
 /// Most bytes of the description and the input of a tool: about 300 tokens of a model.
-const TOOL_BYTES_MAX: usize = 1_300;
+const TOOL_BYTES_MAX: usize = 1_200;
 
 /// What is said of fields that many tools have, by how their own description begins.
 const REPEATED: &[(&str, &str)] = &[
@@ -21,12 +21,21 @@ const REPEATED: &[(&str, &str)] = &[
     ("The character at which the text of the answer", "`next_offset` of the answer before."),
     ("The lease id of your claim. If given", "That of your claim: always send it."),
     ("The lease id of the claim. If given", "That of the claim: always send it."),
-    ("How long the claim lasts without", "Seconds until it lapses unless renewed."),
+    ("How long the claim lasts without", "Seconds until it lapses."),
     ("Whether to acknowledge the claim, too", "Acknowledges it."),
     ("Whether to return what `get_thread_context`", "Adds its context."),
     ("Whether to return a claim that you hold", "A claim that you hold, again."),
     ("How far the work has come, for", "How far the work has come."),
-    ("How long to wait, in seconds", "Seconds, below your client's timeout, often 60. Default: 30."),
+    ("How long to wait, in seconds", "Below your client's timeout, often 60. Default: 30."),
+    ("The first message: what", "What its worker has to know."),
+    ("The threads that must be finished", "What it waits for."),
+    ("The skills that a member must have to claim it", "Needed to claim it."),
+    ("The tools that you advise its worker", "Advice to its worker."),
+    ("How urgent it is, from", "From -100 to 100."),
+    ("Whether only a person may accept it", "Whether only a person may accept it."),
+    ("In how many seconds it expires, at least 60", "Seconds until it expires."),
+    ("The repository, as `owner/name`;", "`owner/name` or a clone URL. Optional if all items are slots."),
+    ("Newest first", ""),
 ];
 
 /// What is said of an optional field that can only be the caller's own: its workspace, itself.
