@@ -108,6 +108,16 @@ fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
     schema(&mut settings.into_generator()).to_value()
 }
 
+/// Returns the alternatives of a schema.
+pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
+}
+
+/// Returns whether the `type` of a schema is this one, or has it among others.
+pub(crate) fn is_kind(kind: &Value, wanted: &str) -> bool {
+    kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
+}
+
 /// Returns the values that a schema allows, if it allows these alone, besides null.
 pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {

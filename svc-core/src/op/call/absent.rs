@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::{alternatives, is_kind};
+
 /// Returns whether null is in a value, at any depth.
 pub(super) fn has_null(value: &Value) -> bool {
     match value {
@@ -51,8 +53,7 @@ pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
 
 /// Returns a schema and those of its forms.
 fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
-    let alternatives = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array());
-    std::iter::once(schema).chain(alternatives.flatten())
+    std::iter::once(schema).chain(alternatives(schema))
 }
 
 fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
@@ -66,13 +67,8 @@ fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Valu
 
 /// Returns whether null is a value of a field.
 fn takes_null(schema: &Value) -> bool {
-    let is_null = |kind: &Value| kind == "null";
     let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
-    says_nothing
-        || forms(schema).any(|form| match form.get("type") {
-            Some(Value::Array(kinds)) => kinds.iter().any(is_null),
-            kind => kind.is_some_and(is_null),
-        })
+    says_nothing || forms(schema).any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))
 }
 
 #[cfg(test)]

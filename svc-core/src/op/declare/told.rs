@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::limits::ANSWER_MCP_BYTES;
-use crate::schema;
+use crate::schema::{self, alternatives, is_kind};
 
 /// Members that are texts to be read on where they were cut. An object has one of them.
 pub(super) const TEXTS: &[&str] =
@@ -133,20 +133,12 @@ pub(super) fn is_open(schema: &Value) -> bool {
     }
 }
 
-fn is_kind(kind: &Value, wanted: &str) -> bool {
-    kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
-}
-
 /// Whether a schema allows null.
 pub(super) fn is_nullable(schema: &Value) -> bool {
     match schema.get("type") {
         Some(kind) => is_kind(kind, "null"),
         None => alternatives(schema).any(is_nullable) || is_open(schema),
     }
-}
-
-fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
-    ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
 }
 
 /// Bytes of strings whose schema does not say how long they are, by the names of their members.
