@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use svc_core::mark::without_mark_bytes;
 
 /// A kind of document, as the log names it.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +46,7 @@ pub(super) struct Document<'a> {
 impl<'a> Document<'a> {
     /// Reads a JSON object, after a byte order mark if there is one.
     pub fn read(json: &'a [u8]) -> Result<Self, String> {
-        let json = json.strip_prefix("\u{feff}".as_bytes()).unwrap_or(json);
-        let members = serde_json::from_slice(json).map_err(|error| {
+        let members = serde_json::from_slice(without_mark_bytes(json)).map_err(|error| {
             format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
         })?;
         Ok(Self { members })
