@@ -685,7 +685,7 @@ mod tests {
         for part in ["", KEYS, ENV_FILE, DATABASE, "keys/content.kek"].map(|name| root.path().join(name)) {
             let before = all(&part);
             chmod(&part, before | 0o004);
-            assert_eq!(open(DataAccess::Group).unwrap(), [part.clone()]);
+            assert_eq!(open(DataAccess::Group).unwrap(), std::slice::from_ref(&part));
             chmod(&part, before | 0o002);
             let refused = open(DataAccess::Group).unwrap_err();
             assert!(refused.detail().contains("`chmod o-w ") && !refused.detail().contains(GROUP_ACCESS));

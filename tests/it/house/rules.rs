@@ -462,7 +462,7 @@ fn migrations_come_in_pairs() {
 /// A test in any other place is found only by its author.
 #[test]
 fn tests_are_in_the_folder_of_the_layer_they_test() {
-    let layer = |folder: &str| LAYERS.iter().any(|layer| *layer == folder);
+    let layer = |folder: &str| LAYERS.contains(&folder);
     let mut findings = Vec::new();
     for source in sources() {
         let Some(file) = source.path.strip_prefix("tests/it/") else { continue };

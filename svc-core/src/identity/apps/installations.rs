@@ -303,6 +303,16 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
     }
 }
 
+/// Returns whether a member is that of an app which can get itself a token.
+pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
+    let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
+    Ok(found.is_some())
+}
+
+const OF_MEMBER: &str = "
+    select id from app_installations
+    where workspace_id = $1 and bot_member_id = $2 and revoked_at is null limit 1";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,13 +334,3 @@ mod tests {
         }
     }
 }
-
-/// Returns whether a member is that of an app which can get itself a token.
-pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
-    let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
-    Ok(found.is_some())
-}
-
-const OF_MEMBER: &str = "
-    select id from app_installations
-    where workspace_id = $1 and bot_member_id = $2 and revoked_at is null limit 1";

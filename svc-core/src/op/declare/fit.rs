@@ -414,6 +414,11 @@ mod tests {
         serde_json::from_slice(&fitted).unwrap()
     }
 
+    /// Returns a number of an answer; zero if it is absent.
+    fn count(number: Option<&Value>) -> usize {
+        number.map_or(0, |number| number.as_u64().unwrap().try_into().unwrap())
+    }
+
     fn word(max: usize) -> Value {
         json!({"type": "string", "maxLength": max})
     }
@@ -503,10 +508,10 @@ mod tests {
             }
             let own = short["thread"]["tools"].as_array().unwrap();
             prop_assert!(tools.iter().take(own.len()).eq(own.iter().map(|tool| tool.as_str().unwrap())));
-            let omitted = short["thread"]["omitted"].get("tools").map_or(0, |n| n.as_u64().unwrap() as usize);
+            let omitted = count(short["thread"]["omitted"].get("tools"));
             prop_assert_eq!(own.len() + omitted, tools.len());
             let last = short["messages"].as_array().unwrap();
-            let left = short.get("messages_omitted").map_or(0, |n| n.as_u64().unwrap() as usize);
+            let left = count(short.get("messages_omitted"));
             prop_assert_eq!(last.len() + left, messages.len(), "the newest stay");
             for (short, full) in last.iter().zip(messages.iter().skip(left)) {
                 prop_assert_eq!(&short["id"], &full["id"]);
@@ -551,7 +556,7 @@ mod tests {
             let short = fit(&Shape::unknown(), &full, most);
             prop_assert_eq!(&short["field"], "x");
             let kept = short["conflicts"].as_array().unwrap().len();
-            let omitted = short["omitted"].get("conflicts").map_or(0, |n| n.as_u64().unwrap() as usize);
+            let omitted = count(short["omitted"].get("conflicts"));
             prop_assert_eq!(kept + omitted, conflicts.len());
         }
 
@@ -568,9 +573,9 @@ mod tests {
                 prop_assert!(part.len() <= LEAST);
                 let part: Value = serde_json::from_slice(&part).unwrap();
                 read.push_str(part["body"].as_str().unwrap());
-                let Some(next) = part["next_offset"].as_u64() else { break };
-                prop_assert!(next as usize > offset);
-                offset = next as usize;
+                let Some(next) = part.get("next_offset") else { break };
+                prop_assert!(count(Some(next)) > offset);
+                offset = count(Some(next));
             }
             prop_assert_eq!(read, body);
         }
