@@ -1,8 +1,8 @@
 //! Variables that Kubernetes sets in every container for each Service of its namespace.
 //!
-//! Those of a Service whose name begins with `svc-`, or is `svc`, begin like ours. They are told apart by
-//! their names and their values together, so a misspelt variable of ours is still found: `SVC_PORT=8080` is
-//! one.
+//! The variables of a Service that is called `svc`, or `svc-` and more, begin like those of this program.
+//! Their names and values together distinguish them, so a misspelt variable such as `SVC_PORT=8080` is still
+//! refused.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -86,9 +86,9 @@ pub struct Config {
     content_keys: Option<ContentKeys>,
     /// The files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
-    /// Who may use the data folder: `SVC_DATA_GROUP_ACCESS`.
+    /// The users of the data folder: `SVC_DATA_GROUP_ACCESS`.
     pub data_access: DataAccess,
-    /// What was found and ignored, for the log.
+    /// Sentences for the log about ignored settings.
     pub remarks: Vec<String>,
     /// `AUTH_DISABLED`: a request without a credential acts as the first person.
     pub auth_disabled: bool,

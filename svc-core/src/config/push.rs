@@ -75,7 +75,7 @@ impl PushConfig {
 /// Returns the domain of the address of a `mailto:`, if that is an address.
 fn mail_domain(rest: &str) -> Option<&str> {
     let (address, _) = rest.split_once('?').unwrap_or((rest, ""));
-    // A local part may begin with a slash, but what is meant is no address.
+    // A local part may begin with a slash, but this is a mistyped URL.
     MailAddress::parse(address).filter(|_| !address.starts_with('/'))?;
     address.rsplit_once('@').map(|(_, domain)| domain)
 }

@@ -62,8 +62,8 @@ impl Reader {
         }
         if file.contains_key(GROUP_ACCESS) {
             reader.reject(&format!(
-                "{GROUP_ACCESS} in {ENV_FILE}: set it in the environment, since whoever can write that file \
-                 could set it there"
+                "{GROUP_ACCESS} in {ENV_FILE}: set it in the environment, since everybody who can write that \
+                 file could set it there"
             ));
         }
         for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {

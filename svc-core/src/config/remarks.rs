@@ -1,4 +1,4 @@
-//! What the variables say that is of others, and is ignored with a remark.
+//! Remarks on variables and parameters that other programs set, and that are ignored.
 
 use std::ffi::OsString;
 

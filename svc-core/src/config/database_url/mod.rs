@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use parameters::Effect;
 pub(crate) use proof::{Demand, Proof, Roots, Tls13};
 
-/// What an address says, each parameter by the name that libpq has for it.
+/// The parameters of an address, by the names that libpq gives them.
 #[derive(Clone)]
 pub(crate) struct DatabaseUrl {
     values: BTreeMap<&'static str, Zeroizing<String>>,

