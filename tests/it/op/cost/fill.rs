@@ -178,6 +178,11 @@ impl Filler<'_> {
                 format!(" + (case when {column} in ({}) then 1 else 0 end)", samples.join(", "))
             })
             .collect();
+        // Of equal rows the oldest, so that each run copies the same.
+        let has_lsn = table.columns.iter().any(|(column, _)| column == "lsn");
+        let key = table.keys.values().next().into_iter().flatten().map(String::as_str);
+        let order: String =
+            has_lsn.then_some("lsn").into_iter().chain(key).map(|by| format!(", {by}")).collect();
         let columns: Vec<&str> = table.columns.iter().map(|(column, _)| column.as_str()).collect();
         let other = format!("(n.i + {copies})");
         let values: Vec<String> = table
@@ -195,7 +200,7 @@ impl Filler<'_> {
             count,
             &format!(
                 "insert into {name} ({}) select {} from
-                     (select * from {name} order by 0{score} desc limit 1) s cross join n
+                     (select * from {name} order by 0{score} desc{order} limit 1) s cross join n
                  where true on conflict do nothing",
                 columns.join(", "),
                 values.join(", ")
