@@ -1,8 +1,9 @@
 //! A certificate as OpenSSL reads it for libpq: also those that webpki takes for no server's.
 //!
 //! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates
-//! of an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. What
-//! this module does not know, such as name constraints, is not accepted here.
+//! of an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. They are
+//! accepted if they are among the roots, or if a root has issued them: chains are for webpki alone. What this
+//! module does not know, such as name constraints, is not accepted here.
 
 use std::net::IpAddr;
 
@@ -20,10 +21,8 @@ const SERVER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const POLICIES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.32");
 
-/// Most certificates between a server's and a root.
-const BETWEEN_MAX: usize = 8;
-/// Most signatures that are verified for one certificate.
-const SIGNATURES_MAX: usize = 32;
+/// Maximum number of roots that are tried as the issuer of a certificate.
+const ROOTS_MAX: usize = 1_000;
 
 type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
@@ -105,31 +104,43 @@ impl Certificate {
         })
     }
 
-    /// Checks that signatures lead from it to a root, through certificates of authorities.
+    /// Checks that it is one of the roots, or that one of them has issued it.
     pub fn check_issued(
         &self,
         roots: &[Self],
-        between: &[Self],
         algorithms: Algorithms,
         now: UnixTime,
     ) -> Result<(), CertificateError> {
-        let mut search = Search { roots, between, algorithms, now, left: SIGNATURES_MAX };
-        search.follow(self, 0)
+        self.check_time(now)?;
+        self.check_known()?;
+        if roots.iter().any(|root| root.der == self.der) {
+            return Ok(());
+        }
+        let issuer = roots.iter().take(ROOTS_MAX).find(|root| root.has_issued(self, algorithms));
+        let issuer = issuer.ok_or(CertificateError::UnknownIssuer)?;
+        issuer.check_time(now)?;
+        issuer.check_known()
     }
 
-    /// Returns whether it may issue another, with so many certificates between that and a server's.
-    fn may_issue(&self, below: usize) -> bool {
-        self.is_authority(below) && matches!(self.extension::<NameConstraints>(), Ok(None))
+    fn has_issued(&self, other: &Self, algorithms: Algorithms) -> bool {
+        let is_named = self.parsed.tbs_certificate.subject == other.parsed.tbs_certificate.issuer;
+        if !is_named || !self.is_authority() || !matches!(self.extension::<NameConstraints>(), Ok(None)) {
+            return false;
+        }
+        let (Some(signature), Ok(kind)) =
+            (other.parsed.signature.as_bytes(), other.parsed.signature_algorithm.to_der())
+        else {
+            return false;
+        };
+        let named = algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == content(&kind));
+        self.has_signed(named, &other.signed, signature)
     }
 
-    /// Returns whether it may issue another, apart from constraints on that one's names.
-    pub fn is_authority(&self, below: usize) -> bool {
+    /// Returns whether it may issue certificates of servers, apart from constraints on their names.
+    pub fn is_authority(&self) -> bool {
         let usage = self.extension::<KeyUsage>();
-        let constraints = self.extension::<BasicConstraints>();
-        let is_authority = match &constraints {
-            Ok(Some(found)) => {
-                found.ca && found.path_len_constraint.is_none_or(|most| below <= usize::from(most))
-            }
+        let is_authority = match self.extension::<BasicConstraints>() {
+            Ok(Some(found)) => found.ca,
             // A root from before there were extensions, or one that only says that it signs certificates.
             Ok(None) => {
                 let is_first_version = self.parsed.tbs_certificate.version == Version::V1;
@@ -206,60 +217,6 @@ impl Certificate {
         let parts = self.parsed.tbs_certificate.subject.0.iter().flat_map(|part| part.0.iter());
         let name = parts.filter(|part| part.oid == COMMON_NAME).map(|part| part.value.value()).next()?;
         std::str::from_utf8(name).ok()
-    }
-}
-
-/// A search for a way from a certificate to a root.
-struct Search<'c> {
-    roots: &'c [Certificate],
-    between: &'c [Certificate],
-    algorithms: Algorithms,
-    now: UnixTime,
-    /// How many signatures are verified at most.
-    left: usize,
-}
-
-impl Search<'_> {
-    fn follow(&mut self, from: &Certificate, below: usize) -> Result<(), CertificateError> {
-        from.check_time(self.now)?;
-        from.check_known()?;
-        if self.roots.iter().any(|root| root.der == from.der) {
-            return Ok(());
-        }
-        let mut failure = CertificateError::UnknownIssuer;
-        let (roots, between) = (self.roots, self.between);
-        for root in roots {
-            if self.has_issued(root, from, below) {
-                match root.check_time(self.now).and_then(|()| root.check_known()) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => failure = error,
-                }
-            }
-        }
-        for issuer in between.iter().filter(|_| below < BETWEEN_MAX) {
-            if self.has_issued(issuer, from, below) {
-                match self.follow(issuer, below.saturating_add(1)) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => failure = error,
-                }
-            }
-        }
-        Err(failure)
-    }
-
-    fn has_issued(&mut self, issuer: &Certificate, of: &Certificate, below: usize) -> bool {
-        let is_named = issuer.parsed.tbs_certificate.subject == of.parsed.tbs_certificate.issuer;
-        if !is_named || self.left == 0 || !issuer.may_issue(below) {
-            return false;
-        }
-        self.left = self.left.saturating_sub(1);
-        let (Some(signature), Ok(kind)) =
-            (of.parsed.signature.as_bytes(), of.parsed.signature_algorithm.to_der())
-        else {
-            return false;
-        };
-        let named = self.algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == content(&kind));
-        issuer.has_signed(named, &of.signed, signature)
     }
 }
 

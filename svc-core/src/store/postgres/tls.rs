@@ -134,7 +134,7 @@ impl Trusted {
         now: UnixTime,
     ) -> std::result::Result<(), rustls::Error> {
         let mut anchors = RootCertStore::empty();
-        let valid = self.roots.iter().filter(|root| root.check_time(now).is_ok() && root.is_authority(0));
+        let valid = self.roots.iter().filter(|root| root.check_time(now).is_ok() && root.is_authority());
         anchors.add_parsable_certificates(valid.map(|root| CertificateDer::from(root.der())));
         let own = self.between.iter().map(|between| CertificateDer::from(between.der()));
         let between: Vec<CertificateDer<'_>> = sent.iter().cloned().chain(own).collect();
@@ -143,9 +143,7 @@ impl Trusted {
             verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &between, now, algorithms.all)
         });
         let Err(refused) = judged else { return Ok(()) };
-        let between: Vec<Certificate> =
-            between.iter().filter_map(|found| Certificate::parse(found)).collect();
-        leaf.check_issued(&self.roots, &between, algorithms.all, now).map_err(|error| match error {
+        leaf.check_issued(&self.roots, algorithms.all, now).map_err(|error| match error {
             CertificateError::UnknownIssuer => refused,
             error => error.into(),
         })
