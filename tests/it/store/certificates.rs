@@ -1,5 +1,5 @@
-//! The certificates of a real PostgreSQL server: `svc` and psql come to the same verdict, but for the differences
-//! that the manual names.
+//! The certificates of a real PostgreSQL server: `svc` and psql come to the same verdict, but for the
+//! differences that the manual names.
 
 use std::fs::Permissions;
 use std::net::TcpListener;
