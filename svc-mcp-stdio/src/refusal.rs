@@ -1,6 +1,6 @@
 //! JSON-RPC errors: what ends a request without a result.
 //!
-//! What an operation refuses is a result that a model reads; see [`told`](crate::told). Errors are left for
+//! What an operation refuses is a result that a model reads. Errors are left for
 //! requests that no operation has answered. A transport turns the [`Fault`] into a status of its own.
 
 use std::borrow::Cow;

@@ -290,7 +290,7 @@ impl Operation {
     }
 
     /// Leaves no audit row of a call that has changed nothing of note, which its function says by
-    /// [`Write::unchanged`](crate::op::Write::unchanged).
+    /// `Write::unchanged`.
     pub fn unaudited_if_unchanged(mut self) -> Self {
         self.access.unaudited_if_unchanged = true;
         self
