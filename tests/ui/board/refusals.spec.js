@@ -139,9 +139,10 @@ const IN_FORMS = {
     async arrange({ agent, task, channel }) {
       const { id } = await task(await channel("not held"), "Is held by another");
       const { claim_lease_id } = await agent.call("claim_thread", { thread_id: id, ...RULES });
-      return { path: `t/${id}`, typed: { claim_lease_id } };
+      return { path: `t/${id}`, typed: { claim_lease_id, report_id: "not mine", tokens: "5" } };
     },
-    begin: byPalette("release_claim"),
+    // An owner may release the claim of another, and nobody reports on it.
+    begin: byPalette("report_usage"),
     says: /do not hold the claim/,
   },
   "report-taken": {
