@@ -3,6 +3,7 @@
 // Printed is one line of JSON with a part for each of these; `--only` takes one of them alone.
 // `paint`: milliseconds until the first card is on the screen, beside a static page with the same cards, style and
 //    weight, which a bare server of Node sends compressed. No cache, a browser of its own for each load, in alternation.
+// `messages`: milliseconds until a task with 100 messages in Markdown is drawn as it was written.
 // `busy`: milliseconds of processor time of the page's main thread for each event, with 50 events a second in a workspace
 //    of 10,000 tasks, beside a list that sets the text of one row for each event over the same socket; and how many of
 //    its tasks took over 50 ms.
@@ -35,6 +36,8 @@ const PER_SECOND = 50;
 const TASKS_AT_FIRST = 100;
 /** So many events are sent before the page has to have followed: it is never so far behind that it reads anew. */
 const AHEAD = 1_000;
+/** How many messages are on the page of a task. */
+const MESSAGES = 100;
 /** The page looks every 30 s for what it can forget. */
 const SWEPT_AFTER = 35_000;
 
@@ -123,6 +126,30 @@ async function paint() {
     paint_ms: rounded(of(0, "paint")),
     paint_floor_ms: rounded(of(1, "paint")),
   };
+}
+
+/** Runs in the page before its scripts: when all messages were on the screen with their emphasis. @param {number} count */
+function watchMessages(count) {
+  const look = () => {
+    if (document.querySelectorAll("[data-message] .marked strong").length < count) return requestAnimationFrame(look);
+    requestAnimationFrame(() => (globalThis.allDrawn = performance.now()));
+  };
+  requestAnimationFrame(look);
+}
+
+async function messages() {
+  const url = `${world.url}t/${await busy.talk(MESSAGES)}`;
+  const times = [];
+  for (let round = 0; round <= pairs; round += 1) {
+    const { page, close } = await open({ before: watchMessages, given: MESSAGES });
+    await page.goto(url);
+    const drawn = await page.waitForFunction(() => globalThis.allDrawn);
+    const time = await drawn.jsonValue();
+    console.error(`messages ${round}: ${rounded(time)} ms`);
+    if (round > 0) times.push(time);
+    await close();
+  }
+  return { ms: rounded(median(times)) };
 }
 
 /** Runs in the page: counts what keeps it from drawing for long. */
@@ -225,7 +252,7 @@ function rounded(number) {
   return Math.round(number * 1_000) / 1_000;
 }
 
-const parts = { paint, busy: busyTime, memory };
+const parts = { paint, messages, busy: busyTime, memory };
 try {
   const wanted = Object.entries(parts).filter(([name]) => [name, undefined].includes(values.only));
   if (wanted.length === 0) throw new Error(`--only takes one of ${Object.keys(parts).join(", ")}`);

@@ -46,6 +46,13 @@ export async function startBusyWorld() {
     world,
     fillTo,
     head,
+    /** A task in which so much was said. @param {number} count */
+    async talk(count) {
+      const { id } = await world.task(channel, "Is talked about");
+      for (let at = 0; at < count; at += 1)
+        await world.agent.call("post_message", { thread_id: id, body: MESSAGE.replace("#", String(at)) });
+      return id;
+    },
     /** Acts so often in a second, for so many seconds. */
     async steadily(perSecond, seconds) {
       const begun = performance.now();
@@ -67,6 +74,19 @@ export async function startBusyWorld() {
 /** A prime: all tasks are acted on before one is again. */
 const STRIDE = 7_919;
 const HELD_MOST = 10;
+
+/** A message as agents write them. */
+const MESSAGE = `Step #: **two of three** tests pass, see \`parser.rs\` and https://ci.example/runs/17.
+
+- the *first* reads lists
+- the second reads [links](https://spec.example/#links)
+
+\`\`\`rust
+fn main() {
+    println!("{}", parse("a"));
+}
+\`\`\`
+`;
 
 /** @param {number} number */
 export const titleOf = (number) => `Port module ${number} to the new parser`;
