@@ -117,6 +117,24 @@ test("the words of what is withdrawn are kept in no event", () => {
   assert.equal(world.events[0].message, null);
 });
 
+test("the words of what is withdrawn are in nothing that said them", () => {
+  const world = merge.newWorld(me);
+  const of = (kind, fields) => merge.applyAnswer(world, kind, { message_id: "m", ...fields }, 1);
+  of("review", { id: "r", body: "words", findings: [{ id: "f", body: "words", severity: "minor" }] });
+  of("gate", { id: "g", question: "words" });
+  of("vote", { id: "v", question: "words", options: [{ text: "words", votes: 1 }] });
+  of("inbox", { id: "2", preview: "words" });
+  of("pins", { id: "c", items: [{ message: { id: "m", body: "words" } }, { message: { id: "n" } }] });
+  of("gate", { id: "other", message_id: "n", question: "kept" });
+  const { dirty } = merge.applyEvents(world, [event(3, "MessageTombstoned", { message_id: "m" })]);
+  assert.ok(!JSON.stringify(Object.values(world.kinds).map((known) => [...known.values()])).includes("words"));
+  assert.deepEqual([...dirty].sort(), ["gate/g", "inbox/2", "pins/c", "review/r", "vote/v"]);
+  assert.deepEqual([merge.entity(world, "vote", "v").options, merge.entity(world, "gate", "other").question], [
+    [{ text: "", votes: 1 }],
+    "kept",
+  ]);
+});
+
 test("into a channel that could not be seen, all is read anew", () => {
   const here = { thread: null };
   const added = (lsn, member_id) => event(lsn, "ChannelMemberAdded", { channel_id: "c", member_id }, here);

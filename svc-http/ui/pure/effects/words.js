@@ -10,6 +10,18 @@ import { lists, patch, stale, staleEach } from "./effect.js";
 
 const BLANK = { body: "", content: [], metadata: {}, reactions: [], pinned: false, unreadable: false };
 
+/** What says the words of a message, and is without them. @type {Record<string, (known: Entity) => import('../types.js').Fields>} */
+const SAID = {
+  review: ({ findings = [] }) => ({ body: "", findings: findings.map((/** @type {any} */ one) => ({ ...one, body: "" })) }),
+  gate: () => ({ question: "" }),
+  vote: ({ options = [] }) => ({ question: "", options: options.map((/** @type {any} */ one) => ({ ...one, text: "" })) }),
+  inbox: () => ({ preview: null }),
+  inbox_all: () => ({ preview: null }),
+};
+
+/** @param {any[]} pins @param {string} id */
+const without = (pins, id) => pins.filter(({ message }) => message.id !== id);
+
 /** @param {Place} place @param {Record<string, Map<string, Entity>>} kinds */
 const isFollowed = ({ thread, channel }, { follow }) => Boolean(follow?.has(thread) || follow?.has(channel));
 
@@ -41,10 +53,11 @@ export const WORDS = {
     patch("message", message_id, { ...BLANK, withdrawn: true }),
     patch("reactions", message_id, { items: [] }),
     staleEach("relation", (known) => known.from_id === message_id || known.to_id === message_id),
-    staleEach("review", (known) => known.message_id === message_id),
-    staleEach("gate", (known) => known.message_id === message_id),
-    staleEach("vote", (known) => known.message_id === message_id),
-    stale("pins", channel),
+    ...Object.entries(SAID).map(([kind, blank]) => ({
+      ...staleEach(kind, (known) => known.message_id === message_id),
+      patch: blank,
+    })),
+    { ...patch("pins", channel, ({ items }) => ({ items: without(items, message_id) })), stale: true },
     // It may have refuted something elsewhere.
     staleEach("context"),
     ...lists("inbox"),
