@@ -7,15 +7,25 @@
 const AFTER_SCROLL = 2_000;
 const LOOK_EVERY = 250;
 
+/** When each was scrolled last. What listens to that outlives the areas, and knows none of them. @type {WeakMap<EventTarget, number>} */
+const scrolled = new WeakMap();
+
+/** @param {EventTarget} scroller */
+function watch(scroller) {
+  if (scrolled.has(scroller)) return;
+  scrolled.set(scroller, -1);
+  scroller.addEventListener("scroll", () => scrolled.set(scroller, performance.now()), { passive: true });
+}
+
 /**
  * @param {HTMLElement} area
  * @param {EventTarget} [scroller] What scrolls it, if not itself.
  */
 export function createHold(area, scroller = area) {
-  let scrolledAt = -AFTER_SCROLL;
+  watch(scroller);
+  const begun = performance.now();
   let fingers = 0;
   const canHover = matchMedia("(hover: hover)");
-  scroller.addEventListener("scroll", () => (scrolledAt = performance.now()), { passive: true });
   area.addEventListener("touchstart", () => (fingers += 1), { passive: true });
   for (const end of ["touchend", "touchcancel"]) {
     area.addEventListener(end, () => (fingers = Math.max(0, fingers - 1)), { passive: true });
@@ -25,7 +35,8 @@ export function createHold(area, scroller = area) {
   const hasPointer = () => fingers > 0 || (canHover.matches && area.matches(":hover"));
   function isHeld() {
     const hasFocus = area.contains(document.activeElement) && document.hasFocus();
-    return hasPointer() || hasFocus || performance.now() - scrolledAt < AFTER_SCROLL;
+    const at = scrolled.get(scroller) ?? -1;
+    return hasPointer() || hasFocus || (at >= begun && performance.now() - at < AFTER_SCROLL);
   }
   const drop = () => clearTimeout(timer);
   return {
