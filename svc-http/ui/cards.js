@@ -6,7 +6,8 @@
 import { ms, timeLeft } from "./pure/clock.js";
 import { duration, relative } from "./pure/format.js";
 import { isDone, isUnacknowledged } from "./pure/lanes.js";
-import { plain, shownText } from "./pure/text.js";
+import { oneLine } from "./pure/line.js";
+import { shownText } from "./pure/shown.js";
 import { isFreeForSure, whyOf } from "./pure/why.js";
 import { blocks, card as say, lanes, leases, priorityText, problemParts, states } from "./strings/en.js";
 import { nodesOf, plainOf } from "./view/parts.js";
@@ -112,20 +113,11 @@ function aboutOf(world, thread, lane) {
   if (lane === "ready" && !isFreeForSure(thread, isWhole)) return say.freeAsKnown;
   const said = store.get("message", world.tasks().latestOf(thread.id));
   if (said && !said.withdrawn && said.body) {
-    return say.said(names.memberText(said.author_id), wordsOf(said));
+    return say.said(names.memberText(said.author_id), oneLine(said.body, WORDS));
   }
   const made = ms(thread.created_at);
   const channel = names.channel(thread.channel_id).textContent ?? "";
   return made === null ? channel : say.in(channel, relative(made, world.now()));
-}
-
-/** What each message says in one line, which costs more than looking it up. @type {WeakMap<object, string>} */
-const lines = new WeakMap();
-/** @param {any} message */
-function wordsOf(message) {
-  const known = lines.get(message) ?? plain(message.body, WORDS);
-  lines.set(message, known);
-  return known;
 }
 
 /**

@@ -6,7 +6,7 @@
 
 import { shortId } from "./pure/format.js";
 import { called, offered } from "./pure/pick.js";
-import { plain } from "./pure/text.js";
+import { oneLine } from "./pure/line.js";
 import { createKeptForm } from "./kept-form.js";
 import { showProblem } from "./reading.js";
 import { acting, form as say } from "./strings/en.js";
@@ -75,7 +75,7 @@ export function refsOf({ store }) {
     kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind);
   /** @param {string} kind @param {any} one @returns {string} */
   const nameOf = (kind, one) =>
-    kind === "message" ? plain(one.body, MESSAGE_MOST) : (one.handle ?? one.title ?? one.label ?? one.name ?? "");
+    kind === "message" ? oneLine(one.body, MESSAGE_MOST) : (one.handle ?? one.title ?? one.label ?? one.name ?? "");
   /** Of one name, each with where it is and the end of its id. @param {string} kind */
   function choices(kind) {
     const named = all(kind).map((one) => ({ one, name: nameOf(kind, one) }));

@@ -95,22 +95,14 @@ export function createNames({ store, reads }) {
 
   const marks = {
     control: say.control,
-    mention: (/** @type {string | null} */ id, /** @type {string} */ text) =>
-      id ? h("span.mention", { "data-mention": id }, words(text)) : h("span", words(text)),
+    /** A group that is mentioned has no screen. @param {string | null} id @param {string} text */
+    mention(id, text) {
+      const href = id ? hrefTo("member", { id }) : null;
+      return href
+        ? link(href, { class: "mention", "data-mention": id }, words(text))
+        : h("span.mention", words(text));
+    },
   };
-
-  /** @type {{count: number, map: Map<string, string>} | undefined} */
-  let known;
-  function byHandle() {
-    const count = store.count("member");
-    if (known?.count !== count) {
-      known = {
-        count,
-        map: new Map(store.all("member").map(({ handle, id }) => [handle.toLowerCase(), id])),
-      };
-    }
-    return known.map;
-  }
 
   return {
     member,
@@ -124,7 +116,5 @@ export function createNames({ store, reads }) {
     marks,
     /** @param {string} _operation @param {string} text */
     op: (_operation, text) => text,
-    /** What a handle stands for, in a message. @param {string} handle */
-    mentions: (handle) => byHandle().get(handle.toLowerCase()) ?? null,
   };
 }

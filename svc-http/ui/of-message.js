@@ -3,11 +3,11 @@
 // Leaves out: the message itself (panels/message.js).
 
 import { ms } from "./pure/clock.js";
+import { marked } from "./marked.js";
 import { hrefTo } from "./names.js";
 import { stampOf } from "./panels/message.js";
-import { message as say, problemParts, shell } from "./strings/en.js";
+import { message as say, problemParts, shell, task } from "./strings/en.js";
 import { openDialog } from "./view/dialog.js";
-import { marked } from "./view/marked.js";
 import { h, link, setChildren } from "./view/node.js";
 import { nodesOf } from "./view/parts.js";
 
@@ -17,12 +17,14 @@ const MOST = 500;
 
 /** @param {World} world @param {string} id */
 export function openEdits(world, id) {
-  return openRead(world, "list_message_edits", id, say.earlier, say.noEarlier, (one) => {
-    const words = one.body
-      ? marked(one.body, { names: world.names.marks, mentions: world.names.mentions })
-      : "";
-    return h("li.message", h("p", stampOf(world, ms(one.written_at) ?? 0)), words);
-  });
+  const channel = world.store.get("message", id)?.channel_id;
+  return openRead(world, "list_message_edits", id, say.earlier, say.noEarlier, (one) =>
+    h(
+      "li.message",
+      h("p", stampOf(world, ms(one.written_at) ?? 0)),
+      one.body ? marked(world, one.body, { channel }) : "",
+    ),
+  );
 }
 
 /** @param {World} world @param {string} id */
@@ -54,11 +56,19 @@ function backlinkOf(world, one) {
  */
 async function openRead(world, op, id, title, none, draw) {
   const place = h("div.stack", h("p.quiet.later", shell.loading));
-  openDialog({ title, closeLabel: shell.close, body: [place], isWide: true, name: op });
+  const isThere = () => world.store.get("message", id)?.withdrawn === false;
+  const wasThere = isThere();
+  /** Words that are withdrawn meanwhile go. */
+  const look = () => {
+    if (wasThere && !isThere()) setChildren(place, [h("p.quiet", task.withdrawn)]);
+  };
+  const onClose = world.store.watch(look);
+  openDialog({ title, closeLabel: shell.close, body: [place], isWide: true, name: op, onClose });
   try {
     const { body } = await world.reads.pages(op, { message_id: id }, MOST);
     const rows = body.items.map(draw);
     setChildren(place, [rows.length ? h("ol.stack.tight", ...rows) : h("p.quiet", none)]);
+    look();
   } catch (refused) {
     const problem = /** @type {import("./net/ask.js").Problem} */ (refused);
     setChildren(place, [h("p.problem", ...nodesOf(problemParts(problem), world.names))]);

@@ -2,13 +2,13 @@
 //
 // Leaves out: everything else, which is on the task's own screen.
 
+import { marked } from "./marked.js";
 import { hrefTo } from "./names.js";
 import { acting, card, shell } from "./strings/en.js";
 import { open as openAbout } from "./panels/about.js";
 import { open as openClaim } from "./panels/claim.js";
 import { openDialog } from "./view/dialog.js";
 import { h, link, setChildren } from "./view/node.js";
-import { marked } from "./view/marked.js";
 
 /**
  * @param {import("./world.js").World} world
@@ -21,6 +21,8 @@ export function openPeek(world, id) {
   const about = h("div.stack");
   const said = h("div.stack.tight");
   const href = hrefTo("task", { id });
+  /** The message that is shown. @type {unknown} */
+  let drawn;
   const parts = [openClaim(claim, world), openAbout(about, world)];
   const go = href ? h("p", link(href, {}, acting.open)) : "";
   openDialog({
@@ -37,12 +39,13 @@ export function openPeek(world, id) {
     if (!thread) return;
     for (const part of parts) part.show(thread, changes);
     const last = world.store.get("message", world.tasks().latestOf(id));
-    if (last?.body && !last.withdrawn) {
-      setChildren(said, [
-        h("p.quiet.small", card.said(world.names.memberText(last.author_id), "")),
-        marked(last.body, { names: world.names.marks }),
-      ]);
-    }
+    if (last === drawn) return;
+    drawn = last;
+    if (!last?.body || last.withdrawn) return setChildren(said, []);
+    setChildren(said, [
+      h("p.quiet.small", card.said(world.names.memberText(last.author_id), "")),
+      marked(world, last.body, { of: `message/${last.id}`, channel: last.channel_id }),
+    ]);
   }
 
   const unwatch = world.store.watch(draw);

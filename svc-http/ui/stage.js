@@ -13,7 +13,7 @@ import { hrefOf, createRouter, read } from "./router.js";
 import { screens } from "./screens.js";
 import { acting, places, shell } from "./strings/en.js";
 import { focusHeading } from "./view/focus.js";
-import { button, h } from "./view/node.js";
+import { button, dropFields, h } from "./view/node.js";
 
 /** So many draws after coming back the row that one left is looked for. */
 const DRAWS = 20;
@@ -78,6 +78,7 @@ export function openStage(frame, world) {
     open?.close();
     open = null;
     current = null;
+    dropFields(frame.main);
     frame.main.replaceChildren(h("p.quiet.later", shell.loading));
   }
 

@@ -1,13 +1,14 @@
-// Who hears what is said in a task: those whom one can mention, and those whom a mention does not reach.
+// Who can be mentioned in a task.
 //
 // Promises: of a private channel and a direct message only those who are in it; what is not known yet keeps
-// nobody out. Leaves out: what the service says after it was sent, which counts.
+// nobody out. Leaves out: whom a text mentions, which the service says.
 
 import { fold } from "../pure/filter.js";
 import { canSee } from "../pure/lanes.js";
-import { GROUPS, mentionsIn } from "../pure/mentions.js";
 
 const CHOICES = 8;
+/** Those who are meant by what they do, not by their handle. */
+const GROUPS = ["channel", "here"];
 
 /**
  * @param {import("../world.js").World} world
@@ -57,15 +58,6 @@ export function createAudience(world, thread) {
         members.push({ id, text: handle, label: display_name ? `${display_name} @${handle}` : `@${handle}` });
       }
       return [...members, ...(wanted ? found : [])];
-    },
-    /** The mentions of a text that reach nobody. @param {string} text */
-    missed(text) {
-      if (store.count("member") === 0) return [];
-      const isHeard = hears();
-      const of = (/** @type {string} */ handle) => store.get("member", world.names.mentions(handle));
-      const { known, unknown } = mentionsIn(text, (name) => GROUPS.includes(name) || of(name) !== undefined);
-      const deaf = known.filter((name) => !GROUPS.includes(name) && !isHeard(of(name)));
-      return [...deaf, ...unknown];
     },
     close: () => wish.close(),
   };

@@ -2,22 +2,24 @@
 //
 // Promises: a link leads over http or is text; data is text. Leaves out: artifacts' bytes.
 
-import { shownText, webAddress } from "../pure/text.js";
+import { webAddress } from "../pure/links.js";
+import { shownText } from "../pure/shown.js";
+import { marked } from "../marked.js";
 import { voteNode } from "./vote.js";
 import { task as say } from "../strings/en.js";
 import { h, words } from "../view/node.js";
-import { marked } from "../view/marked.js";
 import { verbatim } from "../view/plain.js";
 
 /**
  * @param {import("../world.js").World} world
  * @param {any} block
+ * @param {{of: string, channel: string}} of What has the block, and where that is.
  * @returns {Node}
  */
-export function blockNode(world, block) {
+export function blockNode(world, block, of) {
   switch (block.type) {
     case "text":
-      return marked(block.text, { names: world.names.marks, mentions: world.names.mentions });
+      return marked(world, block.text, of);
     case "code":
       return verbatim(block.text, { "data-language": block.language });
     case "resource_link":

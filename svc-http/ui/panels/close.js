@@ -5,7 +5,7 @@
 // actions of the task.
 
 import { canAnswer } from "../pure/lanes.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { closeNeeds } from "../pure/why.js";
 import { closes, parts as say } from "../strings/en.js";
 import { actions, actionsOn } from "../actions.js";
@@ -126,7 +126,7 @@ const THINGS = {
       if (!found) continue;
       return {
         entity: { ...found, of, thread_id: thread.id },
-        name: words(found.body ? plain(found.body, WORDS) : (found.path ?? "")),
+        name: words(found.body ? oneLine(found.body, WORDS) : (found.path ?? "")),
       };
     }
     return null;
@@ -134,13 +134,13 @@ const THINGS = {
   /** One that one may not answer says so where it stands. */
   gate({ store, me }, id) {
     const gate = /** @type {any} */ (store.get("gate", id));
-    return gate && canAnswer(gate, me) === "yes" ? { entity: gate, name: words(plain(gate.question, WORDS)) } : null;
+    return gate && canAnswer(gate, me) === "yes" ? { entity: gate, name: words(oneLine(gate.question, WORDS)) } : null;
   },
   /** A relation has no words of its own: what is refuted has. */
   relation({ store }, id) {
     const relation = store.get("relation", id);
     const message = store.get("message", relation?.to_id);
-    const name = message ? words(plain(message.body ?? "", WORDS)) : null;
+    const name = message ? words(oneLine(message.body ?? "", WORDS)) : null;
     return {
       entity: relation ?? { id },
       name: relation?.to_id ? link(`#m-${relation.to_id}`, {}, name ?? say.show) : null,

@@ -5,8 +5,7 @@
 // posted; a draft stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
 
 import { list as listOf } from "../pure/format.js";
-import { mentionAt } from "../pure/handles.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { actionOf } from "../actions.js";
 import { disable, send, whyNot } from "../act.js";
 import { acting, composer as say, message } from "../strings/en.js";
@@ -14,6 +13,7 @@ import { toldBeside } from "../told.js";
 import { button, h, setAttr, setChildren, setText, show, words } from "../view/node.js";
 import { createMentions } from "../view/mentions.js";
 import { createAudience } from "./audience.js";
+import { createPreview } from "./preview.js";
 
 /** So much of what is answered is shown. */
 const CITED = 80;
@@ -40,6 +40,7 @@ export function openComposer(world, threadId) {
   const told = h("div");
   const beside = toldBeside(world, told);
   const reached = h("p.told.warn.small", { hidden: true, role: "status" });
+  const preview = createPreview(world, input, { channel: () => thread?.channel_id, missed: warn });
   const answers = h("div.row.small", { hidden: true });
   /** @type {any} */
   let thread;
@@ -51,7 +52,8 @@ export function openComposer(world, threadId) {
     answers,
     input,
     reached,
-    h("div.row", h("span.quiet.small.wide-only", say.hint), h("span.end"), submit),
+    preview.body,
+    h("div.row", preview.press, h("span.quiet.small.wide-only", say.hint), h("span.end"), submit),
   );
   const mentions = createMentions(input, { label: say.mentions, find: audience.find });
   root.append(mentions.list);
@@ -60,9 +62,7 @@ export function openComposer(world, threadId) {
   if (lost) restore(lost);
   input.addEventListener("input", () => {
     world.drafts.set(place, input.value);
-    warn();
   });
-  input.addEventListener("blur", warn);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
@@ -77,7 +77,7 @@ export function openComposer(world, threadId) {
   function answer(id) {
     answered = id === null ? null : { id, kind: "replies_to" };
     show(answers, id !== null);
-    if (id === null) return;
+    if (id === null) return setChildren(answers, []);
     const select = h(
       "select",
       { name: "kind", "aria-label": say.relation, onchange: () => (answered = { id, kind: select.value }) },
@@ -88,19 +88,16 @@ export function openComposer(world, threadId) {
     const of = world.store.get("message", id);
     setChildren(answers, [
       select,
-      h("span.one-line.grow", world.names.member(of?.author_id), ": ", words(plain(of?.body ?? "", CITED))),
+      h("span.one-line.grow", world.names.member(of?.author_id), ": ", words(oneLine(of?.body ?? "", CITED))),
       button(acting.dismiss, () => answer(null), { class: "link" }),
     ]);
     input.focus();
   }
 
-  /** Says whom a mention will not reach, as long as it can be changed. */
-  function warn() {
-    // What is still being written is not wrong yet.
-    const begun = document.activeElement === input ? mentionAt(input.value, input.selectionStart ?? 0) : null;
-    const missed = audience.missed(input.value).filter((handle) => handle !== begun?.word);
+  /** Says whom a mention will not reach, as long as it can be changed. @param {string[]} missed */
+  function warn(missed) {
     show(reached, missed.length > 0);
-    if (missed.length) setText(reached, say.notReached(listOf(missed.map((handle) => `@${handle}`))));
+    if (missed.length) setText(reached, say.notReached(listOf(missed)));
   }
 
   async function post() {
@@ -109,7 +106,7 @@ export function openComposer(world, threadId) {
     const answering = answered;
     input.value = "";
     world.drafts.set(place, "");
-    show(reached, false);
+    preview.clear();
     answer(null);
     const sent = world.outbox.send({
       action: "post_message",
@@ -166,6 +163,7 @@ export function openComposer(world, threadId) {
     const since = world.drafts.get(place) || input.value;
     input.value = since ? `${body}\n${since}` : body;
     world.drafts.set(place, input.value);
+    preview.look();
     keepSending();
   }
 
@@ -177,11 +175,16 @@ export function openComposer(world, threadId) {
     show(now) {
       thread = now;
       audience.look();
+      // What is withdrawn is cited no more.
+      if (answered && world.store.get("message", answered.id)?.withdrawn) answer(null);
       disable(submit, whyNot(world, "post_message"));
       setText(submit, world.outbox.isAsking("post_message", about) ? acting.asking : say.send);
       beside.show(about, thread);
     },
-    close: () => audience.close(),
+    close() {
+      audience.close();
+      preview.close();
+    },
     focus() {
       input.value = world.drafts.get(place) || input.value;
       input.focus();

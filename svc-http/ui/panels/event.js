@@ -7,10 +7,10 @@ import { dateTime } from "../pure/format.js";
 import { takeWords } from "../pure/effects/words.js";
 import { defectOf } from "../pure/verify.js";
 import { defects, event as say, eventSentence, log as words } from "../strings/en.js";
+import { marked } from "../marked.js";
 import { hrefTo } from "../names.js";
 import { openDialog } from "../view/dialog.js";
 import { h, link, setAttr, setText } from "../view/node.js";
-import { marked } from "../view/marked.js";
 import { verbatim } from "../view/plain.js";
 import { nodesOf } from "../view/parts.js";
 
@@ -130,10 +130,10 @@ function recomputed({ me }, event) {
 }
 
 /** @param {World} world @param {LogEvent} event @returns {Node[]} */
-function said({ names }, { message }) {
+function said(world, { message, payload }) {
   if (!message) return [];
   if (message.withdrawn) return [h("p.quiet", words.withdrawn)];
   return message.body
-    ? [h("h3", say.words), marked(message.body, { names: names.marks, mentions: names.mentions })]
+    ? [h("h3", say.words), marked(world, message.body, { channel: payload.$chain?.channel_id })]
     : [];
 }

@@ -11,11 +11,11 @@ import { actionNames, cannotAnswer, parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton, send } from "../act.js";
 import { copied } from "../later.js";
+import { marked } from "../marked.js";
 import { hrefTo } from "../names.js";
 import { toldBeside } from "../told.js";
 import { h, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
-import { marked } from "../view/marked.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {ReturnType<typeof openGate>} OpenGate */
@@ -31,6 +31,8 @@ export function openGate(world, id) {
   const gate = () => world.store.get("gate", id);
   const head = h("p.row");
   const question = h("div");
+  /** What is drawn there. */
+  let asked = "";
   const notes = h("p.quiet.small");
   const others = h("p.small", { hidden: true });
   const buttons = h("div.row");
@@ -65,9 +67,9 @@ export function openGate(world, id) {
       ),
       now.resolved_by ? world.names.member(now.resolved_by) : null,
     ]);
-    if (question.dataset.of !== now.question) {
-      question.dataset.of = now.question;
-      question.replaceChildren(marked(now.question, { names: world.names.marks }));
+    if (asked !== now.question) {
+      asked = now.question;
+      question.replaceChildren(marked(world, asked, { of: `gate/${id}`, channel: now.channel_id }));
     }
     setChildren(notes, nodesOf(notesOf(now, standing, world.grants), world.names));
     show(notes, notes.hasChildNodes());

@@ -3,7 +3,7 @@
 // Promises: it changes in place; what is read says so in words. Leaves out: which items there are.
 
 import { dateTime, relative } from "../pure/format.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";
@@ -96,7 +96,7 @@ export function makeItem(world, first, choose) {
     setChildren(title, [href ? link(href, { class: "title" }, words(name)) : words(name)]);
     setAttr(box, "aria-label", say.choose(name));
     // What an approval asks stands in it.
-    const said = item.preview && !gate ? plain(item.preview, PREVIEW) : "";
+    const said = item.preview && !gate ? oneLine(item.preview, PREVIEW) : "";
     const preview = said ? [": ", words(said)] : [];
     const actor = item.actor_id && !gate ? [world.names.member(item.actor_id), ...preview] : preview.slice(1);
     setChildren(text, actor);

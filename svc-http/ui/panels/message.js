@@ -5,16 +5,16 @@
 // to where it comes from. Leaves out: in which order messages stand (timeline.js).
 
 import { dateTime, relative, time } from "../pure/format.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";
 import { actionBar, disable, send, whyNot } from "../act.js";
+import { marked } from "../marked.js";
 import { hrefTo } from "../names.js";
 import { openEdits, openMenu } from "../later.js";
 import { message as say, task } from "../strings/en.js";
 import { toldBeside } from "../told.js";
-import { marked } from "../view/marked.js";
-import { button, h, link, setAttr, setChildren, words } from "../view/node.js";
+import { button, dropFields, h, link, setAttr, setChildren, words } from "../view/node.js";
 import { blockNode } from "./blocks.js";
 
 /** @typedef {import("../world.js").World} World */
@@ -38,6 +38,8 @@ export function createMessages(world, { answer } = {}) {
   let relations = new Map();
   /** What each was drawn of. @type {WeakMap<HTMLElement, unknown[]>} */
   const drawn = new WeakMap();
+  /** The words that stand in each, which stay as long as they are the same. @type {WeakMap<HTMLElement, {body: string, node: HTMLElement}>} */
+  const bodies = new WeakMap();
 
   /** Reads what the messages in sight need besides themselves. @param {string[]} ids */
   function look(ids) {
@@ -95,13 +97,13 @@ export function createMessages(world, { answer } = {}) {
     const told = h("div");
     setChildren(node, [
       headOf(message),
-      ...bodyOf(message),
+      ...bodyOf(node, message),
       relationsOf(message),
       reactionsOf(message),
       told,
     ]);
     toldBeside(world, told).show(`message/${message.id}`, message);
-    if (had === null) return;
+    if (had === null || node.contains(document.activeElement)) return;
     const same = [...node.querySelectorAll("button, a[href]")].find((one) => labelOf(one) === had);
     if (same instanceof HTMLElement) same.focus({ preventScroll: true });
   }
@@ -133,14 +135,20 @@ export function createMessages(world, { answer } = {}) {
     );
   }
 
-  /** @param {any} message @returns {(Node | null)[]} */
-  function bodyOf(message) {
-    if (message.withdrawn) return [h("p.quiet", task.withdrawn)];
-    if (message.unreadable) return [h("p.quiet", task.unreadable)];
-    const words = message.body
-      ? marked(message.body, { names: world.names.marks, mentions: world.names.mentions })
-      : null;
-    return [words, ...(message.content ?? []).map((/** @type {any} */ block) => blockNode(world, block))];
+  /** @param {HTMLElement} node @param {any} message @returns {(Node | null)[]} */
+  function bodyOf(node, message) {
+    const { id, body, channel_id: channel, withdrawn, unreadable } = message;
+    const before = bodies.get(node);
+    bodies.delete(node);
+    if (before && before.body !== body) dropFields(before.node);
+    if (withdrawn) return [h("p.quiet", task.withdrawn)];
+    if (unreadable) return [h("p.quiet", task.unreadable)];
+    const of = { of: `message/${id}`, channel };
+    const blocks = (message.content ?? []).map((/** @type {any} */ block) => blockNode(world, block, of));
+    if (!body) return blocks;
+    const words = before && before.body === body ? before.node : marked(world, body, of);
+    bodies.set(node, { body, node: words });
+    return [words, ...blocks];
   }
 
   /** @param {any} message */
@@ -177,7 +185,7 @@ export function createMessages(world, { answer } = {}) {
   /** A link to another message, by its first words. @param {string} id @param {string | null} thread */
   function cited(id, thread) {
     const known = store.get("message", id);
-    const text = known?.body ? plain(known.body, CITED) : say.another;
+    const text = known?.body ? oneLine(known.body, CITED) : say.another;
     const where = thread ?? known?.thread_id;
     const href = where ? hrefTo("task", { id: where }, `#m-${id}`) : null;
     return href ? link(href, {}, words(text)) : words(text);

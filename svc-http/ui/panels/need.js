@@ -4,7 +4,7 @@
 // there are, and their order (pure/rank.js).
 
 import { dateTime, percent, relative } from "../pure/format.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { budgetShare } from "../pure/rank.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
@@ -261,7 +261,7 @@ function mention(world, need) {
         who ? " " : "",
         h("span.quiet", reason),
         item.preview ? ": " : "",
-        words(plain(item.preview ?? "", PREVIEW)),
+        words(oneLine(item.preview ?? "", PREVIEW)),
       ]);
     },
   };

@@ -3,15 +3,15 @@
 // Promises: each part is read while the channel is open, and says what it lacks; words of others are shown as
 // such. Leaves out: tasks and what is said in them.
 
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
+import { marked } from "../marked.js";
 import { hrefTo } from "../names.js";
 import { channel as say, parts, problemParts } from "../strings/en.js";
 import { toldBeside } from "../told.js";
 import { h, keyed, link, setChildren, setText, show, words } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
-import { marked } from "../view/marked.js";
 
 /** @typedef {import("../world.js").World} World */
 /**
@@ -104,7 +104,7 @@ function openBoot(place, world, id) {
     if (!boot || boot === drawn) return;
     drawn = boot;
     setChildren(text, [
-      boot.text ? marked(boot.text, { names: world.names.marks }) : h("p.quiet", say.noBoot),
+      boot.text ? marked(world, boot.text, { of: `boot/${id}`, channel: id }) : h("p.quiet", say.noBoot),
     ]);
     show(by, boot.version > 0);
     setChildren(by, [say.bootBy(boot.version), world.names.member(boot.updated_by)]);
@@ -130,7 +130,7 @@ function openPins(place, world, id) {
 /** @param {World} world @param {any} message */
 function pinOf(world, message) {
   const href = hrefTo("task", { id: message.thread_id }, `#m-${message.id}`);
-  const text = words(plain(message.body, PINNED));
+  const text = words(oneLine(message.body, PINNED));
   return h(
     "li",
     { "data-pin": message.id },
@@ -206,7 +206,7 @@ function termOf(world, term) {
     "div",
     { "data-term": term.key },
     h("dt.row", h("strong", words(term.term)), buttons),
-    h("dd", marked(term.definition, { names: world.names.marks })),
+    h("dd", marked(world, term.definition, { of: `term/${term.id}` })),
     told,
   );
   rows.set(node, () => {

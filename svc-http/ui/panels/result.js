@@ -3,6 +3,9 @@
 // Leaves out: what a kind of result means.
 
 import { parts as say } from "../strings/en.js";
+import { headOf } from "../pure/fold.js";
+import { codeNode } from "../view/code.js";
+import { foldable } from "../view/fold.js";
 import { h, setChildren, words } from "../view/node.js";
 import { verbatim } from "../view/plain.js";
 
@@ -23,8 +26,17 @@ export function open(place, world) {
       setChildren(place, [
         h("p", say.producedBy, world.names.member(result.produced_by)),
         result.result_kind ? h("p", h("span.chip", words(result.result_kind))) : null,
-        result.purged ? h("p.quiet", say.purged) : verbatim(result.result),
+        ...(result.purged ? [h("p.quiet", say.purged)] : valueOf(result.result)),
       ]);
     },
   };
+}
+
+/** The value that was handed in; a diff in it stands by itself. @param {any} value */
+function valueOf(value) {
+  if (typeof value?.diff !== "string") return [verbatim(value)];
+  const { diff, ...rest } = value;
+  const place = h("div.marked");
+  foldable(place, diff, (isWhole) => [codeNode(isWhole ? diff : headOf(diff), "diff")]);
+  return Object.keys(rest).length ? [place, verbatim(rest)] : [place];
 }

@@ -7,9 +7,9 @@
 import { parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
+import { marked } from "../marked.js";
 import { toldBeside } from "../told.js";
 import { h, keyed, setChildren, show, words } from "../view/node.js";
-import { marked } from "../view/marked.js";
 
 /** @typedef {import("../world.js").World} World */
 
@@ -127,6 +127,7 @@ function fill(world, node, review, weight) {
     (one, other) => SEVERITIES.indexOf(one.severity) - SEVERITIES.indexOf(other.severity),
   );
   const rows = findings.map((finding) => findingOf(world, { ...finding, thread_id: review.thread_id }));
+  const channel = world.store.get("thread", review.thread_id)?.channel_id;
   const verdict = say.verdicts[/** @type {"approve"} */ (review.verdict)] ?? review.verdict;
   setChildren(node, [
     h(
@@ -138,7 +139,7 @@ function fill(world, node, review, weight) {
         : null,
       review.head_sha ? h("bdi.mono.quiet", review.head_sha.slice(0, 12)) : null,
     ),
-    review.body ? marked(review.body, { names: world.names.marks, mentions: world.names.mentions }) : null,
+    review.body ? marked(world, review.body, { of: `review/${review.id}`, channel }) : null,
     rows.length ? h("ul.stack.tight", ...rows.map(({ node: row }) => row)) : null,
   ]);
   const showAll = () => rows.forEach((row) => row.show());

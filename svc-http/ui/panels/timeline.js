@@ -5,10 +5,10 @@
 // (state/timeline.js).
 
 import { acting, actorOf, eventParts, task as say } from "../strings/en.js";
+import { marked } from "../marked.js";
 import { hrefTo } from "../names.js";
 import { ALL } from "../state/store.js";
 import { openTimeline } from "../state/timeline.js";
-import { marked } from "../view/marked.js";
 import { button, h, keyed, link, setAttr, setChildren, setText, show } from "../view/node.js";
 import { nodesOf } from "../view/parts.js";
 import { steadily } from "../view/steady.js";
@@ -96,7 +96,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
       return h(
         "li.message.pending",
         h("p.quiet.small", acting.asking),
-        marked(item.words, { names: world.names.marks }),
+        marked(world, item.words, { channel: store.get("thread", threadId)?.channel_id }),
       );
     }
     return item.message ? messages.make(item.message) : h("li.event");

@@ -1,31 +1,88 @@
 // Text of others as it is: characters that are not seen, or that turn the text around, become nodes that say their names.
+// Of very many the first are named and the others counted, and so are the marks on one letter: whatever a text is made of,
+// it is few nodes, and none that takes long to draw.
 
-/** @typedef {import("./text.js").TextNode} TextNode */
+import { number } from "./format.js";
+
+/** @typedef {{type: "text" | "control", text: string} | {type: "more", count: number}} ShownNode */
+/** @typedef {{names: number}} Left How many characters may still be named. */
 
 /**
  * Controls; marks, embeddings and isolates of direction; what has no width; what hides words in tags and selectors; halves
  * of characters. The joiners of emoji and of scripts that need them are text.
  */
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
+  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]|\\p{Cs}";
+/** Marks that are drawn of those on one letter; joiners between them are on it, too. */
+const MARKS_MAX = 8;
+const ODD = new RegExp(`(${HIDDEN})|(?:(?!${HIDDEN})[\\p{M}\\u200c\\u200d]){${MARKS_MAX + 1},}`, "gu");
+const MARKS = new RegExp(`^(?:.{${MARKS_MAX}})`, "su");
+
+/** Hidden characters that are named of one run, and of one body. */
+const RUN_MAX = 100;
+const NAMES_MAX = 500;
+/** Stands for a hidden character that is not named. */
+const UNNAMED = "\ufffd";
+
+/** @returns {Left} */
+export const newLeft = () => ({ names: NAMES_MAX });
 
 /** @param {string} char */
 const nameOf = (char) => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 
 /**
  * @param {string} text no Markdown: a title, a name
- * @returns {TextNode[]}
+ * @param {Left} [left] of the body that the text is in
+ * @returns {ShownNode[]}
  */
-export function shown(text) {
-  /** @type {TextNode[]} */
+export function shown(text, left = newLeft()) {
+  /** @type {ShownNode[]} */
   const nodes = [];
+  let said = "";
+  // Of the run that ends where the next match may begin: how long it is, and how many of it are counted.
+  const run = { end: -1, length: 0, counted: 0 };
+  let unnamed = 0;
   let from = 0;
-  for (const { 0: char, index } of text.matchAll(HIDDEN)) {
-    if (index > from) nodes.push({ type: "text", text: text.slice(from, index) });
-    nodes.push({ type: "control", text: nameOf(char) });
-    from = index + char.length;
+  const speak = () => {
+    if (said) nodes.push({ type: "text", text: said });
+    said = "";
+  };
+  /** @param {number} count */
+  const count = (count) => {
+    if (count === 0) return;
+    speak();
+    nodes.push({ type: "more", count });
+  };
+  const endRun = () => {
+    count(run.counted);
+    Object.assign(run, { length: 0, counted: 0 });
+  };
+  for (const { 0: odd, 1: hidden, index } of text.matchAll(ODD)) {
+    if (index !== run.end) endRun();
+    said += text.slice(from, index);
+    from = index + odd.length;
+    if (hidden === undefined) {
+      const drawn = MARKS.exec(odd)?.[0] ?? "";
+      said += drawn;
+      count(Array.from(odd.slice(drawn.length)).length);
+    } else {
+      run.end = from;
+      run.length += 1;
+      if (run.length > RUN_MAX) run.counted += 1;
+      else if (left.names > 0) {
+        left.names -= 1;
+        speak();
+        nodes.push({ type: "control", text: nameOf(hidden) });
+      } else {
+        unnamed += 1;
+        said += UNNAMED;
+      }
+    }
   }
-  if (from < text.length) nodes.push({ type: "text", text: text.slice(from) });
+  endRun();
+  said += text.slice(from);
+  speak();
+  count(unnamed);
   return nodes;
 }
 
@@ -34,5 +91,8 @@ export function shown(text) {
  * @returns {string} the same where only a string can stand, as in the title of a window
  */
 export function shownText(text) {
-  return text.replace(HIDDEN, nameOf);
+  return text.search(ODD) < 0 ? text : shown(text).map(said).join("");
 }
+
+/** @param {ShownNode} node */
+const said = (node) => (node.type === "more" ? `(+${number(node.count)})` : node.text);

@@ -5,7 +5,7 @@
 
 import { relative } from "../pure/format.js";
 import { ms } from "../pure/clock.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
 import { hrefTo } from "../names.js";
@@ -110,7 +110,7 @@ export function open(root, world, place) {
     if (last_lsn === null && !message) return say.silent;
     if (!message || message.withdrawn || message.unreadable) return "";
     const who = world.names.memberText(message.author_id);
-    return `${who}: ${plain(message.body, LATEST)} · ${relative(ms(message.posted_at) ?? 0, world.now())}`;
+    return `${who}: ${oneLine(message.body, LATEST)} · ${relative(ms(message.posted_at) ?? 0, world.now())}`;
   }
 
   function all() {

@@ -3,7 +3,7 @@
 // Promises: it changes in place; its number is a link to all of the event. Leaves out: the list.
 
 import { dateTime, when } from "../pure/format.js";
-import { plain } from "../pure/text.js";
+import { oneLine } from "../pure/line.js";
 import { eventSentence, log as say } from "../strings/en.js";
 import { hrefTo } from "../names.js";
 import { h, setAttr, setChildren, setText, show, words } from "../view/node.js";
@@ -93,5 +93,5 @@ const WORDS_MOST = 300;
 function said({ message }) {
   if (!message) return [];
   if (message.withdrawn) return [": ", say.withdrawn];
-  return message.body ? [": ", words(plain(message.body, WORDS_MOST))] : [];
+  return message.body ? [": ", words(oneLine(message.body, WORDS_MOST))] : [];
 }

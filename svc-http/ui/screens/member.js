@@ -4,7 +4,7 @@
 // Leaves out: its tokens, which are administration.
 
 import { PRESENCE_EVERY, TONES, lastEvents, presenceOf, standingOf } from "../people.js";
-import { shownText } from "../pure/text.js";
+import { shownText } from "../pure/shown.js";
 import { member as say, people } from "../strings/en.js";
 import { actionBar } from "../act.js";
 import { openMenu } from "../later.js";

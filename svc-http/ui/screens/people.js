@@ -4,7 +4,7 @@
 // address; who is online is asked for again and again while this is looked at. Leaves out: one member alone.
 
 import { fold } from "../pure/filter.js";
-import { shownText } from "../pure/text.js";
+import { shownText } from "../pure/shown.js";
 import { people as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
 import { actionButton } from "../act.js";

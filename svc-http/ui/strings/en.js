@@ -24,5 +24,6 @@ export { live, places, shell, signIn } from "./shell.js";
 export { audit } from "./audit.js";
 export { conflicts } from "./conflicts.js";
 export { event, log, proof } from "./log.js";
+export { markdown } from "./marked.js";
 export { memory } from "./memory.js";
 export { defects, pinned, verified } from "./verify.js";

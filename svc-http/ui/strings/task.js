@@ -31,6 +31,7 @@ export const composer = {
   send: "Send",
   hint: "Ctrl+Enter sends",
   mentions: "Members",
+  preview: "Preview",
   relation: "How the answer stands to it",
   notReached: (/** @type {string} */ names) =>
     `It will not reach ${names}: nobody is called so who sees the channel.`,

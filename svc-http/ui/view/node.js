@@ -88,16 +88,30 @@ export function show(node, isShown) {
 }
 
 /**
- * Puts these children in, unless they are there already.
+ * Puts these children in; those that are there already keep their focus, and how far they are scrolled.
  *
  * @param {Element} node
  * @param {Child[]} children
  */
 export function setChildren(node, children) {
   const wanted = children.filter(isShown).map(asNode);
-  const has = node.childNodes;
-  const isSame = has.length === wanted.length && wanted.every((child, at) => child === has[at]);
-  if (!isSame) node.replaceChildren(...wanted);
+  const stay = new Set(wanted);
+  for (const child of [...node.childNodes]) if (!stay.has(child)) child.remove();
+  let at = node.firstChild;
+  for (const child of wanted) {
+    if (child === at) at = at.nextSibling;
+    else node.insertBefore(typeof child === "string" ? document.createTextNode(child) : child, at);
+  }
+}
+
+/**
+ * Takes the fields out of what is no longer shown: a browser keeps them in its history, and with them all that
+ * stands around them.
+ *
+ * @param {Element} node
+ */
+export function dropFields(node) {
+  for (const field of node.querySelectorAll("input, textarea, select")) field.remove();
 }
 
 /**

@@ -121,6 +121,11 @@ fn a_hostile_workspace_is_text() {
 }
 
 #[test]
+fn what_was_written_looks_as_it_was_meant() {
+    on_sqlite(&["markdown"]);
+}
+
+#[test]
 fn it_is_for_everyone_in_the_light() {
     on_sqlite(&["looks-light"]);
 }

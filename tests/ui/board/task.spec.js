@@ -259,7 +259,7 @@ export const tests = {
     });
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
-    await page.says("[data-close-needs=approval-gate]", /May I drop the table[^]*Accept/);
+    await page.says("[data-close-needs=approval-gate]", /May I \*drop\* the table[^]*Accept/);
     await page.waitForSelector(`[data-gate="${gate.id}"]`);
     assert.equal(await page.locator(`[data-gate="${gate.id}"] em`).innerText(), "drop");
     const accept = act("approval_decide accept", `[data-gate="${gate.id}"]`);

@@ -1,0 +1,70 @@
+// A diff as lines of what each is, and as pairs of lines that stand side by side. It is whatever somebody wrote: what has
+// no form of a diff is a line as it stands, and of a long one the end is text.
+
+/** @typedef {{kind: "head" | "hunk" | "add" | "del" | "same", text: string}} DiffLine */
+/** @typedef {{left: DiffLine | null, right: DiffLine | null} | {both: DiffLine}} DiffRow */
+
+/** Lines that are told apart. */
+const LINES_MAX = 2000;
+
+const HUNK = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/;
+const HEAD = /^(?:diff |index |--- |\+\+\+ |(?:new|deleted) file mode |(?:old|new) mode |(?:rename|copy) |similarity |Binary )/;
+/** @type {Record<string, "add" | "del" | "same" | "head">} */
+const SIGNS = { "+": "add", "-": "del", "\\": "head" };
+
+/**
+ * @param {string} text
+ * @returns {{lines: DiffLine[], rest: string}} `rest`: what comes after the lines that are told apart
+ */
+export function linesOf(text) {
+  const all = text.replace(/\n$/, "").split("\n");
+  /** @type {DiffLine[]} */
+  const lines = [];
+  // How many lines the hunk still has on each side, by its own words.
+  let [before, after] = [0, 0];
+  for (const line of all.slice(0, LINES_MAX)) {
+    const hunk = HUNK.exec(line);
+    const isInside = before > 0 || after > 0;
+    if (hunk) {
+      [before, after] = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
+      lines.push({ kind: "hunk", text: line });
+    } else if (HEAD.test(line) && !(isInside && /^[-+]/.test(line))) {
+      [before, after] = [0, 0];
+      lines.push({ kind: "head", text: line });
+    } else {
+      const kind = SIGNS[line[0]] ?? "same";
+      if (kind === "del" || kind === "same") before -= 1;
+      if (kind === "add" || kind === "same") after -= 1;
+      lines.push({ kind, text: line });
+    }
+  }
+  return { lines, rest: all.slice(LINES_MAX).join("\n") };
+}
+
+/**
+ * @param {DiffLine[]} lines
+ * @returns {DiffRow[]} what was taken out, beside what was put in for it
+ */
+export function rowsOf(lines) {
+  /** @type {DiffRow[]} */
+  const rows = [];
+  for (let at = 0; at < lines.length; ) {
+    const out = runOf(lines, at, "del");
+    const added = runOf(lines, at + out.length, "add");
+    for (let row = 0; row < Math.max(out.length, added.length); row += 1)
+      rows.push({ left: out[row] ?? null, right: added[row] ?? null });
+    at += out.length + added.length;
+    if (out.length + added.length > 0) continue;
+    const line = lines[at];
+    rows.push(line.kind === "same" ? { left: line, right: line } : { both: line });
+    at += 1;
+  }
+  return rows;
+}
+
+/** @param {DiffLine[]} lines @param {number} from @param {"add" | "del"} kind */
+function runOf(lines, from, kind) {
+  let end = from;
+  while (lines[end]?.kind === kind) end += 1;
+  return lines.slice(from, end);
+}

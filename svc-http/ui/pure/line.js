@@ -1,0 +1,14 @@
+// Markdown in one line, where there is room for no more: as it was written, on a card or in a citation.
+
+import { shownText } from "./shown.js";
+
+/**
+ * @param {string} text
+ * @param {number} [max] characters at most
+ * @returns {string}
+ */
+export function oneLine(text, max = 200) {
+  // Of a long text, no more is looked at than what could be shown.
+  const chars = Array.from(text.slice(0, max * 4).replace(/\s+/g, " ").trim());
+  return shownText(chars.length > max ? `${chars.slice(0, max - 1).join("").trimEnd()}…` : chars.join(""));
+}

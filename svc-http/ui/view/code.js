@@ -1,0 +1,26 @@
+// Code that stands by itself, with its language and a way to take it along.
+//
+// Promises: every space is kept. Leaves out: colours.
+
+import { markdown as say } from "../strings/en.js";
+import { shownText } from "../pure/shown.js";
+import { copyButton } from "./copy.js";
+import { diffNode } from "./diff.js";
+import { h } from "./node.js";
+import { shownNodes } from "./shown.js";
+
+const DIFF = /^(?:diff|patch)$/i;
+
+/**
+ * @param {string} text
+ * @param {string} language
+ * @param {import("../pure/shown.js").Left} [left] What of the body may still be named.
+ */
+export function codeNode(text, language, left) {
+  const name = shownText(language.slice(0, 50));
+  const body = DIFF.test(language)
+    ? diffNode(text)
+    : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
+  const copy = copyButton(text, body, { class: "link small", "data-copy": name || say.code });
+  return h("div.code", h("div.row.small.quiet", h("span", name || say.code), h("span.end", copy)), body);
+}

@@ -1,0 +1,121 @@
+// Markdown as nodes, of the tree that the service has made of it.
+//
+// Promises: whatever is in the tree, it is text, and links to where the page follows; a control character is a
+// mark that names it; a line goes on in its own direction. Leaves out: reading Markdown, and what links and
+// mentions lead to within the board.
+
+import { followed } from "../pure/links.js";
+import { newLeft } from "../pure/shown.js";
+import { markdown as say } from "../strings/en.js";
+import { codeNode } from "./code.js";
+import { h } from "./node.js";
+import { shownNodes } from "./shown.js";
+
+/** @typedef {import("../pure/fold.js").Tree} Tree */
+/**
+ * @typedef {{
+ *   hrefOf: (href: string) => string | null,
+ *   mention: (member: string | null, text: string) => Node | string,
+ * }} Names `hrefOf`: where in the board an address leads.
+ */
+/** @typedef {{names: Names, left: import("../pure/shown.js").Left}} How */
+
+/**
+ * @param {Tree[]} nodes
+ * @param {Names} names
+ * @returns {(Node | string)[]}
+ */
+export function treeNodes(nodes, names) {
+  return blocks(nodes, { names, left: newLeft() });
+}
+
+const INLINE = /^(?:text|code|strong|em|strike|link|break|mention)$/;
+const AUTO = { dir: "auto" };
+
+/** What stands in a line where blocks are expected is a paragraph. @param {Tree[]} nodes @param {How} how */
+function blocks(nodes, how) {
+  /** @type {(Node | string)[]} */
+  const made = [];
+  /** @type {HTMLElement | null} */
+  let line = null;
+  for (const node of nodes) {
+    if (!INLINE.test(node.type)) {
+      line = null;
+      made.push(...nodesOf(node, how));
+      continue;
+    }
+    if (!line) made.push((line = h("p", AUTO)));
+    line.append(...nodesOf(node, how));
+  }
+  return made;
+}
+
+/** @param {Tree[] | undefined} nodes @param {How} how */
+const all = (nodes, how) => (nodes ?? []).flatMap((node) => nodesOf(node, how));
+
+/** @param {Tree} node @param {How} how @returns {(Node | string)[]} */
+function nodesOf(node, how) {
+  const make = MAKERS[node.type];
+  if (make) return [make(node, how)];
+  // What this page does not know yet is what is in it.
+  return node.text === undefined ? all(node.children, how) : shownNodes(node.text, how.left);
+}
+
+/** @type {Record<string, (node: Tree, how: How) => Node | string>} */
+const MAKERS = {
+  break: () => h("br"),
+  rule: () => h("hr"),
+  code: ({ text = "" }, { left }) => h("code", { dir: "ltr" }, ...shownNodes(text, left)),
+  code_block: ({ text = "", language }, { left }) => codeNode(text, language ?? "", left),
+  paragraph: ({ children }, how) => h("p", AUTO, ...all(children, how)),
+  // The page has headings of its own; those of a message are under the message's.
+  heading: ({ level, children }, how) =>
+    h("p.heading", { ...AUTO, role: "heading", "aria-level": Math.min(6, level + 3) }, ...all(children, how)),
+  quote: ({ children }, how) => h("blockquote", AUTO, ...blocks(children ?? [], how)),
+  list: ({ start, children }, how) =>
+    start === undefined ? h("ul", ...all(children, how)) : h("ol", { start }, ...all(children, how)),
+  item: ({ checked, children }, how) =>
+    checked === undefined
+      ? h("li", AUTO, ...all(children, how))
+      : h("li.to-do", AUTO, box(checked), " ", ...all(children, how)),
+  table: ({ align = [], children = [] }, how) =>
+    h(
+      "div.table",
+      { role: "region", "aria-label": say.table, tabindex: 0 },
+      h(
+        "table",
+        h("thead", ...children.slice(0, 1).map((row) => rowOf(row, "th", align, how))),
+        h("tbody", ...children.slice(1).map((row) => rowOf(row, "td", align, how))),
+      ),
+    ),
+  strong: ({ children }, how) => h("strong", ...all(children, how)),
+  em: ({ children }, how) => h("em", ...all(children, how)),
+  strike: ({ children }, how) => h("s", ...all(children, how)),
+  link: ({ href, children }, how) => linkNode(href, all(children, how), how.names),
+  mention: ({ member, text = "" }, { names }) => names.mention(member ?? null, text),
+};
+
+/** @param {boolean} checked */
+const box = (checked) =>
+  h("input", { type: "checkbox", disabled: true, checked, "aria-label": checked ? say.done : say.notDone });
+
+/** @param {Tree} row @param {"th" | "td"} tag @param {string[]} align @param {How} how */
+function rowOf(row, tag, align, how) {
+  const cells = (row.children ?? []).map((cell, at) =>
+    h(
+      tag,
+      { ...AUTO, "data-align": align[at], scope: tag === "th" ? "col" : null },
+      ...all(cell.children, how),
+    ),
+  );
+  return h("tr", ...cells);
+}
+
+/** @param {string} href @param {(Node | string)[]} inner @param {Names} names */
+function linkNode(href, inner, names) {
+  const own = names.hrefOf(href);
+  const text = h("bdi", ...inner);
+  if (own) return h("a", { href: own }, text);
+  const address = followed(href);
+  return address ? h("a", { href: address, target: "_blank", rel: "noopener noreferrer nofollow" }, text) : text;
+}

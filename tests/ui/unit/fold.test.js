@@ -1,0 +1,36 @@
+// Of a long body the beginning is shown, of its text as of its tree.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { headOf, headOfTree, isLong, linesIn } from "../../../svc-http/ui/pure/fold.js";
+
+test("a body is long from 200 lines or 20 kB on", () => {
+  assert.equal(isLong("x\n".repeat(200)), false);
+  assert.equal(isLong("x\n".repeat(201)), true);
+  assert.equal(isLong("\n".repeat(300)), true);
+  assert.equal(isLong("x".repeat(20_000)), false);
+  assert.equal(isLong("x".repeat(20_001)), true);
+  assert.equal(isLong("あ".repeat(6_667)), true);
+  assert.equal(linesIn("a\nb\n"), 2);
+});
+
+test("the beginning of a text is its first lines, cut between characters", () => {
+  assert.equal(headOf("x\n".repeat(300)).split("\n").length, 40);
+  assert.equal(headOf("👍".repeat(10_000)), "👍".repeat(4_000));
+});
+
+const text = (text) => ({ type: "text", text });
+
+test("the beginning of a tree is cut where so much was shown", () => {
+  const paragraphs = Array.from({ length: 300 }, (_, at) => ({ type: "paragraph", children: [text(`line ${at}`)] }));
+  assert.deepEqual(headOfTree(paragraphs), paragraphs.slice(0, 40));
+  const code = { type: "code_block", language: "sh", text: "x\n".repeat(300) };
+  const [only, ...none] = headOfTree([code, ...paragraphs]);
+  assert.deepEqual([only.language, only.text.split("\n").length, none.length], ["sh", 40, 0]);
+  const table = { type: "table", align: [], children: Array.from({ length: 5_000 }, () => ({ type: "row", children: [] })) };
+  assert.equal(headOfTree([table])[0].children.length, 40);
+  const deep = { type: "list", children: [{ type: "item", checked: true, children: [text("y".repeat(9_000)), text("z")] }] };
+  const item = headOfTree([deep])[0].children[0];
+  assert.deepEqual([item.checked, item.children.length, item.children[0].text.length], [true, 1, 4_000]);
+});
