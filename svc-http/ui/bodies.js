@@ -64,7 +64,7 @@ export function fill(node, world, source) {
  */
 export function drawn(world, nodes) {
   return treeNodes(nodes, {
-    mention: world.names.marks.mention,
+    mention: world.names.mention,
     hrefOf(href) {
       const thing = thingOf(href, world.me.workspace_id);
       if (!thing) return null;

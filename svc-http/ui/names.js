@@ -64,7 +64,7 @@ export function createNames({ store, reads }) {
     const known = store.get("thread", id);
     if (!known) want(`thread/${id}`);
     const href = known ? hrefTo("task", { id }) : null;
-    const text = known ? plainWords(known.title, marks) : say.thread(shortId(id));
+    const text = known ? plainWords(known.title) : say.thread(shortId(id));
     return href ? link(href, {}, text) : h("span", text);
   }
 
@@ -93,16 +93,13 @@ export function createNames({ store, reads }) {
   /** @param {number} ms */
   const at = (ms) => h("time", { datetime: new Date(ms).toISOString(), title: dateTime(ms) }, time(ms));
 
-  const marks = {
-    control: say.control,
-    /** A group that is mentioned has no screen. @param {string | null} id @param {string} text */
-    mention(id, text) {
-      const href = id ? hrefTo("member", { id }) : null;
-      return href
-        ? link(href, { class: "mention", "data-mention": id }, words(text))
-        : h("span.mention", words(text));
-    },
-  };
+  /** Who is mentioned in a text, as it is written; a group has no screen. @param {string | null} id @param {string} text */
+  function mention(id, text) {
+    const href = id ? hrefTo("member", { id }) : null;
+    return href
+      ? link(href, { class: "mention", "data-mention": id }, words(text))
+      : h("span.mention", words(text));
+  }
 
   return {
     member,
@@ -113,7 +110,7 @@ export function createNames({ store, reads }) {
     threadText,
     channel,
     time: at,
-    marks,
+    mention,
     /** @param {string} _operation @param {string} text */
     op: (_operation, text) => text,
   };

@@ -58,6 +58,7 @@ export function openComposer(world, threadId) {
   const mentions = createMentions(input, { label: say.mentions, find: audience.find });
   root.append(mentions.list);
   input.value = world.drafts.get(place);
+  preview.look();
   const lost = world.outbox.open(about).length ? "" : world.drafts.get(sending);
   if (lost) restore(lost);
   input.addEventListener("input", () => {
@@ -106,7 +107,7 @@ export function openComposer(world, threadId) {
     const answering = answered;
     input.value = "";
     world.drafts.set(place, "");
-    preview.clear();
+    preview.look();
     answer(null);
     const sent = world.outbox.send({
       action: "post_message",

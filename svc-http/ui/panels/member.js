@@ -244,7 +244,7 @@ function about(world) {
             )
           : []),
         ...(freeze
-          ? fact(say.reason, freeze.reason ? plainWords(freeze.reason, world.names.marks) : say.noReason)
+          ? fact(say.reason, freeze.reason ? plainWords(freeze.reason) : say.noReason)
           : []),
       ]);
       const href = world.may("list_tokens") ? hrefTo("admin", {}, `?part=tokens&member=${member.id}`) : null;

@@ -84,9 +84,8 @@ export function createPreview(world, input, { channel, missed }) {
   return {
     body,
     press,
+    /** The text is another one, also without anybody having typed. */
     look,
-    /** The text is gone. */
-    clear: look,
     close: forget,
   };
 }

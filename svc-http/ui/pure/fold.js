@@ -21,7 +21,8 @@ export function isLong(text) {
 export const headOf = (text) => cutText(text, { lines: HEAD_LINES - 1, chars: HEAD_CHARS });
 
 /**
- * The beginning of a tree: the nodes up to where so much text was shown, the last of them cut.
+ * The beginning of a tree: the nodes up to where so much text was shown, the last of them cut. `whole`
+ * is all code of a block that is cut.
  *
  * @param {Tree[]} nodes
  * @returns {Tree[]}
@@ -44,6 +45,7 @@ function cut(nodes, room) {
     kept.push({
       ...node,
       ...(text === undefined ? {} : { text: cutText(text, room) }),
+      ...(node.type === "code_block" ? { whole: text } : {}),
       ...(children === undefined ? {} : { children: cut(children, room) }),
     });
   }

@@ -121,7 +121,7 @@ export function open(root, world, place) {
 
   /** @param {any} thread */
   function showHead(thread) {
-    setChildren(title, [plainWords(thread.title, world.names.marks)]);
+    setChildren(title, [plainWords(thread.title)]);
     setText(state, thread.cancelled ? states.cancelled : states[thread.state]);
     const board = hrefTo("board");
     setChildren(trail, [

@@ -14,13 +14,14 @@ const DIFF = /^(?:diff|patch)$/i;
 /**
  * @param {string} text
  * @param {string} language
+ * @param {string} whole What is copied: also what is not shown of it.
  * @param {import("../pure/shown.js").Left} [left] What of the body may still be named.
  */
-export function codeNode(text, language, left) {
+export function codeNode(text, language, whole, left) {
   const name = shownText(language.slice(0, 50));
   const body = DIFF.test(language)
     ? diffNode(text)
     : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
-  const copy = copyButton(text, body, { class: "link small", "data-copy": name || say.code });
+  const copy = copyButton(whole, body, { class: "link small", "data-copy": name || say.code });
   return h("div.code", h("div.row.small.quiet", h("span", name || say.code), h("span.end", copy)), body);
 }

@@ -1,10 +1,11 @@
 // Somebody's words that are no markup: a title, a name. What is not seen, or would turn the text around, is
 // shown.
 //
-// Leaves out: Markdown (marked.js).
+// Leaves out: Markdown (tree.js).
 
-import { shown, shownText } from "../pure/shown.js";
+import { shownText } from "../pure/shown.js";
 import { h } from "./node.js";
+import { shownNodes } from "./shown.js";
 
 /**
  * Text of many lines as it stands, or a value as JSON.
@@ -17,13 +18,7 @@ export function verbatim(value, props = {}) {
   return h("pre", { dir: "ltr", tabindex: 0, ...props }, shownText(text));
 }
 
-/**
- * @param {string} text
- * @param {{control: (name: string) => string}} names What a control is called.
- */
-export function plainWords(text, names) {
-  const nodes = shown(text).map((/** @type {any} */ node) =>
-    node.type === "control" ? h("span.control", { title: names.control(node.text) }, node.text) : node.text,
-  );
-  return h("bdi", { dir: "auto" }, ...nodes);
+/** @param {string} text */
+export function plainWords(text) {
+  return h("bdi", { dir: "auto" }, ...shownNodes(text));
 }

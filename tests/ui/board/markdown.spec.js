@@ -136,6 +136,8 @@ function mutated(count) {
   });
 }
 const MUTATED = Math.max(100, Math.min(2_000, Number(process.env.SVC_TEST_INPUTS ?? 0) / 100));
+/** So many messages of a task are shown at first. */
+const SHOWN = 200;
 
 export const tests = {
   "a program in a list, a table and tasks look like what was posted, on a wide screen and a phone": async ({ world, open }) => {
@@ -236,6 +238,13 @@ export const tests = {
     await page.click(press);
     await page.says(press, /^Copied$/);
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "  make\t-j2 \u202e");
+    const lines = Array.from({ length: 300 }, (_, at) => `echo ${at}`).join("\n");
+    const body = `\`\`\`sh\n${lines}\n\`\`\``;
+    const { id } = await world.agent.call("post_message", { thread_id: task.id, body });
+    const long = `[data-message="${id}"] [data-copy=sh]`;
+    await page.click(long);
+    await page.says(long, /^Copied$/);
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), lines, "also what is folded");
     await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
     await page.click(press);
     assert.equal(await page.evaluate(() => String(getSelection())), "  make\t-j2 U+202E");
@@ -395,15 +404,18 @@ export const tests = {
   },
 
   "texts that were changed at random are drawn without an error": async ({ world, open }) => {
-    const task = await world.task(await world.channel("changed"), "Has many messages");
+    const channel = await world.channel("changed");
     const texts = mutated(MUTATED).filter((text) => text.trim());
-    for (const body of texts) await world.agent.call("post_message", { thread_id: task.id, body });
-    const page = await open(world.admin);
-    // So many are shown at first.
-    const all = treesOf(page, Math.min(200, texts.length));
-    await page.at(`t/${task.id}`);
-    await all;
-    await page.waitForSelector("[data-message] .marked strong");
-    assert.ok(await page.isNarrow());
+    for (let from = 0; from < texts.length; from += SHOWN) {
+      const task = await world.task(channel, "Has many messages");
+      const part = texts.slice(from, from + SHOWN);
+      for (const body of part) await world.agent.call("post_message", { thread_id: task.id, body });
+      const page = await open(world.admin);
+      const all = treesOf(page, part.length);
+      await page.at(`t/${task.id}`);
+      await all;
+      await page.waitForSelector("[data-message] .marked strong");
+      assert.ok(await page.isNarrow());
+    }
   },
 };

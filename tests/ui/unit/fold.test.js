@@ -28,6 +28,7 @@ test("the beginning of a tree is cut where so much was shown", () => {
   const code = { type: "code_block", language: "sh", text: "x\n".repeat(300) };
   const [only, ...none] = headOfTree([code, ...paragraphs]);
   assert.deepEqual([only.language, only.text.split("\n").length, none.length], ["sh", 40, 0]);
+  assert.equal(only.whole, code.text);
   const table = { type: "table", align: [], children: Array.from({ length: 5_000 }, () => ({ type: "row", children: [] })) };
   assert.equal(headOfTree([table])[0].children.length, 40);
   const deep = { type: "list", children: [{ type: "item", checked: true, children: [text("y".repeat(9_000)), text("z")] }] };

@@ -27,7 +27,7 @@ export function open(place, world) {
     ],
     chips: (grant) => [standingOf(world, grant) ?? []].flat(),
     facts: (grant) => [
-      [say.what, plainWords(grant.purpose, world.names.marks)],
+      [say.what, plainWords(grant.purpose)],
       canFact(grant.capabilities),
       untilFact(grant.expires_at),
       [common.created, ...doneBy(world, grant.created_at, grant.created_by)],

@@ -16,7 +16,7 @@ export function open(place, world) {
     none: say.noHolds,
     marks: { "data-hold": "id" },
     isOver: isOverNow(world),
-    title: ({ reason }) => [plainWords(reason, world.names.marks)],
+    title: ({ reason }) => [plainWords(reason)],
     chips: (hold) => [standingOf(world, hold) ?? { text: say.inForce, tone: "warn" }],
     facts: (hold) => [
       [say.placed, ...doneBy(world, hold.placed_at, hold.placed_by)],
