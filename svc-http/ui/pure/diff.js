@@ -8,7 +8,7 @@
 const LINES_MAX = 2000;
 
 const HUNK = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/;
-const HEAD = /^(?:diff |index |--- |\+\+\+ |(?:new|deleted) file mode |(?:old|new) mode |(?:rename|copy) |similarity |Binary )/;
+const HEAD = /^(?:(?:diff|index|---|\+\+\+|rename|copy|similarity|Binary) |\w+ (?:file )?mode )/;
 /** @type {Record<string, "add" | "del" | "same" | "head">} */
 const SIGNS = { "+": "add", "-": "del", "\\": "head" };
 

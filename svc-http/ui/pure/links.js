@@ -21,8 +21,8 @@ export function followed(href) {
 }
 
 const ID = "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}";
-const IN_ROOM = new RegExp(`^svc://(${ID})/channels/(${ID})(?:/threads/(${ID})(?:/messages/(${ID}))?)?$`, "i");
-const SHORT = new RegExp(`^svc://(channels|threads)/(${ID})$`, "i");
+const IN_ROOM = new RegExp(`^svc://(${ID})/channels/(${ID})(?:/threads/(${ID})(?:/messages/(${ID}))?)?$`);
+const SHORT = new RegExp(`^svc://(channels|threads)/(${ID})$`);
 
 /**
  * @typedef {{screen: "task", id: string, message?: string} | {screen: "channel", id: string}} Thing
@@ -34,9 +34,10 @@ const SHORT = new RegExp(`^svc://(channels|threads)/(${ID})$`, "i");
  * @returns {Thing | null} what an address of the workspace is of, if the board shows that
  */
 export function thingOf(href, workspace) {
-  const short = SHORT.exec(href);
-  if (short) return { screen: short[1].toLowerCase() === "threads" ? "task" : "channel", id: short[2].toLowerCase() };
-  const [, room, channel, thread, message] = IN_ROOM.exec(href.toLowerCase()) ?? [];
+  const address = href.toLowerCase();
+  const [, kind, id] = SHORT.exec(address) ?? [];
+  if (id) return { screen: kind === "threads" ? "task" : "channel", id };
+  const [, room, channel, thread, message] = IN_ROOM.exec(address) ?? [];
   if (!room || room !== workspace.toLowerCase()) return null;
   return thread ? { screen: "task", id: thread, message } : { screen: "channel", id: channel };
 }

@@ -146,8 +146,6 @@ export function createTrees({ store, ask, lacks, together }) {
       // All that is drawn now is asked for together.
       queueMicrotask(pump);
     },
-    /** How many trees are kept. */
-    count: () => [...kept.values()].reduce((sum, trees) => sum + trees.size, 0),
     close() {
       isClosed = true;
       kept.clear();
