@@ -1,6 +1,6 @@
-// Bodies of Markdown on the page: as text at first, and as they are meant once the service has made trees of them.
+// Bodies of Markdown on the page: as they are meant once the service has made trees of them, and as text until then.
 //
-// Promises: a tree that comes changes the bodies that it is of, and nothing that one reads moves; one session's
+// Promises: a tree that comes at once is drawn in place of the text, which would be laid out for nothing; one that comes changes the bodies that it is of, and nothing that one reads moves; one session's
 // trees are gone with it. Leaves out: the first draw of a page that has not loaded this yet (marked.js).
 
 import { hrefTo } from "./names.js";
@@ -15,6 +15,23 @@ import { treeNodes } from "./view/tree.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./pure/fold.js").Tree} Tree */
+
+/** So long a body waits for its tree before it is text. */
+const AT_ONCE = 100;
+/** What becomes text then. @type {Set<() => void>} */
+let late = new Set();
+
+/** @param {() => void} draw */
+function drawLate(draw) {
+  if (late.size === 0) setTimeout(drawWaiting, AT_ONCE);
+  late.add(draw);
+}
+
+function drawWaiting() {
+  const drawn = late;
+  late = new Set();
+  together(() => drawn.forEach((draw) => draw()));
+}
 
 /** @type {WeakMap<World, ReturnType<typeof createTrees>>} */
 const ofWorlds = new WeakMap();
@@ -46,16 +63,22 @@ export function fill(node, world, source) {
   const trees = treesOf(world);
   const { text } = source;
   let tree = trees.known(source);
-  const redraw = foldable(node, text, (isWhole) =>
-    tree
-      ? drawn(world, isWhole ? tree : headOfTree(tree))
-      : [h("p", { dir: "auto" }, ...shownNodes(isWhole ? text : headOf(text)))],
-  );
-  if (tree) return;
-  trees.want(source, (nodes) => {
-    tree = nodes;
-    redraw();
+  let isWaiting = !tree && !node.hasChildNodes();
+  const redraw = foldable(node, text, (isWhole) => {
+    if (tree) return drawn(world, isWhole ? tree : headOfTree(tree));
+    return isWaiting ? [] : [h("p", { dir: "auto" }, ...shownNodes(isWhole ? text : headOf(text)))];
   });
+  const drawText = () => {
+    isWaiting = false;
+    redraw();
+  };
+  if (isWaiting) drawLate(drawText);
+  if (!tree)
+    trees.want(source, (nodes) => {
+      late.delete(drawText);
+      tree = nodes;
+      redraw();
+    });
 }
 
 /**
