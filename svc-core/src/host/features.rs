@@ -34,6 +34,7 @@ pub(crate) fn features() -> Vec<Feature> {
         conversation::inbox::feature(),
         conversation::channels::feature(),
         conversation::messages::feature(),
+        conversation::formatting::feature(),
         conversation::addresses::feature(),
         conversation::votes::feature(),
         conversation::follows::feature(),

@@ -290,6 +290,17 @@ pub const DM_UNREAD_MAX: i64 = 100;
 pub const FOLLOWS_MAX: i64 = 500;
 /// Messages that are counted as unread where one follows.
 pub const UNREAD_OF_FOLLOW_MAX: i64 = 100;
+/// Maximum texts of one request for trees of Markdown.
+pub const MARKDOWN_TEXTS_MAX: usize = 100;
+/// Maximum bytes of these texts together.
+pub const MARKDOWN_BYTES_MAX: usize = 1_048_576;
+/// Maximum nodes of the tree of a text, and of the trees of a request together.
+pub const MARKDOWN_NODES_MAX: usize = 5000;
+pub const MARKDOWN_REQUEST_NODES_MAX: usize = 100_000;
+/// Nodes that a text has in any case: a paragraph and its text.
+pub const MARKDOWN_NODES_MIN: usize = 2;
+/// Maximum levels of the tree of a text.
+pub const MARKDOWN_LEVELS_MAX: usize = 32;
 /// Characters of what an agent reads on arrival in a channel.
 pub const BOOT_MAX: usize = 20_000;
 /// Characters of the description of a memory block.

@@ -20,6 +20,7 @@ mod oidc;
 mod share;
 mod scim;
 mod approval;
+mod markdown;
 mod unsubscribe;
 mod board;
 
@@ -106,6 +107,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
         Frame::Share => &share::Share,
         Frame::Scim => &scim::Scim,
         Frame::Approval => &approval::Approval,
+        Frame::Markdown => &markdown::Markdown,
         Frame::Unsubscribe => &unsubscribe::Unsubscribe,
         Frame::Board => &board::Board,
     }

@@ -35,11 +35,15 @@ pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     [(OPERATIONS, module(known)), (TITLES, module(titles))].into()
 }
 
-/// Whether the board uses a row: all operations, and by which a browser signs in and opens a link.
+/// Whether the board uses a row: all operations, and those by which a browser signs in, opens a link and
+/// draws texts.
 fn is_used(row: &Operation) -> bool {
     let frame = row.http().frame;
     frame.is_none_or(|frame| {
-        matches!(frame, Frame::SignIn | Frame::Session | Frame::OidcLogin | Frame::Approval)
+        matches!(
+            frame,
+            Frame::SignIn | Frame::Session | Frame::OidcLogin | Frame::Approval | Frame::Markdown
+        )
     })
 }
 

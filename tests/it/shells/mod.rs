@@ -11,6 +11,7 @@ mod directories;
 mod envelopes;
 mod file_sizes;
 mod hostile_wire;
+mod markdown;
 mod oidc;
 mod mcp_clients;
 mod mcp_problems;

@@ -6,7 +6,7 @@
 
 mod parse;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::Result;
 use crate::capability::Capability;
 use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::markdown::Mention;
 use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
@@ -23,6 +24,7 @@ use crate::log::event::Recorded;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, named_enum};
 pub(crate) use parse::Mentioning;
+use parse::Name;
 
 /// A member whom a message mentions by its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -87,6 +89,8 @@ pub(crate) struct Reached {
     /// The members that it mentions by their handles, in its order, without its author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
+    /// Where it mentions its author, other members that it reaches, and groups.
+    pub mentions: Vec<Mention>,
     groups: BTreeSet<Group>,
     /// All members and groups that it names, reached or not.
     named: BTreeSet<MemberId>,
@@ -113,7 +117,7 @@ columns! {
         member_id = id,
         handle,
         active = "m.deactivated_at is null",
-        sees = (seen_by!(c, "m.id")),
+        sees = ("(c.id is null or ", seen_by!(c, "m.id"), ")"),
         online = ("exists (select 1 from presence p where p.member_id = m.id and ", online!(p, "$3"), ")"),
     }
 }
@@ -127,76 +131,159 @@ pub(crate) fn reached(
     author: Option<MemberId>,
     mentioning: &Mentioning,
 ) -> Result<Reached> {
-    let mut reached = Reached::default();
-    if mentioning.is_empty() {
-        return Ok(reached);
-    }
-    let called = called(cx, channel, mentioning)?;
-    let (mut covered, mut unreached) = (0, BTreeSet::new());
-    let mut not_reached = |reached: &mut Reached, text: &str, why| {
-        if unreached.insert(text.to_lowercase()) {
-            reached.not_reached.push(NotReached { text: text.to_owned(), why });
-        }
-    };
-    for mention in &mentioning.found {
-        // Part of a handle before it, as in an email address.
-        if mention.at < covered {
-            continue;
-        }
-        let found = mention.names.iter().find_map(|name| {
-            let member = called.iter().find(|called| called.handle == name.name);
-            let group = Group::called(&name.name);
-            (member.is_some() || group.is_some()).then_some((name, member, group))
-        });
-        let Some((name, member, group)) = found else {
-            // A sign without anything like a handle behind it is not a mention.
-            if !mention.text.is_empty() {
-                not_reached(&mut reached, &mention.text, WhyNot::Unknown);
-            }
-            continue;
-        };
-        covered = name.end;
-        match member {
-            Some(member) => drop(reached.named.insert(member.member_id)),
-            None => reached.named_groups.extend(group),
-        }
-        match (member, group) {
-            (Some(member), _) if Some(member.member_id) == author => {}
-            (Some(Called { active: false, .. }), _) => {
-                not_reached(&mut reached, &name.text, WhyNot::Inactive);
-            }
-            (Some(Called { sees: false, .. }), _) => {
-                not_reached(&mut reached, &name.text, WhyNot::CannotSee);
-            }
-            (Some(Called { member_id, online, .. }), _) => {
-                let mentioned = Mentioned { member_id: *member_id, online: *online };
-                if !reached.mentioned.contains(&mentioned) {
-                    reached.mentioned.push(mentioned);
-                }
-            }
-            (None, Some(group)) => match why_not(cx, channel, group)? {
-                None => drop(reached.groups.insert(group)),
-                Some(why) => not_reached(&mut reached, &name.text, why),
-            },
-            (None, None) => not_reached(&mut reached, &name.text, WhyNot::Unknown),
-        }
-    }
-    for text in &mentioning.beyond {
-        not_reached(&mut reached, text, WhyNot::TooMany);
-    }
-    Ok(reached)
+    Ok(Meant::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
 }
 
-/// Returns the members whose handles a text may name.
-fn called(cx: &Read<'_>, channel: ChannelId, mentioning: &Mentioning) -> Result<Vec<Called>> {
-    let names: BTreeSet<&str> =
-        mentioning.found.iter().flat_map(|mention| &mention.names).map(|name| &*name.name).collect();
-    let names = serde_json::to_string(&names).map_err(Error::internal)?;
+/// Finds whom each of these texts reaches, in a channel or anywhere in the workspace, whoever its author is.
+///
+/// Outside of channels there are no groups.
+pub(crate) fn reached_by_each(
+    cx: &Read<'_>,
+    channel: Option<ChannelId>,
+    texts: &[Mentioning],
+) -> Result<Vec<Reached>> {
+    let meant = Meant::by(cx, channel, texts)?;
+    Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
+}
+
+/// What the names in some texts mean.
+struct Meant {
+    members: BTreeMap<String, Called>,
+    /// The groups that may be named, and why the caller does not reach one, if it does not.
+    groups: BTreeMap<Group, Option<WhyNot>>,
+}
+
+/// What a mention means: the longest name that is one, and whose it is.
+#[derive(Clone, Copy)]
+enum Meaning<'m> {
+    Member(&'m Name, &'m Called),
+    Group(&'m Name, Group, Option<WhyNot>),
+    Unknown(&'m str),
+}
+
+/// Names that are looked up at once.
+const NAMES_AT_ONCE: usize = 1000;
+
+impl Meant {
+    fn by<'m>(
+        cx: &Read<'_>,
+        channel: Option<ChannelId>,
+        texts: impl IntoIterator<Item = &'m Mentioning>,
+    ) -> Result<Self> {
+        let found = texts.into_iter().flat_map(|mentioning| &mentioning.found);
+        let names: BTreeSet<&str> =
+            found.flat_map(|mention| &mention.names).map(|name| &*name.name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let mut members = BTreeMap::new();
+        for names in names.chunks(NAMES_AT_ONCE) {
+            let called = called(cx, channel, names)?.into_iter();
+            members.extend(called.map(|called| (called.handle.clone(), called)));
+        }
+        let mut groups = BTreeMap::new();
+        if let Some(channel) = channel {
+            for group in names.iter().filter_map(|name| Group::called(name)) {
+                groups.insert(group, why_not(cx, channel, group)?);
+            }
+        }
+        Ok(Self { members, groups })
+    }
+
+    fn meaning<'m>(&'m self, parse::Mention { text, names }: &'m parse::Mention) -> Meaning<'m> {
+        let meaning = |name: &'m Name| {
+            if let Some(member) = self.members.get(&name.name) {
+                return Some(Meaning::Member(name, member));
+            }
+            let group = Group::called(&name.name)?;
+            self.groups.get(&group).map(|why_not| Meaning::Group(name, group, *why_not))
+        };
+        names.iter().find_map(meaning).unwrap_or(Meaning::Unknown(text))
+    }
+
+    /// Returns whom one of these texts reaches.
+    fn reached(&self, author: Option<MemberId>, mentioning: &Mentioning) -> Reached {
+        let meanings: Vec<Meaning<'_>> =
+            mentioning.found.iter().map(|mention| self.meaning(mention)).collect();
+        let mut reached = Unfinished { author, ..Unfinished::default() };
+        let mut covered = 0;
+        for place in &mentioning.places {
+            // Part of a handle before it, as in an email address.
+            if place.at < covered {
+                continue;
+            }
+            let meaning = meanings.get(place.mention);
+            covered = meaning.and_then(|meaning| reached.add(place.at, *meaning)).unwrap_or(covered);
+        }
+        for text in &mentioning.beyond {
+            reached.not_reached(text, WhyNot::TooMany);
+        }
+        reached.reached
+    }
+}
+
+/// Whom a text reaches, while that is found.
+#[derive(Default)]
+struct Unfinished {
+    author: Option<MemberId>,
+    reached: Reached,
+    /// The mentions of nobody, in lower case.
+    unreached: BTreeSet<String>,
+}
+
+impl Unfinished {
+    /// Adds the mention at a place, and returns where it ends if it is one.
+    fn add(&mut self, at: usize, meaning: Meaning<'_>) -> Option<usize> {
+        let (name, member) = match meaning {
+            Meaning::Unknown(text) => {
+                // A sign without anything like a handle behind it is not a mention.
+                if !text.is_empty() {
+                    self.not_reached(text, WhyNot::Unknown);
+                }
+                return None;
+            }
+            Meaning::Member(name, called) => {
+                self.reached.named.insert(called.member_id);
+                match called {
+                    Called { member_id, .. } if Some(*member_id) == self.author => {}
+                    Called { active: false, .. } => self.not_reached(&name.text, WhyNot::Inactive),
+                    Called { sees: false, .. } => self.not_reached(&name.text, WhyNot::CannotSee),
+                    Called { member_id, online, .. } => {
+                        let mentioned = Mentioned { member_id: *member_id, online: *online };
+                        if !self.reached.mentioned.contains(&mentioned) {
+                            self.reached.mentioned.push(mentioned);
+                        }
+                    }
+                }
+                (name, (called.active && called.sees).then_some(Some(called.member_id)))
+            }
+            Meaning::Group(name, group, why_not) => {
+                self.reached.named_groups.insert(group);
+                match why_not {
+                    None => drop(self.reached.groups.insert(group)),
+                    Some(why) => self.not_reached(&name.text, why),
+                }
+                (name, Some(None))
+            }
+        };
+        let end = at.saturating_add(name.length);
+        self.reached.mentions.extend(member.map(|member| Mention { place: at..end, member }));
+        Some(end)
+    }
+
+    fn not_reached(&mut self, text: &str, why: WhyNot) {
+        if self.unreached.insert(text.to_lowercase()) {
+            self.reached.not_reached.push(NotReached { text: text.to_owned(), why });
+        }
+    }
+}
+
+/// Returns the members who have one of these handles.
+fn called(cx: &Read<'_>, channel: Option<ChannelId>, names: &[&str]) -> Result<Vec<Called>> {
+    let names = serde_json::to_string(names).map_err(Error::internal)?;
     let sql = match cx.engine() {
         Engine::Sqlite => CALLED_SQLITE,
         Engine::Postgres => CALLED_POSTGRES,
     };
-    cx.query(sql, &[&channel, &names, &online_since(cx.now())])
+    cx.query(sql, &[&channel, &names, &online_since(cx.now()), &cx.caller().workspace_id])
 }
 
 macro_rules! select_called {
@@ -204,8 +291,8 @@ macro_rules! select_called {
         concat!(
             "select ",
             called_columns!(),
-            " from channels c join members m on m.workspace_id = c.workspace_id
-             where c.id = $1 and m.handle in (",
+            " from members m left join channels c on c.id = $1
+             where m.workspace_id = $4 and m.handle in (",
             $names,
             ")"
         )
@@ -289,4 +376,19 @@ pub(crate) fn retell(
         inbox::notify(cx, because, InboxReason::GroupMention, Some(message), group.members())?;
     }
     Ok(())
+}
+
+/// Returns whom a text reaches where these are the members, and groups can be mentioned.
+#[cfg(test)]
+pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> Reached {
+    let called = |(handle, member_id): &(&str, MemberId)| Called {
+        member_id: *member_id,
+        handle: (*handle).to_owned(),
+        active: true,
+        sees: true,
+        online: false,
+    };
+    let members = members.iter().map(|member| (member.0.to_owned(), called(member))).collect();
+    let groups = [(Group::Channel, None), (Group::Here, None)].into();
+    Meant { members, groups }.reached(None, &Mentioning::of(&[text]))
 }

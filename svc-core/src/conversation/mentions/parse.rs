@@ -1,6 +1,6 @@
 //! Finding what a text may mention: an `@` and the names that can follow it.
 //!
-//! The rule, which the board follows as well (`svc-http/ui/pure/handles.js`):
+//! The rule, of which the board knows what it needs to complete a handle (`svc-http/ui/pure/handles.js`):
 //!
 //! - A mention is an `@` and the longest handle of a member behind it, in any case. A handle may have every
 //!   character that a directory may give it: letters of any script, digits, and all signs of ASCII.
@@ -18,21 +18,33 @@
 //! Which of the names are those of members is not known here, so each mention has all names that it can be,
 //! the longest first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Tag, TagEnd};
 
+use crate::conversation::markdown;
 use crate::identity::members::mapped;
-use crate::limits::{MENTIONS_MAX, USER_NAME_MAX};
+use crate::limits::{MARKDOWN_NODES_MAX, MENTIONS_MAX, USER_NAME_MAX};
 
 /// What a text may mention, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mentioning {
     /// The first of them, each text once.
     pub(super) found: Vec<Mention>,
+    /// Where they are, and each again where its text is repeated.
+    pub(super) places: Vec<Place>,
     /// Others beyond the number that counts, as they are written, up to the same number.
     pub(super) beyond: Vec<String>,
+}
+
+/// A place of a mention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The position of its sign in the joined texts.
+    pub at: usize,
+    /// Its index among the mentions found.
+    pub mention: usize,
 }
 
 /// One mention.
@@ -41,8 +53,6 @@ pub(super) struct Mention {
     /// As it is written if it is no member's, with its sign, without the punctuation at its end. Empty if
     /// nothing that looks like a handle follows the sign.
     pub text: String,
-    /// The position of its sign in the joined texts.
-    pub at: usize,
     /// The names that it can be, as handles are stored, the longest first.
     pub names: Vec<Name>,
 }
@@ -53,8 +63,8 @@ pub(super) struct Name {
     pub name: String,
     /// As it is written, with the sign before it.
     pub text: String,
-    /// The position of its end in the joined texts.
-    pub end: usize,
+    /// Its length in bytes, with the sign.
+    pub length: usize,
 }
 
 /// Names that one mention can be, those that end first and those that end last: text without spaces has a
@@ -76,24 +86,22 @@ impl Mentioning {
         }
         finder.mentioning
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
 }
 
 /// Mentions while they are being found.
 #[derive(Default)]
 struct Finder {
     mentioning: Mentioning,
-    /// The words behind signs, so far.
-    seen: BTreeSet<String>,
+    /// The words behind signs, so far, and which mention each of them is.
+    seen: BTreeMap<String, Option<usize>>,
     /// The longest names, without the punctuation at their ends: so many count.
     counted: BTreeSet<String>,
 }
 
 /// Different texts behind a sign that are looked at, so that what a long text costs is bounded.
 const SEEN_MAX: usize = 6 * MENTIONS_MAX;
+/// Places of mentions that are kept.
+const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
 
 impl Finder {
     fn is_full(&self) -> bool {
@@ -129,20 +137,42 @@ impl Finder {
     fn look(&mut self, rest: &str, at: usize) {
         let run = Run::of(rest, false);
         let written = run.0.last().and_then(|(_, end)| rest.get(..*end)).unwrap_or_default();
-        if written.is_empty() || !self.seen.insert(written.to_owned()) {
+        if written.is_empty() {
             return;
         }
-        let Some(mention) = mention_at(rest, &run, at) else { return };
+        if let Some(known) = self.seen.get(written).copied() {
+            self.keep(known, at);
+            return;
+        }
+        let added = mention_at(rest, &run).and_then(|mention| self.add(mention));
+        self.seen.insert(written.to_owned(), added);
+        self.keep(added, at);
+    }
+
+    fn keep(&mut self, mention: Option<usize>, at: usize) {
+        let places = &mut self.mentioning.places;
+        if let Some(mention) = mention
+            && places.len() < PLACES_MAX
+        {
+            places.push(Place { at, mention });
+        }
+    }
+
+    /// Adds a mention and returns its index, if it counts.
+    fn add(&mut self, mention: Mention) -> Option<usize> {
         let longest = mention.names.first().map_or("", |longest| &longest.name);
         let counted = longest.trim_end_matches(|c: char| !c.is_alphanumeric()).to_owned();
-        let Mentioning { found, beyond } = &mut self.mentioning;
+        let Mentioning { found, beyond, .. } = &mut self.mentioning;
         let is_known = self.counted.contains(&counted);
-        if (is_known || self.counted.len() < MENTIONS_MAX) && found.len() < 2 * MENTIONS_MAX {
+        let index = found.len();
+        let counts = (is_known || self.counted.len() < MENTIONS_MAX) && index < 2 * MENTIONS_MAX;
+        if counts {
             found.push(mention);
         } else if !is_known && !mention.text.is_empty() {
             beyond.push(mention.text);
         }
         self.counted.insert(counted);
+        counts.then_some(index)
     }
 }
 
@@ -352,31 +382,30 @@ impl Run {
     }
 }
 
-/// Returns the mention that begins at `at` of all texts with the sign that `rest` begins with, if a name can
-/// follow.
-fn mention_at(rest: &str, run: &Run, at: usize) -> Option<Mention> {
-    let mut names = names_of(rest, run, at);
+/// Returns the mention that begins with the sign that `rest` begins with, if a name can follow.
+fn mention_at(rest: &str, run: &Run) -> Option<Mention> {
+    let mut names = names_of(rest, run);
     let until = run.0.last().map_or(0, |(_, end)| *end);
     if rest.get(..until)?.contains('\\') {
-        names.extend(names_of(rest, &Run::of(rest, true), at));
-        names.sort_by_key(|name| std::cmp::Reverse(name.end));
+        names.extend(names_of(rest, &Run::of(rest, true)));
+        names.sort_by_key(|name| std::cmp::Reverse(name.length));
     }
     if names.is_empty() {
         return None;
     }
     let text = run.looks_like_until().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
-    Some(Mention { text, at, names })
+    Some(Mention { text, names })
 }
 
 /// Returns the names that a run can begin with, the longest first.
-fn names_of(rest: &str, run: &Run, at: usize) -> Vec<Name> {
-    let name = |length: usize| {
-        let chars = run.0.get(..length)?;
+fn names_of(rest: &str, run: &Run) -> Vec<Name> {
+    let name = |chars: usize| {
+        let chars = run.0.get(..chars)?;
         let written: String = chars.iter().map(|(c, _)| *c).collect();
         // What no handle can be is no name.
         let name = if written.is_ascii() { written.to_ascii_lowercase() } else { mapped(&written)? };
-        let (_, end) = chars.last()?;
-        Some(Name { name, text: rest.get(..*end)?.to_owned(), end: at.saturating_add(*end) })
+        let (_, length) = *chars.last()?;
+        Some(Name { name, text: rest.get(..length)?.to_owned(), length })
     };
     run.ends().into_iter().rev().filter_map(name).collect()
 }
@@ -396,7 +425,7 @@ enum Said {
 fn speech(text: &str) -> Vec<Said> {
     let mut said = Vec::new();
     let (mut silent, mut end) = (0_usize, 0);
-    for (event, range) in Parser::new(text).into_offset_iter() {
+    for (event, range) in markdown::events(text) {
         match event {
             Event::Start(Tag::BlockQuote(_) | Tag::CodeBlock(_)) => silent = silent.saturating_add(1),
             Event::End(TagEnd::BlockQuote(_) | TagEnd::CodeBlock) => silent = silent.saturating_sub(1),
@@ -424,17 +453,19 @@ mod tests {
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
-        for Mention { text, at, names } in Mentioning::of(&[text]).found {
+        let Mentioning { found: mentions, places, .. } = Mentioning::of(&[text]);
+        for Place { at, mention } in places {
+            let Mention { text, names } = &mentions[mention];
             let known = |Name { name, .. }: &Name| handles.iter().find(|handle| **handle == *name).copied();
-            let longest = names.iter().find_map(|name| Some((known(name)?, name.end)));
+            let longest = names.iter().find_map(|name| Some((known(name)?, at + name.length)));
             match longest {
                 _ if at < covered => {}
                 Some((handle, end)) => {
                     covered = end;
                     found.push(handle);
                 }
-                None if text.is_empty() || unknown.contains(&text) => {}
-                None => unknown.push(text),
+                None if text.is_empty() || unknown.contains(text) => {}
+                None => unknown.push(text.clone()),
             }
         }
         (found, unknown)
@@ -444,7 +475,7 @@ mod tests {
         read(text, handles).0
     }
 
-    /// Forms of mentions, which the board's tests read as well.
+    /// A form of mentions.
     #[derive(serde::Deserialize)]
     struct Form {
         text: String,
@@ -460,8 +491,8 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_mentions_are_read_as_the_board_reads_them() {
-        let table = include_str!("../../../../tests/ui/unit/data/mentions.json");
+    fn forms_of_mentions_name_those_handles() {
+        let table = include_str!("forms.json");
         let Forms { handles, forms } = serde_json::from_str(table).unwrap();
         let handles: Vec<&str> = handles.iter().map(String::as_str).collect();
         assert!(forms.len() >= 30);
@@ -533,7 +564,7 @@ mod tests {
     #[test]
     fn the_first_fifty_count_and_the_others_are_named() {
         let text: String = (0..120).map(|number| format!("@m{number}, @M{number}! ")).collect();
-        let Mentioning { found, beyond } = Mentioning::of(&[&text]);
+        let Mentioning { found, beyond, .. } = Mentioning::of(&[&text]);
         let counted: BTreeSet<&str> = found.iter().map(|mention| &*mention.text).collect();
         assert!(counted.contains("@m49") && !counted.contains("@m50"));
         assert_eq!((found.len(), beyond.len()), (2 * MENTIONS_MAX, MENTIONS_MAX));

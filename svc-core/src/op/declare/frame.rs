@@ -28,6 +28,8 @@ pub enum Frame {
     Scim,
     /// JSON by the session of a browser, or the page of the board with the same status.
     Approval,
+    /// JSON by the session of a browser, for what the board draws.
+    Markdown,
     /// RFC 8058: a link in a mail, which is all that it takes. A form with a button, and any body at all.
     Unsubscribe,
     /// The files of the board, which the shell has: the same for everybody.
@@ -65,7 +67,7 @@ impl Frame {
             | Self::Unsubscribe
             | Self::Board => Takes::Nothing,
             Self::Share => Takes::Authorization,
-            Self::Session | Self::Approval => Takes::All,
+            Self::Session | Self::Approval | Self::Markdown => Takes::All,
             Self::Scim => Takes::Authorization,
         }
     }
@@ -79,6 +81,7 @@ impl Frame {
             | Self::OidcCallback
             | Self::Share
             | Self::Approval
+            | Self::Markdown
             | Self::Board => &[JSON],
             Self::AppToken | Self::Unsubscribe => &[FORM, JSON],
             Self::Scim => &[SCIM, JSON],
@@ -95,6 +98,7 @@ impl Frame {
             | Self::OidcCallback
             | Self::Share
             | Self::Approval
+            | Self::Markdown
             | Self::Unsubscribe => JSON,
             Self::Scim => SCIM,
             Self::Board => HTML,
@@ -109,6 +113,7 @@ impl Frame {
             | Self::OidcLogin
             | Self::OidcCallback
             | Self::Approval
+            | Self::Markdown
             | Self::Board => Surface::Session,
             Self::AppToken | Self::Unsubscribe => Surface::Rest,
             Self::Share => Surface::Share,

@@ -1,0 +1,281 @@
+//! The trees of texts: forms of GFM, mutated texts, and hostile ones.
+
+mod forms;
+
+use proptest::prelude::ProptestConfig;
+use proptest::{prop_assert_eq, proptest};
+use pulldown_cmark::Event;
+
+use crate::conversation::markdown::{Node, events, tree};
+use crate::conversation::mentions::reached_among;
+use crate::id::MemberId;
+use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX};
+use crate::strangers;
+
+const ADA: &str = "00000000-0000-7000-8000-000000000001";
+const BOB: &str = "00000000-0000-7000-8000-000000000002";
+const ODD: &str = "00000000-0000-7000-8000-000000000003";
+
+/// The members that texts here mention.
+fn members() -> [(&'static str, MemberId); 3] {
+    [("ada", ADA), ("bob", BOB), ("a*b*c", ODD)].map(|(handle, id)| (handle, id.parse().unwrap()))
+}
+
+fn formatted(text: &str) -> Vec<Node> {
+    tree(text, &reached_among(&members(), text).mentions, MARKDOWN_NODES_MAX)
+}
+
+/// Returns how many levels nodes have.
+fn levels(nodes: &[Node]) -> usize {
+    nodes.iter().map(|node| 1 + levels(node.children())).max().unwrap_or(0)
+}
+
+fn count(nodes: &[Node]) -> usize {
+    nodes.iter().map(Node::count).sum()
+}
+
+#[track_caller]
+fn check_bounds(nodes: &[Node], text: &str) {
+    let begin: String = text.chars().take(200).collect();
+    assert!(count(nodes) <= MARKDOWN_NODES_MAX, "{} nodes: {begin}", count(nodes));
+    assert!(levels(nodes) <= MARKDOWN_LEVELS_MAX, "{} levels: {begin}", levels(nodes));
+}
+
+/// Adds what nodes say, and the members and groups that they mention.
+fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>) {
+    for node in nodes {
+        match node {
+            Node::Text { text } | Node::Code { text } | Node::CodeBlock { text, .. } => said.push_str(text),
+            Node::Mention { text, member } => {
+                said.push_str(text);
+                mentioned.push(*member);
+            }
+            node => say(node.children(), said, mentioned),
+        }
+    }
+}
+
+/// Returns the first letter or sign that CommonMark makes of a text and its tree does not show, if there is
+/// one.
+fn lost(text: &str, said: &str) -> Option<char> {
+    let mut shown = said.chars();
+    let texts = events(text).filter_map(|(event, _)| match event {
+        Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => Some(text),
+        _ => None,
+    });
+    let chars: Vec<char> = texts.flat_map(|text| text.chars().collect::<Vec<_>>()).collect();
+    chars.into_iter().filter(|c| !c.is_whitespace()).find(|c| !shown.any(|other| other == *c))
+}
+
+/// The number of mutated texts without a variable that says another.
+const MUTATED: u32 = 10_000;
+
+/// Pieces of which mutated texts are made.
+const PIECES: [&str; 72] = [
+    "@ada",
+    "@bob",
+    "@a*b*c",
+    "@here",
+    "@nobody",
+    "＠ada",
+    "@",
+    "a",
+    "word ",
+    " ",
+    "  ",
+    "    ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\\",
+    "*",
+    "**",
+    "_",
+    "__",
+    "~",
+    "~~",
+    "`",
+    "``",
+    "```",
+    "\n```\n",
+    "~~~\n",
+    "[",
+    "]",
+    "(",
+    ")",
+    "](",
+    "![",
+    "<",
+    ">",
+    "\n> ",
+    "\n- ",
+    "\n1. ",
+    "\n   ",
+    "- [ ] ",
+    "- [x] ",
+    "#",
+    "\n## ",
+    "\n---\n",
+    "\n===\n",
+    "|",
+    "\n|a|b|\n|-|:-:|\n|",
+    "\\|",
+    "http://",
+    "https://x.example",
+    "www.x.example",
+    "svc://threads/1",
+    "javascript:x",
+    "a@x.example",
+    "mailto:",
+    "/@ada",
+    "，",
+    "。",
+    "é",
+    "木",
+    "\u{301}",
+    "\u{202e}",
+    "&amp;",
+    "&lt;",
+    "<b>",
+    "</b>",
+    "\n<div>\n",
+    "<!--",
+    "-->",
+    "[a]: https://x.example\n",
+    "\"",
+];
+
+fn mutated() -> ProptestConfig {
+    let inputs = strangers::inputs();
+    let cases = inputs.cases.max(MUTATED.div_ceil(8));
+    ProptestConfig { cases, ..inputs }
+}
+
+proptest! {
+    #![proptest_config(mutated())]
+
+    #[test]
+    fn a_mutated_text_is_shown_whole_and_mentions_whom_the_notifier_reaches(
+        texts in strangers::texts(&PIECES)
+    ) {
+        for text in texts {
+            let reached = reached_among(&members(), &text);
+            let nodes = tree(&text, &reached.mentions, MARKDOWN_NODES_MAX);
+            check_bounds(&nodes, &text);
+            let (mut said, mut mentioned) = (String::new(), Vec::new());
+            say(&nodes, &mut said, &mut mentioned);
+            let lost = lost(&text, &said);
+            prop_assert_eq!(lost, None, "{:?} says {:?}", text, said);
+            let wanted: Vec<_> = reached.mentions.iter().map(|mention| mention.member).collect();
+            prop_assert_eq!(mentioned, wanted, "{:?}", text);
+        }
+    }
+}
+
+/// Bytes of a hostile text.
+const HOSTILE: usize = 100_000;
+
+/// What hostile texts repeat.
+const REPEATED: [&str; 46] = [
+    "\u{301}",
+    "\u{202e}",
+    "\u{0}",
+    "\u{1}",
+    "[",
+    "]",
+    "![",
+    "[]",
+    "[a](",
+    "[a](b",
+    "](",
+    "[[]]",
+    "<",
+    "<a ",
+    "<!--",
+    "<?",
+    "<![CDATA[",
+    ">",
+    "> ",
+    "`",
+    "`a``",
+    "*",
+    "*a",
+    "a*",
+    "**a* ",
+    "_a",
+    "*a_",
+    "~",
+    "~a~~",
+    "\\",
+    "&",
+    "&amp;",
+    "|",
+    "|a|\n",
+    "- ",
+    "1. ",
+    "\n- ",
+    "#",
+    "\"",
+    "'",
+    "www.",
+    "https://",
+    "http://a.",
+    "a@a.",
+    "@ada ",
+    "[a]: b\n",
+];
+
+fn hostile() -> Vec<String> {
+    let mut texts: Vec<String> =
+        REPEATED.iter().map(|repeated| repeated.repeat(HOSTILE / repeated.len())).collect();
+    let table = |columns: usize, rows: usize| {
+        let row = |cell: &str| format!("{}\n", cell.repeat(columns));
+        format!("{}{}{}", row("|a"), row("|-"), row("|b").repeat(rows))
+    };
+    let nested = |mark: &str, levels: usize| -> String {
+        (0..levels).map(|level| format!("{}{mark}x\n", "  ".repeat(level))).collect()
+    };
+    let runs: String = (1..440).map(|length| format!("a{}", "`".repeat(length))).collect();
+    texts.extend([
+        table(300, 100),
+        table(3, 10_000),
+        table(30_000, 1),
+        format!("{}{}", table(5000, 0), "|\n".repeat(40_000)),
+        nested("- ", 300),
+        nested("1. ", 300),
+        format!("{}a", "> ".repeat(HOSTILE / 2)),
+        format!("{}\n", "> ".repeat(200)).repeat(HOSTILE / 400),
+        format!("{}{}", "[".repeat(HOSTILE / 2), "]".repeat(HOSTILE / 2)),
+        format!("{}a{}", "*".repeat(HOSTILE / 2), "*".repeat(HOSTILE / 2)),
+        format!("{}a{}", "**a ".repeat(HOSTILE / 8), " a**".repeat(HOSTILE / 8)),
+        format!("{}{}", "[a](<b".repeat(HOSTILE / 6), ">)"),
+        format!("{}b", "a**b".repeat(HOSTILE / 4)),
+        format!("[a]: b\n\n{}", "[a]".repeat(HOSTILE / 3)),
+        format!("[a]: {}\n\n{}", "b".repeat(HOSTILE / 2), "[a]".repeat(HOSTILE / 6)),
+        format!("https://a.example/{}", "(".repeat(HOSTILE)),
+        format!("https://a.example/{}", ")".repeat(HOSTILE)),
+        "www._a.".repeat(HOSTILE / 7),
+        "a\n".repeat(HOSTILE / 2),
+        "**a**".repeat(HOSTILE / 5),
+        "a https://x.example/b ".repeat(HOSTILE / 22),
+        "<b>\n".repeat(HOSTILE / 4),
+        runs,
+    ]);
+    texts
+}
+
+#[test]
+fn a_hostile_text_gives_a_bounded_tree_that_shows_all_of_it() {
+    for text in hostile() {
+        let nodes = formatted(&text);
+        check_bounds(&nodes, &text);
+        let mut said = String::new();
+        say(&nodes, &mut said, &mut Vec::new());
+        let begin: String = text.chars().take(50).collect();
+        assert_eq!(lost(&text, &said), None, "{begin}");
+        // An address of a reference is said each time.
+        let bytes = serde_json::to_vec(&nodes).unwrap().len();
+        assert!(bytes < 8 * HOSTILE + 60 * MARKDOWN_NODES_MAX, "{begin}: {bytes} bytes");
+    }
+}

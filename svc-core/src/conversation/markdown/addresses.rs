@@ -1,0 +1,141 @@
+//! Bare addresses in text: where they begin and end, by the rules of GFM's autolinks.
+//!
+//! CommonMark does not know them, and no crate reads them as GFM does. An address begins with `http://`,
+//! `https://`, `svc://` or `www.`, or is an email. It ends at a space, a quotation mark or a bracket of HTML,
+//! and before punctuation of other scripts, such as `，`. The punctuation at its end is not of it, nor is a
+//! bracket that was opened before it, nor an entity at its end.
+
+use std::ops::Range;
+
+use super::parts::Run;
+
+/// Bytes of an address, and of the host or the name before an `@` in it, so that a search is linear.
+const ADDRESS_MAX: usize = 2000;
+const HOST_MAX: usize = 255;
+
+/// How an address begins, and whether a scheme stands there.
+const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
+
+/// An address in a run of text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub place: Range<usize>,
+    /// Where it leads.
+    pub target: String,
+}
+
+/// Returns the first address of a run within a part of it.
+pub(super) fn first(run: &Run, within: Range<usize>) -> Option<Address> {
+    let text = run.text.get(..within.end)?;
+    let searched = text.get(within.start..)?;
+    let begins = |c: char| matches!(c, 'h' | 'H' | 's' | 'S' | 'w' | 'W' | '@');
+    searched.match_indices(begins).find_map(|(offset, found)| {
+        let at = within.start.saturating_add(offset);
+        let address = if found == "@" { email(text, within.start, at) } else { site(run, text, at) };
+        address.filter(|address| address.place.start >= within.start)
+    })
+}
+
+/// Returns the address of a site that begins at a place.
+fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
+    let rest = text.get(at..)?;
+    let starts =
+        |begin: &str| rest.get(..begin.len()).is_some_and(|written| written.eq_ignore_ascii_case(begin));
+    let (begin, has_scheme) = BEGINS.into_iter().find(|(begin, _)| starts(begin))?;
+    let before = text.get(..at)?.chars().next_back();
+    let is_free = match before {
+        None => true,
+        Some(before) if has_scheme => !before.is_ascii_alphanumeric(),
+        Some(before) => before.is_whitespace() || !before.is_ascii() || "*_~([\"'".contains(before),
+    };
+    let host = if has_scheme { rest.get(begin.len()..)? } else { rest };
+    if !is_free || !begins_with_host(host, !has_scheme) {
+        return None;
+    }
+    let longest = rest.get(..rest.floor_char_boundary(ADDRESS_MAX))?;
+    let address = longest.split(ends_address).next()?;
+    let end = at.saturating_add(trimmed(run, at, address));
+    let written = text.get(at..end).filter(|written| written.len() > begin.len())?;
+    let target = if has_scheme { written.to_owned() } else { format!("http://{written}") };
+    Some(Address { place: at..end, target })
+}
+
+fn ends_address(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || ends_word(c)
+}
+
+/// Whether a character is neither of ASCII nor of a word in any script, and so ends an address.
+fn ends_word(c: char) -> bool {
+    !c.is_ascii() && !c.is_alphanumeric()
+}
+
+/// Whether a text begins with the name of a host: its last two parts have no `_`.
+fn begins_with_host(text: &str, needs_dot: bool) -> bool {
+    let is_of_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let end = text.char_indices().take(HOST_MAX).find(|(_, c)| !is_of_host(*c));
+    let host = text.get(..end.map_or(text.len(), |(end, _)| end)).unwrap_or_default();
+    if host.len() > HOST_MAX {
+        return false;
+    }
+    let host = host.trim_end_matches('.');
+    let mut parts = host.rsplit('.');
+    let are_plain = parts.by_ref().take(2).all(|part| !part.is_empty() && !part.contains('_'));
+    are_plain && parts.all(|part| !part.is_empty()) && (!needs_dot || host.contains('.'))
+}
+
+/// Returns how many bytes of what may be an address are one: without the punctuation at its end.
+fn trimmed(run: &Run, at: usize, address: &str) -> usize {
+    let count = |bracket: char| address.matches(bracket).count();
+    let (mut round, mut square) = (count(')'), count(']'));
+    let (opened, opened_square) = (count('('), count('['));
+    let mut kept = address;
+    while let Some(last) = kept.chars().next_back() {
+        let without_last = kept.len().saturating_sub(last.len_utf8());
+        let end = at.saturating_add(kept.len());
+        let length = match (run.entity_before(end), last) {
+            (Some(entity), _) => entity.saturating_sub(at),
+            (None, '?' | '!' | '.' | ',' | ':' | '*' | '_' | '~' | '\'') => without_last,
+            (None, ';') => entity_at_end(kept).unwrap_or(without_last),
+            (None, ')') if round > opened => {
+                round = round.saturating_sub(1);
+                without_last
+            }
+            (None, ']') if square > opened_square => {
+                square = square.saturating_sub(1);
+                without_last
+            }
+            _ => break,
+        };
+        kept = kept.get(..length).unwrap_or_default();
+    }
+    kept.len()
+}
+
+/// Returns where what looks like an entity begins at the end of a text.
+fn entity_at_end(text: &str) -> Option<usize> {
+    let name = text.strip_suffix(';')?;
+    let begin = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
+    let at = begin.strip_suffix('&')?.len();
+    (begin.len() < name.len()).then_some(at)
+}
+
+/// Returns the email whose `@` is at a place.
+fn email(text: &str, from: usize, at: usize) -> Option<Address> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+    let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let before = text.get(from..at)?;
+    let name = before.chars().rev().take(HOST_MAX).take_while(|c| is_of_name(*c)).count();
+    let begin = at.checked_sub(name)?;
+    let is_of_longer = text.get(..begin)?.chars().next_back().is_some_and(|c| is_of_name(c) || c == '@');
+    if name == 0 || is_of_longer {
+        return None;
+    }
+    let host = text.get(at.saturating_add(1)..)?;
+    let length = host.chars().take(HOST_MAX).take_while(|c| is_of_host(*c)).count();
+    let host = host.get(..length)?.trim_end_matches('.');
+    let is_host = host.contains('.') && host.split('.').all(|part| !part.is_empty());
+    let end = at.saturating_add(1).saturating_add(host.len());
+    let ends_well = !host.ends_with(['-', '_']) && !text.get(end..)?.starts_with('@');
+    let target = format!("mailto:{}", text.get(begin..end)?);
+    (is_host && ends_well).then_some(Address { place: begin..end, target })
+}

@@ -1,0 +1,413 @@
+//! The nodes of a text: what a page shows of its parts, by the rules of what it may show.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::slice;
+
+use pulldown_cmark::Alignment;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use url::Url;
+
+use super::addresses;
+use super::parts::{Kind, Part, Run, Target, parts};
+use crate::id::MemberId;
+use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
+
+/// A node of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Node {
+    Paragraph {
+        children: Vec<Node>,
+    },
+    Heading {
+        level: u8,
+        children: Vec<Node>,
+    },
+    Quote {
+        children: Vec<Node>,
+    },
+    Rule,
+    List {
+        /// The number of its first item, if it is ordered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        start: Option<u64>,
+        children: Vec<Node>,
+    },
+    Item {
+        /// The state of its box, if it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        checked: Option<bool>,
+        children: Vec<Node>,
+    },
+    CodeBlock {
+        language: String,
+        text: String,
+    },
+    Table {
+        align: Vec<Align>,
+        children: Vec<Node>,
+    },
+    Row {
+        children: Vec<Node>,
+    },
+    Cell {
+        children: Vec<Node>,
+    },
+    Text {
+        text: String,
+    },
+    Code {
+        text: String,
+    },
+    Strong {
+        children: Vec<Node>,
+    },
+    Em {
+        children: Vec<Node>,
+    },
+    Strike {
+        children: Vec<Node>,
+    },
+    Link {
+        href: String,
+        children: Vec<Node>,
+    },
+    Break,
+    Mention {
+        text: String,
+        /// The member; none for a group.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        member: Option<MemberId>,
+    },
+}
+
+/// How the cells of a column are aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Align {
+    None,
+    Left,
+    Center,
+    Right,
+}
+
+impl From<Alignment> for Align {
+    fn from(alignment: Alignment) -> Self {
+        match alignment {
+            Alignment::None => Self::None,
+            Alignment::Left => Self::Left,
+            Alignment::Center => Self::Center,
+            Alignment::Right => Self::Right,
+        }
+    }
+}
+
+impl Node {
+    fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// Returns the nodes in it.
+    pub(crate) fn children(&self) -> &[Self] {
+        match self {
+            Self::Paragraph { children }
+            | Self::Heading { children, .. }
+            | Self::Quote { children }
+            | Self::List { children, .. }
+            | Self::Item { children, .. }
+            | Self::Table { children, .. }
+            | Self::Row { children }
+            | Self::Cell { children }
+            | Self::Strong { children }
+            | Self::Em { children }
+            | Self::Strike { children }
+            | Self::Link { children, .. } => children,
+            Self::Rule
+            | Self::CodeBlock { .. }
+            | Self::Text { .. }
+            | Self::Code { .. }
+            | Self::Break
+            | Self::Mention { .. } => &[],
+        }
+    }
+
+    /// Returns how many nodes it is, with those in it.
+    pub(crate) fn count(&self) -> usize {
+        self.children().iter().map(Self::count).fold(1, usize::saturating_add)
+    }
+}
+
+/// The document describes a node by its type alone: schemas here have no references, and nodes hold nodes.
+impl JsonSchema for Node {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MarkdownNode".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "required": ["type"],
+            "properties": {
+                "type": {
+                    "type": "string",
+                    "description": "Its type. The other members follow from it; `children` are nodes too.",
+                    "enum": [
+                        "paragraph", "heading", "quote", "rule", "list", "item", "code_block", "table", "row",
+                        "cell", "text", "code", "strong", "em", "strike", "link", "break", "mention",
+                    ],
+                },
+            },
+        })
+    }
+}
+
+/// A mention in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mention {
+    /// Its place in the text.
+    pub place: Range<usize>,
+    /// The member; none for a group.
+    pub member: Option<MemberId>,
+}
+
+/// Returns the tree of a text with these mentions, in its order, of at most so many nodes.
+pub(crate) fn tree(text: &str, mentions: &[Mention], nodes_max: usize) -> Vec<Node> {
+    let nodes_max = nodes_max.clamp(MARKDOWN_NODES_MIN, MARKDOWN_NODES_MAX);
+    let parts = parts(text, nodes_max);
+    let room = nodes_max.saturating_sub(parts.nodes);
+    let mut maker = Maker { text, mentions: mentions.iter().peekable(), mentioned: 0, room };
+    let around = Around { level: 1, is_link: false };
+    let nodes = maker.all(&parts.roots, around);
+    if !nodes.is_empty() || text.trim().is_empty() {
+        return nodes;
+    }
+    // It has nothing but definitions of references, and is not to look empty.
+    vec![Node::Paragraph { children: vec![Node::text(text.trim_end())] }]
+}
+
+/// Nodes while they are being made.
+struct Maker<'t> {
+    text: &'t str,
+    /// Those that come next.
+    mentions: Peekable<slice::Iter<'t, Mention>>,
+    /// Where the last one ends. Its text may be in several parts, such as a handle with `*`.
+    mentioned: usize,
+    /// So many nodes may be added to those of the parts.
+    room: usize,
+}
+
+/// What a node is in.
+#[derive(Clone, Copy)]
+struct Around {
+    level: usize,
+    /// A link has no link in it.
+    is_link: bool,
+}
+
+impl Around {
+    fn within(self) -> Self {
+        Self { level: self.level.saturating_add(1), ..self }
+    }
+}
+
+impl Maker<'_> {
+    fn all(&mut self, parts: &[Part<'_>], around: Around) -> Vec<Node> {
+        let mut nodes = Vec::with_capacity(parts.len());
+        for part in parts {
+            self.push(part, around, &mut nodes);
+        }
+        nodes
+    }
+
+    fn push(&mut self, part: &Part<'_>, around: Around, nodes: &mut Vec<Node>) {
+        let Part { kind, source, children } = part;
+        let is_mentioned = source.end <= self.mentioned;
+        match kind {
+            Kind::Text(run) => self.push_run(run, around, true, nodes),
+            Kind::Source => self.push_run(&Run::of_source(self.text, source.clone()), around, false, nodes),
+            _ if is_mentioned => {}
+            Kind::Html(html) => push_text(html, nodes),
+            Kind::HtmlBlock => nodes.push(Node::Paragraph { children: lines_of_html(children) }),
+            Kind::Code(text) => nodes.push(Node::Code { text: text.to_string() }),
+            Kind::CodeBlock(info, text) => {
+                let language = info.split_whitespace().next().unwrap_or_default().to_owned();
+                let text = text.strip_suffix('\n').unwrap_or(text).to_owned();
+                nodes.push(Node::CodeBlock { language, text });
+            }
+            Kind::SoftBreak | Kind::HardBreak => nodes.push(Node::Break),
+            Kind::Rule => nodes.push(Node::Rule),
+            Kind::Link(target) => self.push_link(part, target, around, nodes),
+            Kind::Image(target) => self.push_link(part, target, around, nodes),
+            _ => {
+                let made = self.all(children, around.within());
+                let is_in_mention = made.is_empty() && !children.is_empty();
+                if !is_in_mention {
+                    nodes.push(holding(kind, made));
+                }
+            }
+        }
+    }
+
+    /// Adds a link or an image, or its source if it leads where nothing may lead.
+    fn push_link(&mut self, part: &Part<'_>, target: &Target<'_>, around: Around, nodes: &mut Vec<Node>) {
+        let Part { source, children, .. } = part;
+        let href = href(target);
+        let inner = match (children.first(), children.last()) {
+            (Some(first), Some(last)) => first.source.start..last.source.end,
+            _ => source.end..source.end,
+        };
+        if href.is_none() {
+            self.push_source(source.start..inner.start, nodes);
+        }
+        let within = if href.is_some() && !around.is_link {
+            Around { is_link: true, ..around.within() }
+        } else {
+            around
+        };
+        let mut made = Vec::new();
+        for child in children {
+            self.push(child, within, &mut made);
+        }
+        match href {
+            None => {
+                append(made, nodes);
+                self.push_source(inner.end..source.end, nodes);
+            }
+            Some(href) => {
+                if made.is_empty() {
+                    made.push(Node::text(&*href));
+                }
+                match around.is_link {
+                    true => append(made, nodes),
+                    false => nodes.push(Node::Link { href, children: made }),
+                }
+            }
+        }
+    }
+
+    /// Adds a part of the source as text, without what a mention has of it.
+    fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
+        let begin = source.start.max(self.mentioned);
+        push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
+    }
+
+    /// Adds text with the mentions and the addresses in it.
+    fn push_run(&mut self, run: &Run, around: Around, has_addresses: bool, nodes: &mut Vec<Node>) {
+        let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
+        let mut at = run.goes_on(self.mentioned);
+        while let Some(mention) = self.mentions.peek().copied() {
+            let begin = run.begins(mention.place.start);
+            let is_passed = run.is_past(mention.place.start);
+            match begin {
+                Some(begin) if begin >= at && self.take(2) => {
+                    self.push_plain(run, at..begin, has_addresses, nodes);
+                    let text = self.text.get(mention.place.clone()).unwrap_or_default().to_owned();
+                    nodes.push(Node::Mention { text, member: mention.member });
+                    self.mentioned = mention.place.end;
+                    at = run.goes_on(self.mentioned);
+                }
+                _ if is_passed => {}
+                _ => break,
+            }
+            self.mentions.next();
+        }
+        self.push_plain(run, at..run.text.len(), has_addresses, nodes);
+    }
+
+    /// Adds a part of a run that has no mention.
+    fn push_plain(&mut self, run: &Run, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
+        let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
+        let mut rest = place;
+        while has_addresses && let Some(found) = addresses::first(run, rest.clone()) {
+            let written = text(found.place.clone());
+            let Some(href) = allowed(&found.target) else {
+                push_text(text(rest.start..found.place.end), nodes);
+                rest.start = found.place.end;
+                continue;
+            };
+            if !self.take(3) {
+                break;
+            }
+            push_text(text(rest.start..found.place.start), nodes);
+            nodes.push(Node::Link { href, children: vec![Node::text(written)] });
+            rest.start = found.place.end;
+        }
+        push_text(text(rest), nodes);
+    }
+
+    /// Returns whether there is room for so many more nodes.
+    fn take(&mut self, nodes: usize) -> bool {
+        let left = self.room.checked_sub(nodes);
+        self.room = left.unwrap_or(self.room);
+        left.is_some()
+    }
+}
+
+/// Returns the node of a part that holds these.
+fn holding(kind: &Kind<'_>, children: Vec<Node>) -> Node {
+    match kind {
+        Kind::Heading(level) => Node::Heading { level: *level, children },
+        Kind::Quote => Node::Quote { children },
+        Kind::List(start) => Node::List { start: *start, children },
+        Kind::Item(checked) => Node::Item { checked: *checked, children },
+        Kind::Table(align) => {
+            Node::Table { align: align.iter().map(|align| Align::from(*align)).collect(), children }
+        }
+        Kind::Row => Node::Row { children },
+        Kind::Cell => Node::Cell { children },
+        Kind::Strong => Node::Strong { children },
+        Kind::Emphasis => Node::Em { children },
+        Kind::Strike => Node::Strike { children },
+        _ => Node::Paragraph { children },
+    }
+}
+
+/// Adds text, to the one before it if there is one.
+fn push_text(added: &str, nodes: &mut Vec<Node>) {
+    match nodes.last_mut() {
+        _ if added.is_empty() => {}
+        Some(Node::Text { text }) => text.push_str(added),
+        _ => nodes.push(Node::text(added)),
+    }
+}
+
+/// Adds nodes, the first of which may go on with the text of the last.
+fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
+    for node in added {
+        match node {
+            Node::Text { text } => push_text(&text, nodes),
+            node => nodes.push(node),
+        }
+    }
+}
+
+/// Returns the lines of a block of HTML, as they are written.
+fn lines_of_html(parts: &[Part<'_>]) -> Vec<Node> {
+    let html: String = parts.iter().filter_map(Part::html).collect();
+    let mut nodes = Vec::new();
+    for (number, line) in html.strip_suffix('\n').unwrap_or(&html).split('\n').enumerate() {
+        if number > 0 {
+            nodes.push(Node::Break);
+        }
+        push_text(line.strip_suffix('\r').unwrap_or(line), &mut nodes);
+    }
+    nodes
+}
+
+/// Returns where a link leads, if a link may lead there.
+fn href(Target { url, is_email, .. }: &Target<'_>) -> Option<String> {
+    if *is_email { allowed(&format!("mailto:{url}")) } else { allowed(url) }
+}
+
+/// Returns an address as browsers read it, if a link may lead there.
+fn allowed(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
+    // Before an @, a name looks like that of a host.
+    let is_plain = url.username().is_empty() && url.password().is_none();
+    (is_allowed && is_plain).then(|| url.into())
+}

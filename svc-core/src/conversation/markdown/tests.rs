@@ -1,0 +1,170 @@
+//! The examples of CommonMark's specification, compared before the rules of what is shown.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::parts::{Kind, Part, Target, parts};
+use crate::limits::MARKDOWN_NODES_MAX;
+
+/// The variable with the folder that has the packages of tests/ui.
+const PACKAGES: &str = "SVC_TEST_UI";
+
+/// An example: Markdown, and what the specification makes of it.
+struct Example {
+    markdown: String,
+    html: String,
+}
+
+/// Reads the examples of the specification, in which an arrow is a tab.
+fn examples(spec: &str) -> Vec<Example> {
+    let fence = "`".repeat(32);
+    let begin = format!("{fence} example");
+    let mut lines = spec.lines();
+    let mut found = Vec::new();
+    while lines.any(|line| line == begin) {
+        let mut until = |end: &str| -> String {
+            let lines = lines.by_ref().take_while(|line| *line != end);
+            lines.map(|line| format!("{}\n", line.replace('→', "\t"))).collect()
+        };
+        found.push(Example { markdown: until("."), html: until(&fence) });
+    }
+    found
+}
+
+/// Writes parts as the specification does.
+#[derive(Default)]
+struct Html(String);
+
+impl Html {
+    /// Begins a line.
+    fn line(&mut self) {
+        if !self.0.is_empty() && !self.0.ends_with('\n') {
+            self.0.push('\n');
+        }
+    }
+
+    fn all(&mut self, parts: &[Part<'_>]) {
+        parts.iter().for_each(|part| self.part(part));
+    }
+
+    /// Writes an element, with its parts on lines of their own if it has blocks.
+    fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[Part<'_>]) {
+        self.line();
+        self.0.push_str(tag);
+        if has_blocks {
+            self.0.push('\n');
+        }
+        self.all(children);
+        if has_blocks {
+            self.line();
+        }
+        self.0.push_str(end);
+        self.0.push('\n');
+    }
+
+    fn inline(&mut self, tag: &str, children: &[Part<'_>]) {
+        write!(self.0, "<{tag}>").unwrap();
+        self.all(children);
+        write!(self.0, "</{tag}>").unwrap();
+    }
+
+    fn part(&mut self, Part { kind, children, .. }: &Part<'_>) {
+        match kind {
+            Kind::Paragraph => self.block("<p>", "</p>", false, children),
+            Kind::Heading(level) => {
+                self.block(&format!("<h{level}>"), &format!("</h{level}>"), false, children);
+            }
+            Kind::Quote => self.block("<blockquote>", "</blockquote>", true, children),
+            Kind::Rule => self.block("<hr />", "", false, children),
+            Kind::List(None) => self.block("<ul>", "</ul>", true, children),
+            Kind::List(Some(1)) => self.block("<ol>", "</ol>", true, children),
+            Kind::List(Some(start)) => {
+                self.block(&format!("<ol start=\"{start}\">"), "</ol>", true, children);
+            }
+            Kind::Item(_) => self.block("<li>", "</li>", false, children),
+            Kind::CodeBlock(info, text) => {
+                let language = info.split_whitespace().next().map(escaped);
+                let class = language.map(|name| format!(" class=\"language-{name}\"")).unwrap_or_default();
+                self.block(&format!("<pre><code{class}>{}", escaped(text)), "</code></pre>", false, &[]);
+            }
+            Kind::HtmlBlock => {
+                self.line();
+                self.all(children);
+                self.line();
+            }
+            Kind::Html(html) => self.0.push_str(html),
+            Kind::Text(run) => self.0.push_str(&escaped(&run.text)),
+            Kind::Code(text) => write!(self.0, "<code>{}</code>", escaped(text)).unwrap(),
+            Kind::Strong => self.inline("strong", children),
+            Kind::Emphasis => self.inline("em", children),
+            Kind::Link(target) => {
+                let (href, title) = attributes(target);
+                write!(self.0, "<a href=\"{href}\"{title}>").unwrap();
+                self.all(children);
+                self.0.push_str("</a>");
+            }
+            Kind::Image(target) => {
+                let (src, title) = attributes(target);
+                let alt = escaped(&said(children));
+                write!(self.0, "<img src=\"{src}\" alt=\"{alt}\"{title} />").unwrap();
+            }
+            Kind::SoftBreak => self.0.push('\n'),
+            Kind::HardBreak => self.0.push_str("<br />\n"),
+            Kind::Table(_) | Kind::Row | Kind::Cell | Kind::Strike | Kind::Source => {
+                write!(self.0, "{kind:?}").unwrap();
+            }
+        }
+    }
+}
+
+/// Returns the text of an image.
+fn said(parts: &[Part<'_>]) -> String {
+    let says = |part: &Part<'_>| match &part.kind {
+        Kind::Text(run) => run.text.clone(),
+        Kind::Code(text) => text.to_string(),
+        _ => said(&part.children),
+    };
+    parts.iter().map(says).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Returns the address and the title of a link.
+fn attributes(Target { url, title, is_email }: &Target<'_>) -> (String, String) {
+    let mut href = if *is_email { "mailto:".to_owned() } else { String::new() };
+    for byte in url.bytes() {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || b";/?:@&=+$,-_.!~*'()#%".contains(&byte) => {
+                href.push(char::from(byte));
+            }
+            byte => write!(href, "%{byte:02X}").unwrap(),
+        }
+    }
+    let title = if title.is_empty() { String::new() } else { format!(" title=\"{}\"", escaped(title)) };
+    (escaped(&href), title)
+}
+
+#[test]
+fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
+    let Some(packages) = std::env::var_os(PACKAGES) else {
+        let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+        assert!(!in_ci, "CI must test the examples of CommonMark: set {PACKAGES}");
+        eprintln!("SKIPPED the examples of CommonMark: {PACKAGES} is not set");
+        return;
+    };
+    let spec = PathBuf::from(packages).join("node_modules/commonmark-spec/spec.txt");
+    let spec = std::fs::read_to_string(&spec).expect("the packages of tests/ui/package-lock.json");
+    let examples = examples(&spec);
+    assert_eq!(examples.len(), 652);
+    let mut findings = String::new();
+    for (number, Example { markdown, html }) in (1..).zip(&examples) {
+        let mut made = Html::default();
+        made.all(&parts(markdown, MARKDOWN_NODES_MAX).roots);
+        if made.0 != *html {
+            write!(findings, "{number}: {markdown:?}\n  wanted {html:?}\n  is     {:?}\n", made.0).unwrap();
+        }
+    }
+    assert!(findings.is_empty(), "\n{findings}");
+}
