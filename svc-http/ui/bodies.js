@@ -28,9 +28,9 @@ function drawLate(draw) {
 }
 
 function drawWaiting() {
-  const drawn = late;
+  const draws = late;
   late = new Set();
-  together(() => drawn.forEach((draw) => draw()));
+  together(() => draws.forEach((draw) => draw()));
 }
 
 /** @type {WeakMap<World, ReturnType<typeof createTrees>>} */
