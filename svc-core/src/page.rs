@@ -11,12 +11,14 @@
 
 mod cursor;
 
+use schemars::transform::Transform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::error::Error;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
+use crate::schema::brief;
 use crate::store::budget::{Budget, too_expensive};
 use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::text::{Count, described};
@@ -145,7 +147,9 @@ impl JsonSchema for Limit {
             "Maximum number of items to return, 1 to {PAGE_MAX}. Default: {PAGE_DEFAULT}, \
              over MCP {PAGE_DEFAULT_MCP}."
         );
-        described(Count::<1, PAGE_MAX>::json_schema(generator), description)
+        let mut schema = described(Count::<1, PAGE_MAX>::json_schema(generator), description);
+        brief(format!("Default: {PAGE_DEFAULT_MCP}.")).transform(&mut schema);
+        schema
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::generate::SchemaSettings;
+use schemars::transform::Transform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -21,16 +22,58 @@ pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The keyword of an id that names the operation which lists such ids; it is in no published schema.
+/// The keyword of an id that names the operation which lists such ids.
 pub(crate) const LISTED_BY: &str = "x-listed-by";
-
-/// The keyword of an object that has a small one which is accepted; it is in no published schema.
+/// The keyword of an object that has a small one which is accepted.
 pub(crate) const SAMPLE: &str = "x-sample";
+/// The keyword of a field that can only have a value of the caller's own: tools do not have it.
+pub(crate) const OF_CALLER: &str = "x-of-caller";
+/// The keyword of a text that tools have instead of the description; if it is empty, they have none.
+pub(crate) const BRIEF: &str = "x-brief";
+/// The keyword of the default of a field that goes without saying: documents state it, tools do not.
+const DEFAULT: &str = "x-default";
+/// The keyword of a field whose members another tool explains: tools only name them.
+pub(crate) const EXPLAINED_ELSEWHERE: &str = "x-explained-elsewhere";
+
+/// The keywords that no published schema has.
+const ANNOTATIONS: [&str; 7] =
+    [LISTED_BY, SAMPLE, NULL_CLEARS, OF_CALLER, BRIEF, DEFAULT, EXPLAINED_ELSEWHERE];
+
+/// Sets the text of tools: `#[schemars(transform = brief(".."))]`.
+///
+/// On a field it replaces the description, on an input the second paragraph.
+pub(crate) fn brief(text: impl Into<String>) -> impl Transform {
+    annotation(BRIEF, text.into())
+}
+
+/// Sets a default that goes without saying, as a word: `false` of a flag, `none` of a list.
+pub(crate) fn default_is(word: &'static str) -> impl Transform {
+    annotation(DEFAULT, word)
+}
+
+/// Marks a field whose members another tool explains.
+pub(crate) fn explained_elsewhere(schema: &mut Schema) {
+    annotation(EXPLAINED_ELSEWHERE, true).transform(schema);
+}
+
+fn annotation(keyword: &'static str, value: impl Into<Value>) -> impl Transform {
+    let value = value.into();
+    move |schema: &mut Schema| {
+        schema.insert(keyword.to_owned(), value.clone());
+    }
+}
 
 /// The schema of what is read, without references.
 pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
-    let mut schema = walked_input(schema);
+    let mut schema = annotated_input(schema);
     publish(&mut schema);
+    schema
+}
+
+/// The same with the annotations, of which tools are made.
+pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
+    let mut schema = walked_input(schema);
+    unwrap_descriptions(&mut schema);
     schema
 }
 
@@ -98,6 +141,7 @@ fn field_without_null(field: &mut Value) {
 /// The schema of what is written, without references.
 pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
+    unwrap_descriptions(&mut schema);
     publish(&mut schema);
     schema
 }
@@ -191,6 +235,7 @@ impl Components {
     /// Returns a reference to it, or the schema itself if it has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
+        unwrap_descriptions(&mut schema);
         publish(&mut schema);
         schema
     }
@@ -200,7 +245,10 @@ impl Components {
     /// `change` gets them before those that have the members of others name these.
     pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
-        named.values_mut().for_each(publish);
+        named.values_mut().for_each(|schema| {
+            unwrap_descriptions(schema);
+            publish(schema);
+        });
         change(&mut named);
         share_members(&mut named);
         named
@@ -254,21 +302,39 @@ fn embeds(schema: &Value, parent: &Value) -> bool {
         && required(parent).iter().all(|name| names.contains(name))
 }
 
-/// Joins the lines of each paragraph in every description, and removes what is not published.
-fn publish(schema: &mut Value) {
+/// Joins the lines of each paragraph in every description.
+fn unwrap_descriptions(schema: &mut Value) {
+    each_object(schema, &|keywords| {
+        if let Some(Value::String(text)) = keywords.get_mut("description") {
+            *text = unwrapped(text);
+        }
+    });
+}
+
+/// States the defaults in the descriptions, and removes the annotations.
+pub(crate) fn publish(schema: &mut Value) {
+    each_object(schema, &|keywords| {
+        let default = keywords.get(DEFAULT).and_then(Value::as_str).map(|word| format!(" Default: {word}."));
+        if let (Some(default), Some(Value::String(text))) = (default, keywords.get_mut("description")) {
+            text.insert_str(text.find("\n\n").unwrap_or(text.len()), &default);
+        }
+    });
+    remove_annotations(schema);
+}
+
+/// Removes what is not published.
+pub(crate) fn remove_annotations(schema: &mut Value) {
+    each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
+}
+
+/// Changes each object in a schema, at every depth.
+fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     match schema {
         Value::Object(members) => {
-            members.remove(LISTED_BY);
-            members.remove(SAMPLE);
-            members.remove(NULL_CLEARS);
-            for (name, member) in members.iter_mut() {
-                match member {
-                    Value::String(text) if name == "description" => *text = unwrapped(text),
-                    member => publish(member),
-                }
-            }
+            change(members);
+            members.values_mut().for_each(|member| each_object(member, change));
         }
-        Value::Array(items) => items.iter_mut().for_each(publish),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
         _ => {}
     }
 }

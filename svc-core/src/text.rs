@@ -305,7 +305,7 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
     }
 }
 
-/// The keyword of the schema of a field in which null says something; it is in no published schema.
+/// The keyword of the schema of a field in which null says something.
 pub(crate) const NULL_CLEARS: &str = "x-null-clears";
 
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.

@@ -15,10 +15,12 @@ use crate::conversation::places::{visible, visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::load_member;
+use crate::identity::workspaces::Own;
 use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
 use crate::log::event::Recorded;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::brief;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
@@ -295,10 +297,11 @@ const DELETE: &str = "delete from follows where member_id = $1 and target_id = $
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListFollows {
     /// Whose follows: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }

@@ -17,6 +17,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::default_is;
 use crate::store::{Engine, columns, named_enum};
 use crate::text::Text;
 use crate::time::Time;
@@ -80,9 +81,11 @@ pub(crate) fn online_since(now: Time) -> Time {
 struct SendHeartbeat {
     /// `active`, `away` or `busy`.
     status: PresenceStatus,
-    /// What you are doing, for everybody in the workspace to read. Default: nothing.
+    /// What you are doing, for everybody in the workspace to read.
+    #[schemars(transform = default_is("nothing"))]
     note: Option<Text<1, PRESENCE_NOTE_MAX>>,
-    /// The thread that you are working on; whoever sees it is shown it. Default: none.
+    /// The thread that you are working on; whoever sees it is shown it.
+    #[schemars(transform = default_is("none"))]
     thread_id: Option<ThreadId>,
 }
 
@@ -172,8 +175,10 @@ columns! {
 
 /// Returns who is online, in the order in which members joined.
 ///
-/// Whoever was heard of within the last 30 seconds is online. One page covers at most 2000 members, so it may
-/// be short or empty although there is more: continue while `next_cursor` is not null.
+/// Whoever was heard of within the last 30 seconds is online.
+///
+/// One page covers at most 2000 members, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListPresence {

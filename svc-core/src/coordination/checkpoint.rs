@@ -20,7 +20,7 @@ use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
-use crate::schema::SAMPLE;
+use crate::schema::{BRIEF, SAMPLE};
 use crate::store::{FromValue, Value as Stored, columns};
 use crate::time::Time;
 
@@ -72,6 +72,7 @@ impl JsonSchema for NewCheckpoint {
             "description": "How far the work has come, for whoever holds the claim next: an object of at \
                             most 8192 bytes of JSON. It replaces the last one. Numbers from 2^53 on are \
                             rejected: send them as strings.",
+            BRIEF: "How far the work has come.",
         })
     }
 }

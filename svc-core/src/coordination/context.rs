@@ -21,6 +21,7 @@ use crate::id::ThreadId;
 use crate::identity::floor::LogRange;
 use crate::limits::CONTEXT_MESSAGES;
 use crate::op::Read;
+use crate::schema::default_is;
 use crate::text::Count;
 
 /// The state of a thread and its possible transitions.
@@ -82,7 +83,8 @@ pub(in crate::coordination) struct ThreadContext {
 pub(super) struct GetThreadContext {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether to return the workspace's glossary. Default: false.
+    /// Whether to return the workspace's glossary.
+    #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_glossary: bool,
     /// Only the messages and notices after this position: `lsn` of an earlier answer. Default: the last ones.

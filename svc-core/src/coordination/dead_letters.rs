@@ -21,6 +21,7 @@ use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
 use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::schema::brief;
 use crate::store::{columns, new_row};
 use crate::time::Time;
 
@@ -237,6 +238,7 @@ const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = 
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListDeadLetters {
     /// The workspace. It must be yours.
     workspace_id: Here,

@@ -42,9 +42,10 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the open threads that nobody works on and that something is in the way of, with what that is.
 ///
-/// They are in the order in which they were created. One page covers at most 500 threads, and footprints with
-/// at most 500 items, so it may be short or empty although there is more: continue while `next_cursor` is not
-/// null.
+/// They are in the order in which they were created.
+///
+/// One page covers at most 500 threads, and footprints with at most 500 items, so it may be short or empty
+/// although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {

@@ -21,6 +21,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::DM_OTHERS_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
+use crate::schema::brief;
 use crate::text::Items;
 
 pub(crate) fn feature() -> Feature {
@@ -149,6 +150,7 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 /// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListDms {
     /// The workspace. It must be yours.
     workspace_id: Here,

@@ -22,6 +22,7 @@ use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::schema::{brief, explained_elsewhere};
 use crate::text::Items;
 
 pub(crate) fn feature() -> Feature {
@@ -117,6 +118,7 @@ struct SetThreadFootprint {
     /// The thread.
     thread_id: ThreadId,
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+    #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
     repo: Option<Repo>,
     /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
     #[serde(default)]
@@ -190,6 +192,7 @@ struct CheckFootprint {
     /// The thread.
     thread_id: Option<ThreadId>,
     /// The footprint, as `set_thread_footprint` takes it. Default: that of the thread.
+    #[schemars(transform = explained_elsewhere)]
     footprint: Option<Footprint>,
 }
 

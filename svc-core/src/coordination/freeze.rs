@@ -25,6 +25,7 @@ use crate::op::{
     Answer, Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read,
 };
 use crate::page::{Cursor, Limit, Page};
+use crate::schema::default_is;
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -117,9 +118,9 @@ impl Event for MemberUnfrozen {
 
 /// Freezes a member, so that it may only read, and returns the freeze.
 ///
-/// Its claims end, and the time worked under them is charged. From then on each of its changes fails
-/// with 403 `member-frozen`, also those that it makes for others as a delegate and those that delegates make
-/// for it, until it is unfrozen.
+/// Its claims end, and the time worked under them is charged. From then on each of its changes fails with
+/// `member-frozen`, also those that it makes for others as a delegate and those that delegates make for it,
+/// until it is unfrozen.
 ///
 /// Its tokens stay valid for reading. Freezing it again changes nothing, not even the reason.
 ///
@@ -132,7 +133,8 @@ pub struct FreezeMember {
     pub workspace_id: Here,
     /// The member to freeze.
     pub member_id: MemberId,
-    /// Why, for administrators and for readers of the log. Default: none.
+    /// Why, for administrators and for readers of the log.
+    #[schemars(transform = default_is("none"))]
     pub reason: Option<Reason>,
 }
 

@@ -20,6 +20,7 @@ use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::{brief, default_is};
 use crate::store::{FromValue as _, Value as Stored, columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
@@ -188,8 +189,10 @@ struct PauseRepo {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// The repository, as `owner/name`; a clone URL is accepted.
+    #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
-    /// Why, for members who wait. Default: none.
+    /// Why, for members who wait.
+    #[schemars(transform = default_is("none"))]
     reason: Option<Reason>,
 }
 
@@ -254,6 +257,7 @@ struct ResumeRepo {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// The repository, as `owner/name`; a clone URL is accepted.
+    #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
 }
 

@@ -20,6 +20,7 @@ use crate::error::Code;
 use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::workspaces::Here;
 use crate::op::{Answer, Feature, Read, Write, write, write_in_steps};
+use crate::schema::{brief, default_is};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -145,16 +146,19 @@ struct ClaimNextThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim, too. Default: false.
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too. Default: false.
+    /// Whether to return what `get_thread_context` returns too.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again. Default: false.
+    /// Whether to return a claim that you hold again.
     ///
     /// Returns your newest live claim in the channel, with its lease as it is. With `repo`, only claims of
     /// that repository count. If you have none, claims the next thread.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -182,16 +186,19 @@ struct ClaimNextWorkspaceThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim, too. Default: false.
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too. Default: false.
+    /// Whether to return what `get_thread_context` returns too.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again. Default: false.
+    /// Whether to return a claim that you hold again.
     ///
     /// Returns your newest live claim in the workspace, with its lease as it is. With `repo`, only claims of
     /// that repository count. If you have none, claims the next thread.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -260,15 +267,18 @@ struct ClaimThread {
     /// The thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
-    /// Whether to acknowledge the claim, too. Default: false.
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too. Default: false.
+    /// Whether to return what `get_thread_context` returns too.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again. Default: false.
+    /// Whether to return a claim that you hold again.
     ///
     /// Its lease stays as it is.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }

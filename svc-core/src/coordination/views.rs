@@ -21,6 +21,7 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::op::{Feature, Read, read};
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, rows_to_read};
+use crate::schema::brief;
 use crate::store::ToParam;
 
 pub(crate) fn feature() -> Feature {
@@ -129,6 +130,7 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
 /// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListThreads {
     /// The channel.
     channel_id: ChannelId,

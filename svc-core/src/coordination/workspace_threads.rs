@@ -17,9 +17,10 @@ use crate::store::ToParam;
 /// Returns the threads of all channels of a workspace that you may see, oldest first unless you want the
 /// newest first.
 ///
-/// Those of direct messages are no tasks, and are left out. One page covers at most 2000 threads, with
-/// `claimable` 500 and footprints with at most 500 items, so it may be short or empty although there is more:
-/// continue while `next_cursor` is not null.
+/// Those of direct messages are no tasks, and are left out.
+///
+/// One page covers at most 2000 threads, with `claimable` 500 and footprints with at most 500 items, so it
+/// may be short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {

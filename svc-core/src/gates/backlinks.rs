@@ -148,8 +148,10 @@ impl Stored {
 /// Returns what leads to a message, in the order in which it came: relations of other messages to it, its
 /// pin, the reactions to it, and the vote that it asks for.
 ///
+/// A withdrawn message keeps its relations.
+///
 /// What comes from messages that you may not see is left out, so a page may be short or empty although there
-/// is more: continue while `next_cursor` is not null. A withdrawn message keeps its relations.
+/// is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessageBacklinks {

@@ -18,6 +18,7 @@ use crate::log::keys;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::OF_CALLER;
 use crate::store::columns;
 use crate::text::{Change, Handle, Text};
 use crate::time::Time;
@@ -149,10 +150,19 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The workspace that an input is about: the caller's own, which it need not name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The id of the caller's own workspace, or of the caller, which an input need not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Here(Option<WorkspaceId>);
+pub struct Own<I>(Option<I>);
+
+impl<I> Default for Own<I> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+/// The caller's workspace.
+pub type Here = Own<WorkspaceId>;
 
 impl Here {
     /// Returns the caller's workspace.
@@ -162,29 +172,31 @@ impl Here {
     pub(crate) fn of(self, cx: &Read<'_>) -> Result<WorkspaceId> {
         let own = cx.caller().workspace_id;
         own_workspace(cx, self.0.unwrap_or(own))?;
-        if self == Self::default() && own == WorkspaceId::INSTANCE {
+        if self.0.is_none() && own == WorkspaceId::INSTANCE {
             return Err(Error::not_found("workspace"));
         }
         Ok(own)
     }
 }
 
-impl From<WorkspaceId> for Here {
-    fn from(id: WorkspaceId) -> Self {
+impl<I> From<I> for Own<I> {
+    fn from(id: I) -> Self {
         Self(Some(id))
     }
 }
 
-/// That of an id, which is not required.
-impl JsonSchema for Here {
+/// That of an id, which is not required, and which tools do not have.
+impl<I: JsonSchema> JsonSchema for Own<I> {
     fn inline_schema() -> bool {
         true
     }
     fn schema_name() -> Cow<'static, str> {
-        "Here".into()
+        format!("Own{}", I::schema_name()).into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        WorkspaceId::json_schema(generator)
+        let mut schema = I::json_schema(generator);
+        schema.insert(OF_CALLER.to_owned(), true.into());
+        schema
     }
     fn _schemars_private_is_option() -> bool {
         true

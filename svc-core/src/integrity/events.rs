@@ -112,9 +112,10 @@ pub(crate) fn feature() -> Feature {
 /// Returns the events of a workspace's log, oldest first.
 ///
 /// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
-/// are not in are left out, as are those that do not match the filters. One page covers at most 2000 events
-/// and ends at 1 MiB, so it may be short or empty although there is more: you have caught up when
-/// `next_cursor` is null.
+/// are not in are left out, as are those that do not match the filters.
+///
+/// One page covers at most 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
+/// you have caught up when `next_cursor` is null.
 ///
 /// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
 /// plaintext, which is blank once the message is withdrawn.

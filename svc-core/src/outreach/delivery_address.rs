@@ -18,6 +18,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId, WorkspaceId};
+use crate::identity::workspaces::Own;
 use crate::mailbox::{DeliveryAddress, MailAddress};
 use crate::op::{
     Answer, Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
@@ -305,7 +306,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 struct SetDeliveryAddress {
     /// Whose address: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// The address, in ASCII. Its domain has a dot and does not end with a number.
     address: DeliveryAddress,
     /// `immediate`: a while after you were told of something that you have not read, one mail for each
@@ -426,7 +427,7 @@ impl JsonSchema for ConfirmationCode {
 struct ConfirmDeliveryAddress {
     /// Whose address: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// The code.
     code: ConfirmationCode,
 }

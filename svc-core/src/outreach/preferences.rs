@@ -18,6 +18,7 @@ use crate::conversation::notifications::outgoing::{Out, OutgoingItem, Wanted, pu
 use crate::conversation::places::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
+use crate::identity::workspaces::Own;
 use crate::limits::MUTED_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, read};
 use crate::outreach::delivery_address::{Delivery, delivery};
@@ -171,7 +172,7 @@ impl Wanted for WantedOn<'_> {
 struct GetNotificationPreferences {
     /// Whose preferences: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
 }
 
 /// Which notifications you want, when, and where they go.
@@ -214,7 +215,7 @@ const KEPT: &str = "select body from preferences where member_id = $1";
 struct SetNotificationPreferences {
     /// Whose preferences: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// Which ways the notifications for some reasons take, each reason once. Of others those for a mention, a
     /// direct message, a reply, an assignment and a requested review or approval are mailed and pushed.
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,

@@ -20,6 +20,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, SubscriptionId};
+use crate::identity::workspaces::Own;
 use crate::limits::{SUBSCRIPTIONS_MAX, URI_MAX};
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
@@ -222,7 +223,7 @@ struct Keys {
 struct RegisterWebPush {
     /// Whose browser it is: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// The address at the push service: https, at a public host.
     endpoint: Text<1, URI_MAX>,
     /// When the subscription ends by itself, as browsers say it. It is not used: the push service tells.
@@ -294,7 +295,7 @@ struct RemoveWebPush {
     subscription_id: SubscriptionId,
     /// Whose browser it is: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
 }
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {

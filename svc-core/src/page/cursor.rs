@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
 use crate::id::WorkspaceId;
+use crate::schema::BRIEF;
 use crate::store::{Param, ToParam};
 use crate::time::Time;
 
@@ -127,6 +128,7 @@ impl<K: Position> JsonSchema for Cursor<K> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "Where to continue: the `next_cursor` of the previous page.",
+            BRIEF: "`next_cursor` of the page before.",
             "type": "string",
             "pattern": K::PATTERN,
         })

@@ -27,6 +27,7 @@ use crate::log::event::{Event, EventKind, Invalidates, Recorded, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, read, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::default_is;
 use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
@@ -244,7 +245,8 @@ struct CreateChannel {
     /// What the channel is for.
     #[serde(default)]
     topic: Option<Text<1, TOPIC_MAX>>,
-    /// Whether only members may see the channel and what is in it. Default: false.
+    /// Whether only members may see the channel and what is in it.
+    #[schemars(transform = default_is("false"))]
     #[serde(default)]
     private: Option<bool>,
 }
@@ -288,8 +290,9 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 
 /// Returns the channels that you may see, oldest first.
 ///
-/// Private channels are returned only to their members, and direct messages by `list_dms` alone. One page
-/// covers at most 2000 channels, so it may be short or empty although there is more: continue while
+/// Private channels are returned only to their members, and direct messages by `list_dms` alone.
+///
+/// One page covers at most 2000 channels, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,6 +16,7 @@ use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, ME
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Caller, DestroyPermit, Write, purged};
+use crate::schema::default_is;
 use crate::text::{Change, Count, Patch, Prose, Text, characters};
 
 type Label = Text<1, NAME_MAX>;
@@ -123,10 +124,12 @@ pub(super) struct CreateMemoryBlock {
     description: Option<Description>,
     /// How many characters its value may have, up to 100,000. Default: 5000.
     limit: Option<CharLimit>,
-    /// Whether only you and members with `channel:admin` may change it. Default: false.
+    /// Whether only you and members with `channel:admin` may change it.
+    #[schemars(transform = default_is("false"))]
     #[serde(default)]
     read_only: bool,
-    /// What it says. Default: nothing.
+    /// What it says.
+    #[schemars(transform = default_is("nothing"))]
     value: Option<Value>,
 }
 

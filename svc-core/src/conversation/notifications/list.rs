@@ -7,6 +7,7 @@ use super::item::{InboxPage, List, StoredItem, item_columns, open_page, seen_ite
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::id::MemberId;
+use crate::identity::workspaces::Own;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 
@@ -25,7 +26,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 pub(super) struct ListInbox {
     /// Whose inbox: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items for this reason, also if there is a stronger one.
@@ -59,7 +60,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
 pub(super) struct ListMentions {
     /// Whose mentions: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items for this reason, also if there is a stronger one.

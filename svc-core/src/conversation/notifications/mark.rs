@@ -9,6 +9,7 @@ use crate::Result;
 use crate::conversation::follows;
 use crate::error::Error;
 use crate::id::MemberId;
+use crate::identity::workspaces::Own;
 use crate::limits::MARKED_MAX;
 use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
@@ -50,7 +51,7 @@ type Lsn = Count<0, { i64::MAX }>;
 pub(super) struct MarkInboxRead {
     /// Whose inbox: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// All items up to this one.
     up_to_lsn: Option<Lsn>,
     /// These items.
@@ -74,7 +75,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
 pub(super) struct MarkMentionsRead {
     /// Whose mentions: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     /// All items up to this one.
     up_to_lsn: Option<Lsn>,
     /// These items.

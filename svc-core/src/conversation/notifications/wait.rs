@@ -11,6 +11,7 @@ use super::item::{
 };
 use crate::Result;
 use crate::id::MemberId;
+use crate::identity::workspaces::Own;
 use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
@@ -30,7 +31,7 @@ use crate::page::{Page, rows_to_read};
 pub(super) struct WaitForMention {
     /// Whose mentions: yours.
     #[serde(rename = "member_id")]
-    _member_id: Option<MemberId>,
+    _member_id: Own<MemberId>,
     timeout_secs: Option<WaitSecs>,
 }
 

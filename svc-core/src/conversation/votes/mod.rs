@@ -27,6 +27,7 @@ use crate::op::{
     Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::default_is;
 use crate::store::{columns, new_row};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
@@ -327,7 +328,8 @@ struct CreateVote {
     question: Prose<1, QUESTION_MAX>,
     /// What can be chosen: 2 to 20 different texts.
     options: Options,
-    /// Whether a member may choose several. Default: false.
+    /// Whether a member may choose several.
+    #[schemars(transform = default_is("false"))]
     #[serde(default)]
     multiple: bool,
     /// When it closes by itself: in the future. Default: never.

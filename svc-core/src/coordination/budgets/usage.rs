@@ -25,6 +25,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::schema::default_is;
 use crate::store::{ToParam, columns, new_row};
 use crate::text::{Count, Text};
 use crate::time::Time;
@@ -158,11 +159,14 @@ struct ReportUsage {
     report_id: Name,
     /// The lease id of your claim.
     claim_lease_id: LeaseId,
-    /// Tokens since the report before. Default: 0.
+    /// Tokens since the report before.
+    #[schemars(transform = default_is("0"))]
     tokens: Option<Reported>,
-    /// Millionths of a US dollar since the report before. Default: 0.
+    /// Millionths of a US dollar since the report before.
+    #[schemars(transform = default_is("0"))]
     usd_micros: Option<Reported>,
-    /// Turns since the report before. Default: 0.
+    /// Turns since the report before.
+    #[schemars(transform = default_is("0"))]
     turns: Option<Reported>,
     /// The model that was used.
     ///

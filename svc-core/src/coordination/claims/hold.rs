@@ -22,6 +22,7 @@ use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
+use crate::schema::brief;
 use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
 
@@ -219,6 +220,7 @@ struct AcknowledgeClaim {
     /// The thread.
     thread_id: ThreadId,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
 }
 
@@ -310,6 +312,7 @@ struct RenewClaim {
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     checkpoint: Option<NewCheckpoint>,
 }
@@ -443,6 +446,7 @@ struct HandOffClaim {
     /// The member who receives the claim.
     to_member_id: MemberId,
     /// The lease id of the claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of the claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     lease_secs: Option<LeaseSecs>,
     checkpoint: Option<NewCheckpoint>,

@@ -28,8 +28,10 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Returns the live claims on threads that you may see: who works on what, and until when.
 ///
-/// They are in the order in which their threads were created. One page covers at most 2000 claims, so it may
-/// be short or empty although there is more: continue while `next_cursor` is not null.
+/// They are in the order in which their threads were created.
+///
+/// One page covers at most 2000 claims, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {

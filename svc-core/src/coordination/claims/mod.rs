@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use schemars::transform::Transform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,6 +39,7 @@ use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
 use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Sample, Write};
+use crate::schema::brief;
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 use crate::text::{Count, described};
 use crate::time::Time;
@@ -97,7 +99,10 @@ impl JsonSchema for LeaseSecs {
             "How long the claim lasts without renewal, in seconds. Default: {LEASE_DEFAULT_SECS} unless the \
              operator configured another."
         );
-        described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description)
+        let mut schema =
+            described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description);
+        brief("Seconds until it lapses.").transform(&mut schema);
+        schema
     }
 }
 

@@ -13,6 +13,7 @@ use super::names::{self, Kind, UNSEEN, slot_key};
 use super::repo::{Repo, RepoKey};
 use crate::error::{Error, Result};
 use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
+use crate::schema::brief;
 use crate::text::{Items, Text, described};
 
 /// Whether a footprint may overlap others.
@@ -186,6 +187,7 @@ impl JsonSchema for Item {
 #[schemars(extend("x-sample" = {"repo": "acme/app", "items": [{"kind": "path", "value": "src"}]}))]
 pub(crate) struct Footprint {
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+    #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
     pub repo: Option<Repo>,
     /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
     ///

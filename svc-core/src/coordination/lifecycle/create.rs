@@ -26,6 +26,7 @@ use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_M
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Read, Refused, Shared, Write};
+use crate::schema::{brief, default_is, explained_elsewhere};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
 
@@ -108,21 +109,27 @@ macro_rules! creates_thread {
             $place: $id,
             /// What is to be done, in a line.
             title: Title,
-            /// How urgent it is, from -100 to 100. Default: 0.
+            /// How urgent it is, from -100 to 100.
+            #[schemars(transform = brief("From -100 to 100."), transform = default_is("0"))]
             priority: Option<Priority>,
-            /// The skills that a member must have to claim it. Default: none.
+            /// The skills that a member must have to claim it.
+            #[schemars(transform = brief("Needed to claim it."), transform = default_is("none"))]
             #[serde(default)]
             required_skills: Items<Skill, SKILLS_MAX>,
-            /// The threads that must be finished before it can be claimed. Default: none.
+            /// The threads that must be finished before it can be claimed.
+            #[schemars(transform = brief("What it waits for."), transform = default_is("none"))]
             #[serde(default)]
             depends_on: DependsOn,
             /// The tools that you advise its worker to use. Default: none in particular.
+            #[schemars(transform = brief("Advice to its worker."))]
             #[serde(default)]
             tools: Items<Tool, TOOLS_MAX>,
-            /// What it will touch, as `set_thread_footprint` takes it. Default: nothing.
+            /// What it will touch, as `set_thread_footprint` takes it.
+            #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
             footprint: Option<Footprint>,
             /// The first message: what its worker has to know. It is posted as yourself, as by
-            /// `post_message`, and needs `message:post` too. Default: none.
+            /// `post_message`, and needs `message:post` too.
+            #[schemars(transform = brief("What its worker has to know."), transform = default_is("none"))]
             body: Option<FirstBody>,
         }
 

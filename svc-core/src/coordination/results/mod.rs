@@ -35,6 +35,7 @@ use crate::op::{
     prepared, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::brief;
 use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
 use crate::time::Time;
 use kind::ResultKind;
@@ -198,6 +199,7 @@ struct SetThreadResult {
     /// It is `<namespace>.<name>/<n>`.
     result_kind: Option<ResultKind>,
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     /// What to do with the thread then, as by `transition_thread`. Default: it stays as it is.
     action: Option<Then>,
@@ -393,6 +395,7 @@ const LATEST: &str = concat!(
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListThreadResults {
     /// The workspace. It must be yours.
     workspace_id: Here,

@@ -15,6 +15,7 @@ use crate::id::GateId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{LongPoll, Operation, Poll, Read, WaitSecs, wait};
+use crate::schema::brief;
 
 /// Waits until an approval gate is decided, and returns it.
 #[derive(Deserialize, JsonSchema)]
@@ -23,6 +24,7 @@ struct FollowApproval {
     /// The gate.
     gate_id: GateId,
     /// How long to wait; without it the gate is returned as it is.
+    #[schemars(transform = brief("How long to wait; without it the gate is returned as it is."))]
     timeout_secs: Option<WaitSecs>,
 }
 

@@ -39,6 +39,7 @@ use crate::op::{
     prepared, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::schema::{brief, default_is};
 use crate::store::{columns, named_enum, new_row};
 use crate::text::{Count, Prose};
 use crate::time::Time;
@@ -266,11 +267,13 @@ struct RequestApproval {
     ///
     /// It may also close once a later gate of it is accepted, whether that one blocks or not.
     blocks_close: Option<bool>,
-    /// Whether only a person may accept it, and no agent. Default: false.
+    /// Whether only a person may accept it, and no agent.
+    #[schemars(transform = brief("Whether only a person may accept it."), transform = default_is("false"))]
     needs_person: Option<bool>,
     /// In how many seconds it expires, at least 60. Default: never.
     ///
     /// At most 2592000. A gate that is decided does not expire.
+    #[schemars(transform = brief("Seconds until it expires."))]
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
 
@@ -385,6 +388,7 @@ const BY_ID: &str =
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 struct ListApprovalGates {
     /// The workspace. It must be yours.
     workspace_id: Here,

@@ -12,6 +12,7 @@ use crate::coordination::workers::worked_on;
 use crate::id::MessageId;
 use crate::op::Read;
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::schema::brief;
 
 /// Returns the relations of a message to others and of others to it, in the order in which they were made.
 ///
@@ -19,6 +20,7 @@ use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 /// more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
 pub(super) struct ListMessageRelations {
     /// The message.
     message_id: MessageId,

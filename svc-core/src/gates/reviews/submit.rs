@@ -21,6 +21,7 @@ use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIE
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Shared, Write};
+use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items, Prose, Text};
 use crate::time::Time;
@@ -160,11 +161,14 @@ pub(super) struct SubmitReview {
     thread_id: ThreadId,
     /// What you decide about the work.
     verdict: Verdict,
-    /// What to say. Markdown is welcome. Default: nothing.
+    /// What to say. Markdown is welcome.
+    #[schemars(transform = default_is("nothing"))]
     body: Option<Prose<0, REVIEW_MAX>>,
-    /// The git commit that you reviewed: the hash, or at least 4 digits of it. Default: none.
+    /// The git commit that you reviewed: the hash, or at least 4 digits of it.
+    #[schemars(transform = default_is("none"))]
     head_sha: Option<CommitHash>,
-    /// What you found. Default: nothing.
+    /// What you found.
+    #[schemars(transform = default_is("nothing"))]
     #[serde(default)]
     findings: Items<NewFinding, FINDINGS_MAX>,
 }

@@ -23,6 +23,7 @@ use crate::limits::{SCIM_GROUP_MEMBERS_MAX, SCIM_GROUP_NAME_MAX, SCIM_GROUPS_MAX
 use crate::log::event::{Event, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
+use crate::schema::default_is;
 use crate::text::{Items, Text};
 
 /// A group of people was created or changed.
@@ -276,7 +277,8 @@ pub(super) struct ReplaceGroup {
     _schemas: Option<Schemas>,
     /// Its name for people.
     display_name: GroupName,
-    /// What the identity provider calls it. Default: nothing.
+    /// What the identity provider calls it.
+    #[schemars(transform = default_is("nothing"))]
     external_id: Option<ExternalId>,
     /// Who is in it. Default: nobody.
     members: Option<Members>,

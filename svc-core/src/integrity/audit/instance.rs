@@ -33,11 +33,12 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
 ///
-/// They are ordered by their time. One page covers at most 2000 rows, so with a filter it may be short or
-/// empty although there is more: continue while `next_cursor` is not null. A change that takes long may add a
-/// row behind the place that you have read to; each workspace's own `list_audit` returns every row. Of a
-/// change in a private channel that you are not in you see when it was made and by whom, and no more: its
-/// `metadata` is `{"withheld": true}`.
+/// They are ordered by their time. A change that takes long may add a row behind the place that you have read
+/// to; each workspace's own `list_audit` returns every row. Of a change in a private channel that you are not
+/// in you see when it was made and by whom, and no more: its `metadata` is `{"withheld": true}`.
+///
+/// One page covers at most 2000 rows, so with a filter it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListOperatorAudit {

@@ -59,9 +59,10 @@ pub(crate) fn feature() -> Feature {
 /// Returns the audit rows of a workspace, newest first.
 ///
 /// They record who changed what, and what was requested or rejected with delegated tokens. A change without a
-/// name of its own has the action `mutation`, with the surface, operation, path and status in `metadata`. One
-/// page covers at most 2000 rows, so with a filter it may be short or empty although there is more: continue
-/// while `next_cursor` is not null.
+/// name of its own has the action `mutation`, with the surface, operation, path and status in `metadata`.
+///
+/// One page covers at most 2000 rows, so with a filter it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
 ///
 /// For a change in a private channel that you are not in you see when it was made and by whom, and no more:
 /// its `metadata` is `{"withheld": true}`.

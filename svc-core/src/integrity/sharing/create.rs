@@ -19,6 +19,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
+use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items};
 use crate::time::Time;
@@ -50,7 +51,8 @@ pub(super) struct CreateShareTicket {
     expires_at: Option<Time>,
     /// In how many seconds it expires.
     expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
-    /// The artifacts to share, by the SHA-256 of their bytes. Default: none.
+    /// The artifacts to share, by the SHA-256 of their bytes.
+    #[schemars(transform = default_is("none"))]
     #[serde(default)]
     artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
 }

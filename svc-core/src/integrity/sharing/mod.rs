@@ -203,8 +203,10 @@ fn shown_by_a_ticket() -> Vec<Operation> {
 /// Returns the share tickets of a workspace, in the order in which they were issued.
 ///
 /// Tickets that have expired or were revoked are included, those for channels that you may not see are left
-/// out. The secret is never returned again. One page covers at most 2000 tickets, so it may be short or empty
-/// although there is more: continue while `next_cursor` is not null.
+/// out. The secret is never returned again.
+///
+/// One page covers at most 2000 tickets, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListShareTickets {

@@ -25,6 +25,7 @@ use crate::integrity::events::broken_log;
 use crate::integrity::room::address_of;
 use crate::log::verify::{Break, Defect, checkpoint_of};
 use crate::op::{Feature, Read, scan};
+use crate::schema::default_is;
 use crate::time::Time;
 use graph::WorkspaceGraph;
 
@@ -65,7 +66,8 @@ pub(crate) fn feature() -> Feature {
 struct GetLogSnapshot {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Whether the graph is returned too, for which you need token:admin. Default: false.
+    /// Whether the graph is returned too, for which you need token:admin.
+    #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_graph: bool,
 }

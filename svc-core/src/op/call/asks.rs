@@ -34,17 +34,18 @@ impl Asks {
         all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()
     }
 
-    /// Adds the schemas of its fields to that of an input.
+    /// Adds the schemas of its fields to that of an input, with their annotations.
     pub fn describe(self, schema: &mut Value) {
         let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
         for name in self.names() {
-            let (mut field, description) = match name {
-                DETAIL => (schema::inlined_input(schema::of::<Detail>), ABOUT_DETAIL.to_owned()),
-                MAX_BYTES => (schema::inlined_input(schema::of::<MaxBytes>), about_max_bytes()),
-                _ => (schema::inlined_input(schema::of::<Offset>), ABOUT_OFFSET.to_owned()),
+            let (mut field, description, brief) = match name {
+                DETAIL => (schema::annotated_input(schema::of::<Detail>), ABOUT_DETAIL.to_owned(), ""),
+                MAX_BYTES => (schema::annotated_input(schema::of::<MaxBytes>), about_max_bytes(), ""),
+                _ => (schema::annotated_input(schema::of::<Offset>), ABOUT_OFFSET.to_owned(), BRIEF_OFFSET),
             };
             if let Some(keywords) = field.as_object_mut() {
                 keywords.insert("description".to_owned(), description.into());
+                keywords.insert(schema::BRIEF.to_owned(), brief.into());
             }
             members.insert(name.to_owned(), field);
         }
@@ -55,6 +56,7 @@ const ABOUT_DETAIL: &str =
     "`lean` leaves out what is null, false, empty or known to you. Default: `full`, over MCP `lean`.";
 const ABOUT_OFFSET: &str =
     "The character at which the text of the answer begins: `next_offset` of the answer before. Default: 0.";
+const BRIEF_OFFSET: &str = "`next_offset` of the answer before.";
 
 fn about_max_bytes() -> String {
     format!(

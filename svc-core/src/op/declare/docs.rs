@@ -18,7 +18,7 @@ pub struct Docs {
     pub area: &'static str,
     /// The codes with which it can fail, besides those of every operation.
     pub refuses: &'static [Code],
-    pub(super) example: Option<fn(&Fixture) -> Value>,
+    pub(in crate::op) example: Option<fn(&Fixture) -> Value>,
     pub(crate) input: SchemaOf,
     pub(crate) output: SchemaOf,
 }

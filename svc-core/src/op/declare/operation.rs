@@ -451,7 +451,14 @@ impl Operation {
 
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
-        let mut schema = schema::inlined_input(self.docs.input);
+        let mut schema = self.annotated_input_schema();
+        schema::publish(&mut schema);
+        schema
+    }
+
+    /// Returns the same schema with the annotations, of which its tool is made.
+    pub(in crate::op) fn annotated_input_schema(&self) -> Value {
+        let mut schema = schema::annotated_input(self.docs.input);
         self.asks().describe(&mut schema);
         schema
     }

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use schemars::transform::Transform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
+use crate::schema::brief;
 use crate::text::{Count, described};
 
 /// How long a wait may take, in seconds.
@@ -38,7 +40,10 @@ impl<const MIN: i64> JsonSchema for WaitSecs<MIN> {
             "How long to wait, in seconds. Default: {WAIT_DEFAULT_SECS}. Stay below the timeout of your \
              client, often 60: waiting again loses nothing."
         );
-        described(Count::<MIN, WAIT_MAX_SECS>::json_schema(generator), description)
+        let mut schema = described(Count::<MIN, WAIT_MAX_SECS>::json_schema(generator), description);
+        let text = format!("Below your client's timeout, often 60. Default: {WAIT_DEFAULT_SECS}.");
+        brief(text).transform(&mut schema);
+        schema
     }
 }
 

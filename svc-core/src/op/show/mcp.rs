@@ -28,7 +28,7 @@ pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Ope
 
 /// Returns a tool as `tools/list` shows it.
 pub fn tool(operation: &Operation) -> Value {
-    let (description, input) = terse::input(operation.docs().when, operation.input_schema());
+    let (description, input) = terse::input(operation.docs(), operation.annotated_input_schema());
     let mut output = operation.output_schema();
     if operation.is_detailed() {
         Lean::relax(&mut output);

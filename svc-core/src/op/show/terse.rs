@@ -1,53 +1,19 @@
-//! What a model is told of a tool: no more than it needs to call it.
+//! Tools as models see them: no more than a model needs to call one.
 //!
-//! A model pays for every tool that it is offered, with each request. It is told when to use the tool, and
-//! the second paragraph of its documentation; of a field, the first one. What follows is for people. Rules
-//! are left to the errors, which say all that is wrong with a call and what to do. What many fields say in
-//! the same words is said shortly, what is deep within a field is hardly more than named, and what follows
-//! from the token, or is told by another tool, is left out. A tool that is still long says less of its
-//! fields, then of what is within them, then of itself.
+//! A model pays for every tool that it is offered, with each request. A tool has the text that says when
+//! to use it, and the second paragraph of its documentation; a field has the first one. Later paragraphs
+//! are for people. Rules are left to the errors, which say all that is wrong with a call and what to do.
+//! The schema the input says by its annotations which texts are shorter in tools, and which fields tools
+//! do not have; no rule here depends on the words of a text. What is deep within a field is only named. A
+//! tool that is still long says less of its fields, then of what is within them, then of itself.
 
 use serde_json::{Map, Value, json};
 
+use crate::op::declare::docs::Docs;
+use crate::schema;
+
 /// Most bytes of the description and the input of a tool: about 300 tokens of a model.
 const TOOL_BYTES_MAX: usize = 1_200;
-
-/// What is said of fields that many tools have, by how their own description begins.
-const REPEATED: &[(&str, &str)] = &[
-    ("Where to continue: the `next_cursor`", "`next_cursor` of the page before."),
-    ("Maximum number of items to return", "Default: 20."),
-    ("`lean` leaves out what", ""),
-    ("Most bytes of the answer", ""),
-    ("The character at which the text of the answer", "`next_offset` of the answer before."),
-    ("The lease id of your claim. If given", "That of your claim: always send it."),
-    ("The lease id of the claim. If given", "That of the claim: always send it."),
-    ("How long the claim lasts without", "Seconds until it lapses."),
-    ("Whether to acknowledge the claim, too", "Acknowledges it."),
-    ("Whether to return what `get_thread_context`", "Adds its context."),
-    ("Whether to return a claim that you hold", "A claim that you hold, again."),
-    ("How far the work has come, for", "How far the work has come."),
-    ("How long to wait, in seconds", "Below your client's timeout, often 60. Default: 30."),
-    ("The first message: what", "What its worker has to know."),
-    ("The threads that must be finished", "What it waits for."),
-    ("The skills that a member must have to claim it", "Needed to claim it."),
-    ("The tools that you advise its worker", "Advice to its worker."),
-    ("How urgent it is, from", "From -100 to 100."),
-    ("Whether only a person may accept it", "Whether only a person may accept it."),
-    ("In how many seconds it expires, at least 60", "Seconds until it expires."),
-    ("The repository, as `owner/name`;", "`owner/name` or a clone URL. Optional if all items are slots."),
-    ("Newest first", ""),
-];
-
-/// What is said of an optional field that can only be the caller's own: its workspace, itself.
-const OF_CALLER: &[&str] = &["ust be yours.", ": yours."];
-
-/// What is said of a field whose members are those of the input of another tool.
-const OF_ANOTHER: &str = "` takes it";
-
-/// What the end of a field's description says of the value that it has if it is left out, where that goes
-/// without saying.
-const NEEDLESS_DEFAULTS: &[&str] =
-    &[" Default: false.", " Default: 0.", " Default: none.", " Default: nothing."];
 
 /// Keywords of an input that errors say as well, or that the description says. In an output they help nobody.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
@@ -64,20 +30,16 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
     "maxItems",
 ];
 
-/// Returns the description of a tool and the schema of its input.
-///
-/// They are made of when to use the operation, if that is said, and of the schema of its input.
-pub(super) fn input(when: &str, mut schema: Value) -> (String, Value) {
-    let docs = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-    let docs = docs.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let has_pages = members_of(&schema).is_some_and(|fields| fields.contains_key("cursor"));
-    let mut description = description(when, docs, has_pages);
+/// Returns the description of a tool and the schema of its input, made of the annotated one.
+pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
+    let mut description = description(docs, &mut schema);
     without_callers(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, Place<'_>)| walk(&mut schema, Place::ROOT, &change);
     each(without_rules);
     each(in_one_form);
     each(in_few_words);
     each(briefly_within);
+    schema::remove_annotations(&mut schema);
     let length = |description: &str, schema: &Value| description.len() + schema.to_string().len();
     for cut in [briefly, silently_within] {
         if length(&description, &schema) > TOOL_BYTES_MAX {
@@ -140,10 +102,7 @@ fn walk(schema: &mut Value, place: Place<'_>, change: &dyn Fn(&mut Map<String, V
 /// Takes out the fields that can only have the value that the caller's token says.
 fn without_callers(schema: &mut Value) {
     let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
-    fields.retain(|_, field| {
-        let text = field.get("description").and_then(Value::as_str).unwrap_or_default();
-        !OF_CALLER.iter().any(|words| text.contains(words))
-    });
+    fields.retain(|_, field| field.get(schema::OF_CALLER).is_none());
 }
 
 /// Takes out the rules that a model need not know: an error says which it has broken.
@@ -243,34 +202,26 @@ fn join(known: &mut Value, other: &Value) {
     }
 }
 
-/// Says shortly what many fields say, and nothing where a description says no more than the name.
+/// Leaves the first paragraph of what is said of a field, or its brief text; nothing if that is its name.
 fn in_few_words(keywords: &mut Map<String, Value>, place: Place<'_>) {
+    if let Some(brief) = keywords.remove(schema::BRIEF) {
+        keywords.insert("description".to_owned(), brief);
+    }
     let Some(Value::String(text)) = keywords.get_mut("description") else { return };
     text.truncate(text.find("\n\n").unwrap_or(text.len()));
-    for needless in NEEDLESS_DEFAULTS {
-        text.truncate(text.strip_suffix(needless).unwrap_or(text).len());
-    }
-    let repeated = REPEATED.iter().find(|(beginning, _)| text.starts_with(beginning));
-    let is_the_name = |name: &str| {
-        let name = name.strip_suffix("_id").unwrap_or(name).replace('_', " ");
-        text.strip_prefix("The ").and_then(|text| text.strip_suffix('.')) == Some(name.as_str())
-    };
     let says_nothing = match place.member {
-        Some(name) => is_the_name(name),
+        Some(name) => text.is_empty() || is_name(text, name),
         None => place.depth > 0,
     };
-    match repeated {
-        Some((_, "")) => {
-            keywords.remove("description");
-        }
-        Some((_, few)) => {
-            keywords.insert("description".to_owned(), (*few).into());
-        }
-        None if says_nothing => {
-            keywords.remove("description");
-        }
-        None => {}
+    if says_nothing {
+        keywords.remove("description");
     }
+}
+
+/// Returns whether a text is only the name of its field, such as "The thread." of `thread_id`.
+fn is_name(text: &str, field: &str) -> bool {
+    let text = text.strip_prefix("The ").unwrap_or(text).strip_suffix('.').unwrap_or(text);
+    text.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
 }
 
 /// Leaves the first sentence of what is said of members of members, and the names of what is deeper.
@@ -278,8 +229,7 @@ fn briefly_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
     if place.depth == 2 {
         first_sentence(keywords);
     }
-    let text = keywords.get("description").and_then(Value::as_str);
-    if text.is_some_and(|text| text.contains(OF_ANOTHER))
+    if keywords.contains_key(schema::EXPLAINED_ELSEWHERE)
         && let Some(Value::Object(members)) = keywords.get_mut("properties")
     {
         members.values_mut().filter_map(Value::as_object_mut).for_each(|member| {
@@ -317,61 +267,74 @@ fn without_last_sentence(text: &str) -> Option<usize> {
     [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
 }
 
-/// Returns what a model is told of an operation, as one paragraph.
+/// Takes the description out of the schema of an input, and returns that of its tool, as one paragraph.
 ///
-/// That is when to use it, else the first paragraph of its documentation, and the second one. What it fails
-/// with is left out, since errors say it, as are statuses; and where to continue, which the field of that
-/// says.
-fn description(when: &str, docs: &str, has_pages: bool) -> String {
-    let mut paragraphs = docs.split("\n\n");
-    let first = paragraphs.next().unwrap_or_default();
-    let second = paragraphs.next().filter(|text| !text.starts_with("Fails with ")).unwrap_or_default();
-    let sentences = second.split_inclusive(". ");
-    let kept = sentences.filter(|sentence| !(has_pages && sentence.contains("`next_cursor`")));
-    let text = format!("{} {}", if when.is_empty() { first } else { when }, kept.collect::<String>());
-    without_statuses(text.trim_end())
-}
-
-fn without_statuses(text: &str) -> String {
-    let is_status =
-        |word: &str| word.len() == 3 && word.starts_with(['4', '5']) && word.parse::<u16>().is_ok();
-    let mut words = text.split(' ').peekable();
-    let mut kept: Vec<&str> = Vec::new();
-    while let Some(word) = words.next() {
-        let is_before_code = words.peek().is_some_and(|next| next.starts_with('`'));
-        if !(is_before_code && is_status(word)) {
-            kept.push(word);
-        }
+/// That is when to use the operation, and the brief text of its input or else the second paragraph of its
+/// documentation. The last paragraph names the refusals, which errors say.
+fn description(docs: &Docs, schema: &mut Value) -> String {
+    let mut take = |keyword| match schema.as_object_mut()?.remove(keyword)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    };
+    let (brief, text) = (take(schema::BRIEF), take("description").unwrap_or_default());
+    let mut paragraphs: Vec<&str> = text.split("\n\n").collect();
+    if !docs.refuses.is_empty() {
+        paragraphs.pop();
     }
-    kept.join(" ")
+    let more = brief.as_deref().or(paragraphs.get(1).copied()).unwrap_or_default();
+    format!("{} {more}", docs.when).trim().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
+
+    /// The documentation of an operation that a model uses as `when` says.
+    fn docs(when: &'static str, refuses: &'static [Code]) -> Docs {
+        let input = schema::of::<String>;
+        Docs { title: "", when, area: "", refuses, example: None, input, output: input }
+    }
 
     #[test]
-    fn a_model_is_told_when_to_use_a_tool_and_what_to_know_then() {
-        let fails = "Fails with 409 `wrong-state` if not.";
-        for (when, docs, told) in [
-            ("", "Lists 400 as.", "Lists 400 as."),
-            ("Use to list.", "Lists as.", "Use to list."),
-            ("Use to list.", &format!("Lists as.\n\n{fails}"), "Use to list."),
-            (
-                "Use to list.",
-                &format!("Lists as.\n\nAfter 409 `must-refetch` read 400.\n\nFor people.\n\n{fails}"),
-                "Use to list. After `must-refetch` read 400.",
-            ),
-            (
-                "Use to list.",
-                "Lists as.\n\nOld ones too. One page is short: continue with `next_cursor`.",
-                "Use to list. Old ones too.",
-            ),
+    fn a_tool_says_when_to_use_it_and_what_to_know_then() {
+        let refuses = &[Code::WrongState];
+        let refusals = "Fails with 409 `wrong-state` if not.";
+        let documented = |text: &str| json!({"description": text});
+        for (refuses, schema, shown) in [
+            (&[][..], documented("Lists as."), "Use to list."),
+            (&[], documented("Lists as.\n\nOld ones too.\n\nFor people."), "Use to list. Old ones too."),
+            (&[], json!({"description": "Lists as.\n\nFor people.", "x-brief": ""}), "Use to list."),
+            (&[], json!({"description": "Lists as.", "x-brief": "As."}), "Use to list. As."),
+            (refuses, documented(&format!("Lists as.\n\n{refusals}")), "Use to list."),
+            (refuses, documented(&format!("Lists as.\n\nOld.\n\n{refusals}")), "Use to list. Old."),
         ] {
-            assert_eq!(description(when, docs, true), told);
+            assert_eq!(input(&docs("Use to list.", refuses), schema).0, shown);
         }
-        let caught_up = "Lists as.\n\nThere is no more when `next_cursor` is null.";
-        assert!(description("Use to list.", caught_up, false).ends_with("null."));
+    }
+
+    #[test]
+    fn annotations_decide_what_a_tool_shows_of_a_field() {
+        let schema = json!({"type": "object", "properties": {
+            "workspace_id": {"type": "string", "description": "Which.", "x-of-caller": true},
+            "secs": {"type": "integer", "description": "For how long.", "x-brief": "Seconds."},
+            "limit": {"type": "integer", "description": "How many.", "x-brief": ""},
+            "flag": {"type": "boolean", "description": "Whether.", "x-default": "false"},
+            "newest_first": {"type": "boolean", "description": "Newest first."},
+            "footprint": {"type": "object", "description": "What.", "x-explained-elsewhere": true,
+                "properties": {"items": {"type": "array", "description": "Which.", "x-sample": []}}},
+        }});
+        assert_eq!(
+            input(&docs("", &[]), schema).1,
+            json!({"type": "object", "properties": {
+                "secs": {"type": "integer", "description": "Seconds."},
+                "limit": {"type": "integer"},
+                "flag": {"type": "boolean", "description": "Whether."},
+                "newest_first": {"type": "boolean"},
+                "footprint": {"type": "object", "description": "What.",
+                    "properties": {"items": {"type": "array"}}},
+            }})
+        );
     }
 
     #[test]
@@ -384,18 +347,17 @@ mod tests {
                 "all": {"type": "array", "items": true},
                 "free": {"type": "object", "additionalProperties": true},
                 "thing_id": {"type": "string", "format": "uuid", "description": "The thing."},
-                "workspace_id": {"type": "string", "description": "The workspace. It must be yours."},
                 "count": {
                     "type": "integer", "format": "uint64", "minimum": 1, "maximum": 9,
                     "description": "At most 9.",
                 },
-                "other": {"type": "string", "description": "Any. Default: none.\n\nFor people."},
+                "other": {"type": "string", "description": "Any.\n\nFor people."},
         }});
         let mut of_output = schema.clone();
-        let (description, told) = input("", schema);
-        assert_eq!(description, "Does it.");
+        let (description, shown) = input(&docs("Use it.", &[]), schema);
+        assert_eq!(description, "Use it.");
         assert_eq!(
-            told,
+            shown,
             json!({"type": "object", "properties": {
                 "pattern": {"type": ["string", "null"], "description": "Which."},
                 "all": {"type": "array", "items": {}},
@@ -432,9 +394,9 @@ mod tests {
 
     #[test]
     fn a_long_tool_says_the_most_important_first() {
-        let schema = json!({"type": "object", "description": format!("Does it. {}.", "Long".repeat(500)),
+        let schema = json!({"type": "object", "description": format!("Does it.\n\n{}.", "Long".repeat(500)),
             "properties": {"a": {"type": "string", "description": "What. And why."}}});
-        let (description, told) = input("", schema);
-        assert_eq!((&*description, &told["properties"]["a"]["description"]), ("Does it.", &json!("What.")));
+        let (description, shown) = input(&docs("Use it.", &[]), schema);
+        assert_eq!((&*description, &shown["properties"]["a"]["description"]), ("Use it.", &json!("What.")));
     }
 }
