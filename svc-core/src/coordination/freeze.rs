@@ -21,9 +21,7 @@ use crate::identity::workspaces::Here;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
-use crate::op::{
-    Answer, Effect, Feature, Read, Sample, TypedOperation, Write, destructive_in_steps, in_steps, read,
-};
+use crate::op::{Answer, Effect, Feature, Read, Sample, TypedOperation, Write, changing, read};
 use crate::page::{Cursor, Limit, Page};
 use crate::schema::default_is;
 use crate::text::Prose;
@@ -34,7 +32,8 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "members",
             vec![
-                destructive_in_steps(FREEZE_MEMBER, freeze_member)
+                changing(FREEZE_MEMBER, Effect::Destructive)
+                    .in_resumed_steps(freeze_member)
                     .title("Freeze a member")
                     .when("Use to stop a member at once, so that it only reads.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
@@ -45,7 +44,8 @@ pub(crate) fn feature() -> Feature {
                         json!({"workspace_id": w.id("workspace"), "member_id": w.id("judge"),
                                "reason": "It deletes what others write."})
                     }),
-                in_steps(UNFREEZE_MEMBER, Effect::Idempotent, unfreeze_member)
+                changing(UNFREEZE_MEMBER, Effect::Idempotent)
+                    .in_steps(unfreeze_member)
                     .title("Unfreeze a member")
                     .when("Use to let a frozen member work again.")
                     .delete("/members/{member_id}/freeze")

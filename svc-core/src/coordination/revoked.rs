@@ -15,14 +15,15 @@ use crate::id::TokenId;
 use crate::identity::apps::is_of_app;
 use crate::identity::sessions::has_credential;
 use crate::identity::tokens::{Revocable, check_exists};
-use crate::op::{Answer, Feature, Read, Write, destructive_in_steps};
+use crate::op::{Answer, Effect, Feature, Read, Write, changing};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "identity",
         vec![
-            destructive_in_steps("revoke_token", revoke_token)
+            changing("revoke_token", Effect::Destructive)
+                .in_resumed_steps(revoke_token)
                 .title("Revoke a token")
                 .when(
                     "Use to end a token for good, with all derived from it, at once; `rotate_token` only \

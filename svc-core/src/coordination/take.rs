@@ -19,14 +19,16 @@ use crate::coordination::thread::{Thread, visible_thread};
 use crate::error::Code;
 use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::workspaces::Here;
-use crate::op::{Answer, Feature, Read, Write, write, write_in_steps};
+use crate::op::{Answer, Effect, Feature, Read, Wants, Write, changing, write};
 use crate::schema::{brief, default_is};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "claims",
         vec![
-            write_in_steps("claim_next_thread", claim_next_thread)
+            changing("claim_next_thread", Effect::Write)
+                .wants(|_| Wants::next_thread())
+                .in_steps(claim_next_thread)
                 .after(expire_first)
                 .title("Claim a channel's next thread")
                 .when(
@@ -38,7 +40,9 @@ pub(crate) fn feature() -> Feature {
                 .post("/channels/{channel_id}/claim-next")
                 .needs(&[ThreadTransition])
                 .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
-            write_in_steps("claim_next_workspace_thread", claim_next_workspace_thread)
+            changing("claim_next_workspace_thread", Effect::Write)
+                .wants(|_| Wants::next_thread())
+                .in_steps(claim_next_workspace_thread)
                 .after(expire_first)
                 .title("Claim the workspace's next thread")
                 .when(

@@ -17,7 +17,7 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Answer, Effect, Feature, Read, Surface, Wants, Write, secret_was_told, wanting};
+use crate::op::{Answer, Effect, Feature, Read, Surface, Wants, Write, changing, secret_was_told};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -25,19 +25,16 @@ pub(crate) fn feature() -> Feature {
     let feature = Feature::new().operations(
         "operator",
         vec![
-            wanting(
-                "create_workspace",
-                Effect::Write,
-                |_| Wants::workspace(WorkspaceId::INSTANCE),
-                create_workspace,
-            )
-            .title("Create a workspace")
-            .post("/operator/workspaces")
-            .needs(&[OperatorGlobal])
-            .rest_only()
-            .created()
-            .refuses(&[Code::HandleTaken])
-            .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
+            changing("create_workspace", Effect::Write)
+                .wants(|_| Wants::workspace(WorkspaceId::INSTANCE))
+                .run(create_workspace)
+                .title("Create a workspace")
+                .post("/operator/workspaces")
+                .needs(&[OperatorGlobal])
+                .rest_only()
+                .created()
+                .refuses(&[Code::HandleTaken])
+                .example(|_| json!({"name": "Second team", "admin_handle": "ada"})),
         ],
     );
     #[cfg(feature = "bootstrap")]
@@ -237,18 +234,15 @@ mod bootstrap {
                 .rest_only()
                 .created()
                 .refuses(&[Code::Forbidden]),
-            wanting(
-                "bootstrap_member",
-                Effect::Write,
-                |input: &BootstrapMember| Wants::workspace(input.workspace_id),
-                bootstrap_member,
-            )
-            .title("Add a member to a workspace without an administrator")
-            .post("/workspaces/{workspace_id}/members")
-            .open_to_all()
-            .rest_only()
-            .created()
-            .refuses(&[Code::Forbidden, Code::HandleTaken]),
+            changing("bootstrap_member", Effect::Write)
+                .wants(|input: &BootstrapMember| Wants::workspace(input.workspace_id))
+                .run(bootstrap_member)
+                .title("Add a member to a workspace without an administrator")
+                .post("/workspaces/{workspace_id}/members")
+                .open_to_all()
+                .rest_only()
+                .created()
+                .refuses(&[Code::Forbidden, Code::HandleTaken]),
         ]
     }
 

@@ -16,7 +16,7 @@ use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, idempotent, read, wanting};
+use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, changing, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::OF_CALLER;
 use crate::store::columns;
@@ -116,12 +116,9 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
                 // Two workspaces that take one handle at once meet at the head of the instance.
-                wanting(
-                    "set_workspace_handle",
-                    Effect::Idempotent,
-                    |_| Wants::workspace(WorkspaceId::INSTANCE),
-                    set_workspace_handle,
-                )
+                changing("set_workspace_handle", Effect::Idempotent)
+                    .wants(|_| Wants::workspace(WorkspaceId::INSTANCE))
+                    .run(set_workspace_handle)
                 .title("Set the handle of a workspace")
                 .when(
                     "Use to change the workspace's handle, an alias of its id; `update_workspace` changes \

@@ -22,9 +22,10 @@ use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{self, Here};
 use crate::integrity::events::sees_thread;
 use crate::limits::{CENSUS_LAG, CENSUS_PAGE, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
-use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write, long_read};
+use crate::op::{Chore, Feature, Read, Records, Round, Shared, Step, Who, Write, reading};
 use crate::page::Page;
 use crate::sync::lock;
+use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
     let pass = Mutex::default();
@@ -32,7 +33,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "events",
             vec![
-                long_read("get_kind_census", begin, count_next_page)
+                reading("get_kind_census")
+                    .prepare(begin)
+                    .in_pages(count_next_page)
                     .short()
                     .title("Count the events of a log by kind")
                     .when(
@@ -119,7 +122,7 @@ struct Census {
     left: i64,
 }
 
-fn begin(_: &GetKindCensus) -> Result<Census> {
+fn begin(_: &GetKindCensus, _: &Shared, _: Time) -> Result<Census> {
     Ok(Census::default())
 }
 

@@ -24,11 +24,12 @@ use crate::log::event::Event;
 use crate::log::stored::{StoredEvent, event_columns};
 use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, Source, Verification};
 use crate::op::{
-    Feature, LongPoll, Poll, Read, Records, TypedOperation, WaitOutput, WaitSecs, long_read, read, wait,
+    Feature, LongPoll, Poll, Read, Records, Shared, TypedOperation, WaitOutput, WaitSecs, read, reading, wait,
 };
 use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::text::{Count, Text};
+use crate::time::Time;
 
 /// Maximum number of characters of a kind's name.
 const KIND_MAX: usize = 100;
@@ -60,7 +61,9 @@ pub(crate) fn feature() -> Feature {
                             "limit": 10,
                         })
                     }),
-                long_read("verify_event_chain", begin_verification, verify_next_page)
+                reading("verify_event_chain")
+                    .prepare(begin_verification)
+                    .in_pages(verify_next_page)
                     .title("Verify the event log")
                     .when(
                         "Use to prove that nobody has changed the log: checks its whole hash chain and \
@@ -375,7 +378,7 @@ struct Verifying {
     begun: Option<Verification>,
 }
 
-fn begin_verification(input: &VerifyEventChain) -> Result<Verifying> {
+fn begin_verification(input: &VerifyEventChain, _: &Shared, _: Time) -> Result<Verifying> {
     let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
     Ok(Verifying { expected, begun: None })
 }

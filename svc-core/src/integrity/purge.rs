@@ -22,7 +22,7 @@ use crate::identity::workspaces::{Here, is_live, load_workspace, own_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::{Replayed, RowChange};
-use crate::op::{Answer, Chore, Feature, Read, Records, Round, Step, Who, Write, destructive_in_steps};
+use crate::op::{Answer, Chore, Effect, Feature, Read, Records, Round, Step, Who, Write, changing};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -37,7 +37,8 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "workspaces",
             vec![
-                destructive_in_steps("purge_workspace", purge_workspace)
+                changing("purge_workspace", Effect::Destructive)
+                    .in_resumed_steps(purge_workspace)
                     .title("Purge the words of a workspace")
                     .post("/workspaces/{workspace_id}/purge")
                     .needs(&[TokenAdmin])

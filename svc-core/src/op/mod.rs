@@ -28,14 +28,14 @@ pub(crate) use declare::due::Due;
 pub use declare::effect::Effect;
 pub use declare::frame::{Frame, Takes};
 pub use declare::functions::{
-    answered_by_shell, check_file, destructive, destructive_in_steps, download, homed, idempotent,
-    idempotent_recording_refusals, in_steps, long_read, looked, prepared, read, scan, wait, wanting, write,
-    write_file, write_in_steps, write_recording_refusals,
+    AfterPreflight, Builder, changing, destructive, idempotent, read, reading, wait, write,
 };
 pub(crate) use declare::hooks::KEEP;
 pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
 pub use declare::http::{Http, Method, Success};
-pub use declare::job::{Found, LongPoll, Poll, Refused, Supply, TimedOut, WaitOutput, Wants};
+pub use declare::job::{
+    Found, InputType, LongPoll, OutputType, Poll, Refused, Supply, TimedOut, WaitOutput, Wants,
+};
 pub use declare::operation::{Access, Operation};
 pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Records, RowColumns};

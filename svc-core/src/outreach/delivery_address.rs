@@ -20,9 +20,7 @@ use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId, WorkspaceId};
 use crate::identity::workspaces::Own;
 use crate::mailbox::{DeliveryAddress, MailAddress};
-use crate::op::{
-    Answer, Feature, Operation, Read, Records, Refused, Write, idempotent, idempotent_recording_refusals,
-};
+use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Refused, Write, changing, idempotent};
 use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
 
@@ -58,7 +56,8 @@ fn operations() -> Vec<Operation> {
             .personal()
             .refuses(&[Code::Forbidden, Code::NotEnabled])
             .example(|_| json!({"address": "ada@example.com", "mode": "immediate"})),
-        idempotent_recording_refusals("confirm_delivery_address", confirm_delivery_address)
+        changing("confirm_delivery_address", Effect::Idempotent)
+            .records_refusals(confirm_delivery_address)
             .title("Confirm where you are mailed")
             .when("Use with the code that was mailed after `set_delivery_address`.")
             .post("/me/delivery-address/confirm")

@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
-use crate::op::{Effect, Feature, Frame, Operation, Read, Write, homed, read, without_keys};
+use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_keys};
 use crate::outreach::delivery_address::{DeliveryMode, confirmed, keep, stored};
 
 const LABEL: &str = "svc.unsubscribe-link/1";
@@ -32,7 +32,9 @@ pub(crate) fn feature() -> Feature {
             .title("Offer to turn off mail")
             .get(PATH)
             .example(|_| json!({"link": "signed"})),
-        homed(UNSUBSCRIBE, Effect::Idempotent, home, unsubscribe_from_mail)
+        changing(UNSUBSCRIBE, Effect::Idempotent)
+            .preflight(home)
+            .run(unsubscribe_from_mail)
             .title("Turn off mail")
             .post(PATH)
             .unaudited_if_unchanged()
@@ -129,7 +131,7 @@ fn home(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
 fn unsubscribe_from_mail(
     cx: &mut Write<'_>,
     input: &UnsubscribeFromMail,
-    workspace: WorkspaceId,
+    &workspace: &WorkspaceId,
 ) -> Result<Unsubscribed> {
     let (member, _) = load(cx, &input.link)?;
     let off = Unsubscribed { mode: DeliveryMode::Off };

@@ -12,7 +12,7 @@
 //! [`Framing::refusal`] (an error to a response). One that has to do something before the request can be
 //! admitted, or between two transactions, implements [`Framing::respond`] out of the same steps:
 //! [`Call::admit`], [`Call::read`], [`Call::run`], [`Call::reply`]. A row that finds its workspace by what
-//! the input names, and no credential, is declared by `op::homed` and acts there by `Write::within`.
+//! the input names, and no credential, has a preflight that finds it, and acts there by `Write::within`.
 
 mod sessions;
 mod app_token;

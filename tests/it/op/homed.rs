@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use svc_core::id::{ChannelId, MemberId, WorkspaceId};
-use svc_core::op::{Credential, Effect, Feature, Read, Write, homed};
+use svc_core::op::{Credential, Effect, Feature, Read, Write, changing};
 use svc_core::{Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
@@ -44,7 +44,7 @@ fn home(cx: &Read<'_>, input: &Knock) -> Result<WorkspaceId> {
     found.map(|(workspace,)| workspace).ok_or_else(|| Error::not_found("channel"))
 }
 
-fn knock(cx: &mut Write<'_>, input: &Knock, workspace: WorkspaceId) -> Result<Knocked> {
+fn knock(cx: &mut Write<'_>, input: &Knock, &workspace: &WorkspaceId) -> Result<Knocked> {
     cx.within(workspace, Some(input.member_id), |cx| {
         let lsn = cx.emit(Subject::channel(input.channel_id), &Knocked { lsn: 0 })?.lsn;
         Ok(Knocked { lsn })
@@ -52,7 +52,9 @@ fn knock(cx: &mut Write<'_>, input: &Knock, workspace: WorkspaceId) -> Result<Kn
 }
 
 fn features() -> Vec<Feature> {
-    let operation = homed("knock", Effect::Write, home, knock)
+    let operation = changing("knock", Effect::Write)
+        .preflight(home)
+        .run(knock)
         .title("Knock")
         .post("/knocks")
         .open_to_all()

@@ -13,7 +13,7 @@ use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::chain::Link;
 use svc_core::id::WorkspaceId;
 use svc_core::limits::LONG_READ_MAX;
-use svc_core::op::{Feature, Read, long_read};
+use svc_core::op::{Feature, Read, reading};
 use svc_core::time::Time;
 use svc_core::{Attribution, Engine, Event, Result, Subject};
 use svc_tests::client::Answer;
@@ -56,7 +56,9 @@ fn follow(cx: &Read<'_>, input: &FollowMessages, (): &mut ()) -> Result<Option<F
 }
 
 fn features() -> Vec<Feature> {
-    let operation = long_read("follow_messages", |_: &FollowMessages| Ok(()), follow)
+    let operation = reading("follow_messages")
+        .prepare(|_: &FollowMessages, _, _| Ok(()))
+        .in_pages(follow)
         .title("Follow messages")
         .get("/workspaces/{workspace_id}/messages/follow")
         .needs(&[WorkspaceRead])

@@ -157,10 +157,16 @@ impl Found for Draft {
     }
 }
 
-pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Draft> {
-    let stored = visible_message(cx, input.message_id)?;
-    check_author(cx.caller(), stored.author_id)?;
-    Draft::of(cx, &stored, input, usize::MAX)
+/// Drafts an edit, unless it is refused: the edit itself finds the reason again.
+pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<Draft>> {
+    let drafted = visible_message(cx, input.message_id).and_then(|stored| {
+        check_author(cx.caller(), stored.author_id)?;
+        Draft::of(cx, &stored, input, usize::MAX)
+    });
+    match drafted {
+        Err(error) if error.code().status() < 500 => Ok(None),
+        drafted => drafted.map(Some),
+    }
 }
 
 /// Most bytes of text in which mentions are searched where others wait for it.
@@ -198,7 +204,7 @@ impl Draft {
 pub(super) fn edit_message(
     cx: &mut Write<'_>,
     input: &EditMessage,
-    draft: Option<&Draft>,
+    draft: &Option<Draft>,
 ) -> Result<EditedMessage> {
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
@@ -207,7 +213,7 @@ pub(super) fn edit_message(
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
     let redrafted;
-    let draft = match draft.filter(|draft| draft.edits == stored.edits) {
+    let draft = match draft.as_ref().filter(|draft| draft.edits == stored.edits) {
         Some(draft) => draft,
         None => {
             redrafted = Draft::of(cx, &stored, input, WAITED_FOR_MAX)?;

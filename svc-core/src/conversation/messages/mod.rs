@@ -36,9 +36,7 @@ use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::log::event::EventKind;
 use crate::log::floor::MessagesPruned;
-use crate::op::{
-    Answer, Effect, Feature, Operation, Read, Records, Sample, destructive, looked, prepared, read,
-};
+use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Sample, changing, destructive, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
@@ -202,7 +200,9 @@ pub(crate) fn feature() -> Feature {
 
 fn operations() -> Vec<Operation> {
     vec![
-        prepared("post_message", Effect::Write, post::seal_input, post::post_message)
+        changing("post_message", Effect::Write)
+            .prepare(post::seal_input)
+            .run(post::post_message)
             .title("Post a message")
             .when(
                 "Use to say something in a thread, such as what you are doing or have found; the outcome \
@@ -232,7 +232,9 @@ fn operations() -> Vec<Operation> {
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
-        looked("edit_message", Effect::Idempotent, edit::draft, edit::edit_message)
+        changing("edit_message", Effect::Idempotent)
+            .preflight(edit::draft)
+            .run(edit::edit_message)
             .title("Edit a message")
             .when("Use to correct a message of your own; `delete_message` withdraws it.")
             .patch("/messages/{message_id}")

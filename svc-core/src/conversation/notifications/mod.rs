@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::Code;
-use crate::op::{Effect, Feature, Maker, Operation, Sample, in_steps, read, wait};
+use crate::op::{Effect, Feature, Maker, Operation, Sample, changing, read, wait};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("mentions", of_mentions()).operations("notifications", of_the_inbox()).sample(
@@ -40,7 +40,8 @@ fn of_mentions() -> Vec<Operation> {
             .personal()
             .refuses(&[Code::Forbidden])
             .example(|_| json!({"unread": true, "limit": 10})),
-        in_steps("mark_mentions_read", Effect::Idempotent, mark::mark_mentions_read)
+        changing("mark_mentions_read", Effect::Idempotent)
+            .in_steps(mark::mark_mentions_read)
             .title("Mark mentions read")
             .when(
                 "Use after you have read messages of `list_mentions` or `wait_for_mention`, which \
@@ -76,7 +77,8 @@ fn of_the_inbox() -> Vec<Operation> {
             .personal()
             .refuses(&[Code::Forbidden])
             .example(|_| json!({"unread": true, "newest_first": true, "limit": 10})),
-        in_steps("mark_inbox_read", Effect::Idempotent, mark::mark_inbox_read)
+        changing("mark_inbox_read", Effect::Idempotent)
+            .in_steps(mark::mark_inbox_read)
             .title("Mark your inbox read")
             .when(
                 "Use after you have dealt with items of `list_inbox`; `mark_mentions_read` marks only \

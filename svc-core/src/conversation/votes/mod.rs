@@ -24,7 +24,7 @@ use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOT
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, idempotent, prepared, read,
+    Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, changing, idempotent, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::default_is;
@@ -76,7 +76,9 @@ pub(crate) fn feature() -> Feature {
 
 fn operations() -> Vec<Operation> {
     vec![
-        prepared("create_vote", Effect::Write, seal_question, create_vote)
+        changing("create_vote", Effect::Write)
+            .prepare(seal_question)
+            .run(create_vote)
             .title("Open a vote")
             .when("Use to let members choose between options in a thread.")
             .post("/threads/{thread_id}/votes")

@@ -20,7 +20,7 @@ use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
-use crate::op::{Caller, Effect, Feature, Shared, Write, prepared};
+use crate::op::{Caller, Effect, Feature, Shared, Write, changing};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "threads",
             vec![
-                prepared("cancel_thread", Effect::Destructive, seal_reason, cancel_thread)
+                changing("cancel_thread", Effect::Destructive).prepare(seal_reason).run(cancel_thread)
                     .after(claims::expire_first)
                     .title("Cancel a thread")
                     .when(

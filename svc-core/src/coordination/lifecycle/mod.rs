@@ -15,7 +15,7 @@ use crate::coordination::{footprint, skill_sets};
 use crate::error::Code;
 use crate::limits::{PRIORITY_MAX, PRIORITY_MIN, TITLE_MAX};
 use crate::log::event::EventKind;
-use crate::op::{Class, Effect, Feature, Records, idempotent, prepared, write_recording_refusals};
+use crate::op::{Class, Effect, Feature, Records, changing, idempotent};
 use crate::text::{Count, Text};
 use change::{
     ThreadOwnerChanged, ThreadUpdated, set_required_skills, set_thread_owner, set_thread_priority,
@@ -33,7 +33,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "threads",
             vec![
-                prepared("create_thread", Effect::Write, seal_first, create_thread)
+                changing("create_thread", Effect::Write)
+                    .prepare(seal_first)
+                    .run(create_thread)
                     .title("Create a thread")
                     .when(
                         "Use to give out a new task in a channel; `create_child_thread` splits one up that \
@@ -50,7 +52,9 @@ pub(crate) fn feature() -> Feature {
                             "body": "Start with the lexer: it has four states.",
                         })
                     }),
-                write_recording_refusals("create_child_thread", seal_first_of_child, create_child_thread)
+                changing("create_child_thread", Effect::Write)
+                    .prepare(seal_first_of_child)
+                    .records_refusals(create_child_thread)
                     .title("Create a child thread")
                     .when(
                         "Use to split work up: creates a task below another thread. `create_thread` \

@@ -17,7 +17,7 @@ use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Condition, Effect, Feature, Read, Unmet, Write, in_steps};
+use crate::op::{Answer, Condition, Effect, Feature, Read, Unmet, Write, changing};
 use crate::time::Time;
 
 /// A transition of a thread.
@@ -79,7 +79,8 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "threads",
             vec![
-                in_steps("transition_thread", Effect::Write, transition_thread)
+                changing("transition_thread", Effect::Write)
+                    .in_steps(transition_thread)
                     .title("Move a thread to another state")
                     .when(
                         "Use to move a thread to another state, such as to close it; to hand in work use \

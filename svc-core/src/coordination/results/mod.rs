@@ -32,7 +32,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
     Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write,
-    prepared, read, wait,
+    changing, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::brief;
@@ -45,7 +45,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "results",
             vec![
-                prepared("set_thread_result", Effect::Write, stored_form, set_thread_result)
+                changing("set_thread_result", Effect::Write)
+                    .prepare(stored_form)
+                    .run(set_thread_result)
                     .title("Set a thread's result")
                     .when(
                         "Use to hand in what you did on the thread whose claim you hold; that ends the \

@@ -36,7 +36,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
     Condition, Effect, Feature, KEEP, Maker, Operation, Read, Records, Sample, Shared, Unmet, Write,
-    prepared, read, write,
+    changing, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::{brief, default_is};
@@ -76,7 +76,9 @@ Records::table("approval_gates", "lsn id").after("messages")
 
 fn operations() -> Vec<Operation> {
     vec![
-        prepared("request_approval", Effect::Write, seal_question, request_approval)
+        changing("request_approval", Effect::Write)
+            .prepare(seal_question)
+            .run(request_approval)
             .title("Ask for an approval")
             .when(
                 "Use before a step that a person should allow: asks, and returns a gate. \

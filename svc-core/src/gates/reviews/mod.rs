@@ -20,7 +20,7 @@ use crate::coordination::lifecycle::transition::CLOSE;
 use crate::error::Code;
 use crate::log::event::EventKind;
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Operation, Records, Sample, destructive, idempotent, prepared, read,
+    Condition, Effect, Feature, KEEP, Operation, Records, Sample, changing, destructive, idempotent, read,
 };
 pub(crate) use awaiting::awaiting;
 
@@ -122,7 +122,9 @@ fn requirements() -> Vec<Operation> {
 
 fn reviews() -> Vec<Operation> {
     vec![
-        prepared("submit_review", Effect::Write, submit::seal_review, submit::submit_review)
+        changing("submit_review", Effect::Write)
+            .prepare(submit::seal_review)
+            .run(submit::submit_review)
             .title("Review a thread")
             .when(
                 "Use after you have read a thread and its result, to give a verdict with findings; to only \

@@ -22,7 +22,7 @@ use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, Effect, Feature, Frame, Read, Records, Sample, Write, destructive, homed, read, write,
+    Answer, Effect, Feature, Frame, Read, Records, Sample, Write, changing, destructive, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
@@ -199,7 +199,9 @@ pub(crate) fn feature() -> Feature {
                         json!({"workspace_id": w.id("workspace"),
                                "installation_id": w.id("revoked_installation")})
                     }),
-                homed("request_app_token", Effect::Write, home, request_app_token)
+                changing("request_app_token", Effect::Write)
+                    .preflight(home)
+                    .run(request_app_token)
                     .title("Get a token as an installed app")
                     .post("/oauth/app/token")
                     .framed(Frame::AppToken)

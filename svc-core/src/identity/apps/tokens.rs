@@ -162,7 +162,7 @@ pub(super) fn home(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId
 pub(super) fn request_app_token(
     cx: &mut Write<'_>,
     input: &AppTokenRequest,
-    workspace: WorkspaceId,
+    &workspace: &WorkspaceId,
 ) -> Result<AccessToken> {
     let installation = client(cx, input)?;
     let capabilities = scope(installation.granted_capabilities, given(input.scope.as_ref()))?;

@@ -104,7 +104,7 @@ const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
 pub(super) fn take(
     cx: &mut Write<'_>,
     input: &OidcCallback,
-    workspace_id: WorkspaceId,
+    &workspace_id: &WorkspaceId,
 ) -> Result<TakenLogin> {
     let brought = Brought::of(input)?;
     let (of_login, return_to) = live(cx, &brought)?;

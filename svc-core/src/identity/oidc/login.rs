@@ -110,7 +110,7 @@ pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
     the_workspace(cx, input.workspace_id)
 }
 
-pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, workspace: WorkspaceId) -> Result<BegunLogin> {
+pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &WorkspaceId) -> Result<BegunLogin> {
     the_workspace(cx, Some(workspace))?;
     let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
     let (state, browser) = (random()?, random()?);

@@ -24,7 +24,7 @@ use crate::error::Code;
 use crate::identity::ends::MemberRemoved;
 use crate::identity::sessions::{KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, Frame, Records, homed, without_keys};
+use crate::op::{Effect, Feature, Frame, Records, changing, without_keys};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
 pub use members::ProviderClaims;
@@ -39,7 +39,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "sessions",
             vec![
-                homed("begin_oidc_login", Effect::Write, login::home, login::begin)
+                changing("begin_oidc_login", Effect::Write)
+                    .preflight(login::home)
+                    .run(login::begin)
                     .title("Sign in at the identity provider")
                     .get("/auth/oidc/login")
                     .framed(Frame::OidcLogin)
@@ -48,7 +50,9 @@ pub(crate) fn feature() -> Feature {
                     .redirects()
                     .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
-                homed("finish_oidc_login", Effect::Destructive, callback::home, callback::take)
+                changing("finish_oidc_login", Effect::Destructive)
+                    .preflight(callback::home)
+                    .run(callback::take)
                     .title("Come back from the identity provider")
                     .get("/auth/oidc/callback")
                     .framed(Frame::OidcCallback)

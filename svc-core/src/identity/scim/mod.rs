@@ -38,8 +38,8 @@ use crate::error::{Code, Error};
 use crate::identity::ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
-    Effect, Feature, Fixture, Frame, Operation, Records, Sample, destructive, destructive_in_steps,
-    idempotent, in_steps, read, without_keys, write,
+    Effect, Feature, Fixture, Frame, Operation, Records, Sample, changing, destructive, idempotent, read,
+    without_keys, write,
 };
 use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, Shown, User};
@@ -128,7 +128,7 @@ fn users_and_groups() -> Vec<Operation> {
             .title("Read a SCIM user")
             .get("/scim/v2/Users/{id}")
             .example(user),
-        framed(in_steps("replace_scim_user", Effect::Idempotent, users::replace))
+        framed(changing("replace_scim_user", Effect::Idempotent).in_steps(users::replace))
             .title("Replace a SCIM user")
             .put("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -136,7 +136,7 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"), "userName": "mary@corp.example", "externalId": "00u1",
                        "active": true})
             }),
-        framed(in_steps("patch_scim_user", Effect::Idempotent, users::patch))
+        framed(changing("patch_scim_user", Effect::Idempotent).in_steps(users::patch))
             .title("Change a SCIM user")
             .patch("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -144,7 +144,7 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"),
                        "Operations": [{"op": "replace", "path": "active", "value": false}]})
             }),
-        framed(destructive_in_steps("delete_scim_user", users::delete))
+        framed(changing("delete_scim_user", Effect::Destructive).in_resumed_steps(users::delete))
             .title("Remove a SCIM user")
             .delete("/scim/v2/Users/{id}")
             .no_content()

@@ -31,7 +31,7 @@ use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
-use crate::op::{ImportedHead, Shared, Wants, Write};
+use crate::op::{ImportedHead, Shared, Wants, Write, without_keys};
 use crate::spool::{Spooled, TakesFile, Upload};
 use crate::store::{FromRow, Value as Stored, schema_version};
 use crate::text::Text;
@@ -124,6 +124,9 @@ pub struct ImportSource {
     /// The content hash there, as `sha256:<hex>`.
     pub head_hash: String,
 }
+
+// An `import_id` names an import for its repeats.
+without_keys! { ImportWorkspace => Imported }
 
 /// What an import has made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -230,7 +233,7 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
 }
 
 /// Returns what an import needs before it is queued.
-pub(super) fn wants(_: &Verified) -> Wants {
+pub(super) fn wants(_: &ImportWorkspace) -> Wants {
     Wants { if_present: Some(Code::WorkspaceExists), ..Wants::workspace(WorkspaceId::INSTANCE) }
 }
 

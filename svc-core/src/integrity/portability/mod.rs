@@ -45,10 +45,9 @@ use crate::error::{Code, Result};
 use crate::identity::workspaces::Here;
 use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
 use crate::log::note::PublicKey;
-use crate::op::{
-    Effect, Feature, Read, Records, Shared, TypedOperation, check_file, download, wanting, write_file,
-};
+use crate::op::{Effect, Feature, Read, Records, Shared, TypedOperation, changing, reading};
 use crate::spool::{Content, Spooled, TakesFile, Upload};
+use crate::time::Time;
 pub use arriving::ArrivingExport;
 use form::Envelope;
 pub use form::Words;
@@ -65,7 +64,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "workspaces",
             vec![
-                wanting("erase_workspace", Effect::Destructive, erase::wants, erase::erase_workspace)
+                changing("erase_workspace", Effect::Destructive)
+                    .wants(erase::wants)
+                    .run(erase::erase_workspace)
                     .title("Erase a workspace")
                     .post("/workspaces/{workspace_id}/erase")
                     .needs(&[TokenAdmin])
@@ -77,7 +78,9 @@ pub(crate) fn feature() -> Feature {
         .operations(
             "portability",
             vec![
-                download::<_, _, Envelope>(EXPORT_WORKSPACE, begin, export_page)
+                reading(EXPORT_WORKSPACE)
+                    .prepare(begin)
+                    .download::<Envelope>(export_page)
                     .title("Export a workspace")
                     .when("Use to take a whole workspace with you as a signed file, for `import_workspace`.")
                     .get("/workspaces/{workspace_id}/export")
@@ -86,7 +89,9 @@ pub(crate) fn feature() -> Feature {
                     .whole_for_instance()
                     .refuses(&[Code::NotEnabled, Code::EventLogBroken, Code::InsufficientStorage])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
-                check_file("verify_workspace_export", verify_workspace_export)
+                reading("verify_workspace_export")
+                    .file(verify_workspace_export)
+                    .run(|_, _, report| Ok(report.clone()))
                     .short()
                     .title("Verify an export")
                     .when(
@@ -97,7 +102,10 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[TokenAdmin])
                     .refuses(&[Code::ExportInvalid, Code::InsufficientStorage])
                     .example(|_| json!({"envelope": example()})),
-                write_file(IMPORT_WORKSPACE, import::prepare, import::wants, import::step)
+                changing(IMPORT_WORKSPACE, Effect::Write)
+                    .file(import::prepare)
+                    .wants(import::wants)
+                    .in_steps(import::step)
                     .before_file(charge::check_before_file)
                     .title("Import a workspace")
                     .when("Use to restore or copy a workspace from the file of `export_workspace`.")
@@ -149,7 +157,7 @@ pub struct ExportWorkspace {
     pub words: Words,
 }
 
-fn begin(input: &ExportWorkspace, shared: &Shared) -> Result<Exporter> {
+fn begin(input: &ExportWorkspace, shared: &Shared, _: Time) -> Result<Exporter> {
     Exporter::new(input.words, &shared.settings)
 }
 
@@ -190,6 +198,7 @@ fn verify_workspace_export(
     _: &VerifyWorkspaceExport,
     file: &Spooled,
     shared: &Shared,
+    _: Time,
 ) -> Result<ExportReport> {
     verify_file(file.reader(0), shared.table.records(), &shared.settings.known_keys)
 }

@@ -24,7 +24,7 @@ use crate::integrity::checkpoints::{LogTree, at_floor};
 use crate::integrity::events::broken_log;
 use crate::integrity::room::address_of;
 use crate::log::verify::{Break, Defect, checkpoint_of};
-use crate::op::{Feature, Read, scan};
+use crate::op::{Feature, Read, reading};
 use crate::schema::default_is;
 use crate::time::Time;
 use graph::WorkspaceGraph;
@@ -36,7 +36,9 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "events",
         vec![
-            scan("get_log_snapshot", |_| Ok(Walk::default()), next_page)
+            reading("get_log_snapshot")
+                .prepare(|_, _, _| Ok(Walk::default()))
+                .scan(next_page)
                 .whole()
                 .title("Read what a log comes to now")
                 .when(

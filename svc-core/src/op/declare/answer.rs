@@ -6,14 +6,12 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use schemars::JsonSchema;
-
 use crate::error::{Code, Error, Result};
 use crate::op::call::asks::Asks;
 use crate::op::call::caller::Surface;
 use crate::op::call::input::{Listing, decode_listing};
 use crate::op::call::request::Input;
-use crate::op::declare::job::{BoxedOutput, Output};
+use crate::op::declare::job::{BoxedOutput, InputType, Output, OutputType};
 use crate::op::run::context::Read;
 
 /// The output of a change with the input `I`.
@@ -43,15 +41,15 @@ pub fn secret_was_told(id: impl Serialize) -> Error {
 /// The output of any operation that changes something, with the input `I`.
 ///
 /// It is an [`Answer`], or on a route with rules of its own something whose requests have no keys.
-pub trait Returned<I>: Serialize + Send + 'static {
+pub trait Returned<I>: OutputType {
     /// Returns how its requests are repeated, if they may have a key.
     fn repeats() -> Option<Repeats>;
 }
 
 impl<I, O> Returned<I> for O
 where
-    I: Serialize + DeserializeOwned + JsonSchema + 'static,
-    O: Answer<I> + Send + 'static,
+    I: Serialize + InputType,
+    O: Answer<I> + OutputType,
 {
     fn repeats() -> Option<Repeats> {
         Some(Repeats::of::<I, O>())
@@ -86,8 +84,8 @@ pub struct Repeats {
 impl Repeats {
     fn of<I, O>() -> Self
     where
-        I: Serialize + DeserializeOwned + JsonSchema + 'static,
-        O: Answer<I> + Send + 'static,
+        I: Serialize + InputType,
+        O: Answer<I> + OutputType,
     {
         Self {
             refuses: <O as Answer<I>>::REFUSES,
@@ -108,6 +106,6 @@ impl Repeats {
 }
 
 /// Decodes an input beside which something may be asked of its answer.
-fn decoded<I: DeserializeOwned + JsonSchema + 'static>(input: &Input, asks: Asks) -> Result<I> {
+fn decoded<I: InputType>(input: &Input, asks: Asks) -> Result<I> {
     decode_listing(input, &mut Listing::of(Surface::Rest, asks))
 }

@@ -1,5 +1,10 @@
-//! Operations out of functions: one way for each thing that a function can do.
+//! Operations out of functions.
+//!
+//! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] make an operation of one function. The
+//! [`Builder`], which [`reading`] or [`changing`] begins, makes the others: it has a method for each step
+//! before the function, and then one that takes the function.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -7,456 +12,36 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::id::WorkspaceId;
 use crate::op::declare::answer::Returned;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
-    BoxedOutput, Found, Job, LongJob, LongPoll, Looked, Poll, Progress, Refused, WaitJob, WaitOutput, Wants,
-    WriteJob,
+    BoxedOutput, Found, InputType, Job, LongJob, LongPoll, OutputType, Poll, Preflight, Progress, Refused,
+    WaitJob, WaitOutput, Wants, WriteJob,
 };
-use crate::op::declare::operation::{Key, Operation};
+use crate::op::declare::operation::{FileOf, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::settings::Shared;
-use crate::spool::{Content, Spooled, TakesFile};
+use crate::spool::{Content, FILE_FIELD, Spooled, TakesFile};
 use crate::time::Time;
 
 /// Declares an operation that reads.
-pub fn read<I, O>(
+pub fn read<I: InputType, O: OutputType>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&Read<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
-        Ok(Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
-    })
-}
-
-/// Declares a row that the shell which frames it answers by itself, once the request is admitted.
-///
-/// Nothing is read for it: what it returns is the same for everybody.
-pub fn answered_by_shell<I>(name: &'static str) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, ()>((name, None), Effect::Read, |_, _, _| {
-        Err(Error::internal("a row was run that has nothing to run"))
-    })
-}
-
-/// Declares an operation that reads a lot, one page at a time.
-///
-/// `begin` creates the state that the pages share; `page` reads one page and returns the output once all are
-/// read. Each page has its own transaction, in which the caller is authenticated again, so that nothing else
-/// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for a
-/// limited time.
-pub fn long_read<I, S, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    begin: fn(&I) -> Result<S>,
-    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    in_pages(operation, Job::Long, begin, page)
-}
-
-/// Declares an operation that goes through all that a workspace has.
-///
-/// It reads as [`long_read`] does, but one of its pages may take as long as it takes: what was read has to be
-/// of one moment. Those of a workspace wait for each other, and nothing else does.
-pub fn scan<I, S, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    begin: fn(&I) -> Result<S>,
-    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    in_pages(operation, Job::Scan, begin, page)
-}
-
-fn in_pages<I, S, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    job: fn(LongJob) -> Job,
-    begin: fn(&I) -> Result<S>,
-    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, _, _| {
-        let mut state = begin(&input)?;
-        Ok(job(Box::new(move |cx| {
-            let read = page(cx, &input, &mut state)?;
-            Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
-        })))
-    })
-}
-
-/// Declares an operation whose output is a file, which is written one page at a time.
-///
-/// It reads as [`scan`] does, but for as long as it takes; a workspace has one such file made at a time. `O`
-/// is what the file holds. A page that failed may be read again, so each begins where the one before ended.
-pub fn download<I, S, O>(
-    operation: impl Into<TypedOperation<I, Content>>,
-    begin: fn(&I, &Shared) -> Result<S>,
-    page: fn(&Read<'_>, &I, &mut S) -> Result<Option<Content>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Send + 'static,
-    O: JsonSchema + 'static,
-{
-    let mut operation =
-        Operation::new::<I, O>(key_of(operation), Effect::Read, move |input: I, shared, _| {
-            let mut state = begin(&input, shared)?;
-            Ok(Job::Download(Box::new(move |cx| {
-                let written = page(cx, &input, &mut state)?;
-                Ok(written.map(|content| -> BoxedOutput { Box::new(content) }))
-            })))
-        });
-    operation.http.returns_file = true;
-    operation
-}
-
-/// Declares an operation that takes a file and changes nothing.
-///
-/// `check` reads the file, before anything is queued and for as long as that takes; its result is the output.
-pub fn check_file<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    check: fn(&I, &Spooled, &Shared) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + TakesFile + Send + 'static,
-    O: Serialize + JsonSchema + Clone + Send + 'static,
-{
-    Operation::with_file::<I, O>(key_of(operation), Effect::Read, move |input: I, file, shared, _| {
-        let output = check(&input, &file, shared)?;
-        Ok(Job::Read(Box::new(move |_| Ok(Box::new(output.clone())))))
-    })
-}
-
-/// Declares an operation that takes a file and adds something, in bounded steps.
-///
-/// `prepare` reads the file as [`check_file`] does; its result is kept for all steps. A step that returns
-/// none is committed, and others have their turn before the next; one that failed may be taken again.
-pub fn write_file<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    prepare: fn(&I, &Spooled, &Shared, Time) -> Result<P>,
-    wants: fn(&P) -> Wants,
-    step: fn(&mut Write<'_>, &I, &mut P) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + TakesFile + Send + 'static,
-    P: Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::with_file::<I, O>(key_of(operation), Effect::Write, move |input: I, file, shared, now| {
-        let mut prepared = prepare(&input, &file, shared, now)?;
-        let wants = wants(&prepared);
-        let job: WriteJob = Box::new(move |cx| step(cx, &input, &mut prepared).map(progress));
-        Ok(Job::Write { job, wants })
-    })
-}
-
-/// Declares an operation that destroys things in bounded steps.
-///
-/// A step that returns none is committed, and others have their turn before the next; one that failed may be
-/// taken again. `S` is what the committed steps of one request share, ids and numbers. It outlives a crash if
-/// the request has a key: its repeat goes on from there.
-pub fn destructive_in_steps<I, S, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    S: Default + Serialize + DeserializeOwned + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), Effect::Destructive, move |input: I, _, _| {
-        let job: WriteJob = Box::new(move |cx| {
-            let mut shared: S = cx.begun()?.unwrap_or_default();
-            match step(cx, &input, &mut shared)? {
-                Some(output) => Ok(Progress::Done(Box::new(output))),
-                None => Ok(Progress::Again(Some(serde_json::to_string(&shared).map_err(Error::internal)?))),
-            }
-        });
-        Ok(Job::Write { job, wants: Wants::default() })
-    })
-}
-
-/// Declares an operation that adds something with each call.
-pub fn write<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    changing(operation, Effect::Write, run)
-}
-
-/// Declares an operation whose second identical call changes nothing more.
-pub fn idempotent<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    changing(operation, Effect::Idempotent, run)
-}
-
-/// Declares an operation that ends or removes something.
-pub fn destructive<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    changing(operation, Effect::Destructive, run)
-}
-
-fn changing<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    wanting(operation, effect, |_| Wants::default(), run)
-}
-
-/// Declares an operation that changes something and whose input determines what it needs before it is queued.
-pub fn wanting<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    wants: fn(&I) -> Wants,
-    run: fn(&mut Write<'_>, &I) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let wants = wants(&input);
-        let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input)?))));
-        Ok(Job::Write { job, wants })
-    })
-}
-
-/// Declares an operation that takes the next thread of a queue, after any number of bounded steps.
-///
-/// A step that returns none is committed, and others have their turn before the next. It must leave a state
-/// that is right without the steps that follow, which may never come.
-pub fn write_in_steps<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    stepping(operation, Effect::Write, Wants { takes_next: true, ..Wants::default() }, run)
-}
-
-/// Declares an operation that changes something in any number of bounded steps.
-///
-/// They are as in [`write_in_steps`]. Each finds in the database what is left to do.
-pub fn in_steps<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    step: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    stepping(operation, effect, Wants::default(), step)
-}
-
-fn stepping<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    wants: Wants,
-    step: fn(&mut Write<'_>, &I) -> Result<Option<O>>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let job: WriteJob = Box::new(move |cx| step(cx, &input).map(progress));
-        Ok(Job::Write { job, wants: wants.clone() })
-    })
-}
-
-/// A step without an output is followed by another one.
-fn progress<O: Serialize + Send + 'static>(output: Option<O>) -> Progress {
-    output.map_or(Progress::Again(None), |output| Progress::Done(Box::new(output)))
-}
-
-/// Declares an operation that adds something with each call, and some of whose refusals stand in the log.
-///
-/// `prepare` does what needs no database, as in [`prepared`].
-pub fn write_recording_refusals<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    prepare: fn(&I, &Shared, Time) -> Result<P>,
-    run: fn(&mut Write<'_>, &I, &P) -> Result<O, Refused>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    P: Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    recording_refusals(operation, Effect::Write, prepare, run)
-}
-
-/// Declares an operation whose second identical call changes nothing more, and some of whose refusals count.
-pub fn idempotent_recording_refusals<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    run: fn(&mut Write<'_>, &I) -> Result<O, Refused>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    recording_refusals(operation, Effect::Idempotent, |_, _, _| Ok(()), move |cx, input, ()| run(cx, input))
-}
-
-fn recording_refusals<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    prepare: fn(&I, &Shared, Time) -> Result<P>,
-    run: impl Fn(&mut Write<'_>, &I, &P) -> Result<O, Refused> + Copy + Send + Sync + 'static,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    P: Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
-        let made = prepare(&input, shared, now)?;
-        let job: WriteJob = Box::new(move |cx| match run(cx, &input, &made) {
-            Ok(output) => Ok(Progress::Done(Box::new(output))),
-            Err(refused) => refused.progress(),
-        });
-        Ok(Job::Write { job, wants: Wants::default() })
-    })
-}
-
-/// Declares a change in a workspace that its input determines, and no credential.
-///
-/// `home` finds the workspace before the change is queued. The function gets it, acts there with
-/// [`Write::within`], and loads again what the workspace was found by: only what its own transaction finds
-/// counts.
-pub fn homed<I, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    home: fn(&Read<'_>, &I) -> Result<WorkspaceId>,
-    run: fn(&mut Write<'_>, &I, WorkspaceId) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let input = Arc::new(input);
-        Ok(Job::Looked(Box::new(move |cx| {
-            let (workspace, input) = (home(cx, &input)?, Arc::clone(&input));
-            let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, workspace)?))));
-            Ok(Looked { home: Some(workspace), job, bytes: 0 })
-        })))
-    })
-}
-
-/// Declares an operation that changes something, and part of whose work needs no database.
-///
-/// `prepare` does that part once, before the change is queued, with the time of the request. Its result is
-/// kept for every run of the job.
-pub fn prepared<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    prepare: fn(&I, &Shared, Time) -> Result<P>,
-    run: fn(&mut Write<'_>, &I, &P) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + 'static,
-    P: Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, shared, now| {
-        let made = prepare(&input, shared, now)?;
-        let job: WriteJob = Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, &made)?))));
-        Ok(Job::Write { job, wants: Wants::default() })
-    })
-}
-
-/// Declares an operation that changes something, and part of whose work needs what is stored, but no lock.
-///
-/// `look` does that part in a reader's transaction, before the change is queued. Only what the function's own
-/// transaction finds counts, so `look` returns with its result what that can be compared with. If it fails
-/// with a refusal, the function runs without its result and finds the reason again.
-pub fn looked<I, P, O>(
-    operation: impl Into<TypedOperation<I, O>>,
-    effect: Effect,
-    look: fn(&Read<'_>, &I) -> Result<P>,
-    run: fn(&mut Write<'_>, &I, Option<&P>) -> Result<O>,
-) -> Operation
-where
-    I: DeserializeOwned + JsonSchema + Send + Sync + 'static,
-    P: Found + Send + 'static,
-    O: Returned<I> + JsonSchema,
-{
-    Operation::changing::<I, O>(key_of(operation), effect, move |input: I, _, _| {
-        let input = Arc::new(input);
-        Ok(Job::Looked(Box::new(move |cx| {
-            let (found, input) = (or_refused(look(cx, &input))?, Arc::clone(&input));
-            let bytes = found.as_ref().map_or(0, Found::bytes);
-            let job: WriteJob =
-                Box::new(move |cx| Ok(Progress::Done(Box::new(run(cx, &input, found.as_ref())?))));
-            Ok(Looked { home: None, job, bytes })
-        })))
-    })
-}
-
-/// Returns none for a refusal: only a failure of the service is an error.
-fn or_refused<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.code().status() < 500 => Ok(None),
-        Err(error) => Err(error),
-    }
+) -> Operation {
+    reading(operation)
+        .declare::<O>(move |input, ()| Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
 }
 
 /// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
 ///
 /// The function may record in its input how far it has read.
-pub fn wait<I, O>(
+pub fn wait<I: InputType + LongPoll, O: OutputType>(
     operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
     run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
-) -> Operation
-where
-    I: LongPoll + DeserializeOwned + JsonSchema + Send + 'static,
-    O: Serialize + JsonSchema + Send + 'static,
-{
-    Operation::new::<I, O>(key_of(operation), Effect::Wait, move |mut input: I, _, _| {
+) -> Operation {
+    Builder::<Reads, _, _, _>::new(operation.into(), Effect::Wait).declare::<O>(move |mut input, ()| {
         let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
@@ -466,11 +51,314 @@ where
             })
         });
         let timed_out = || -> BoxedOutput { Box::new(WaitOutput::<O>::timed_out()) };
-        Ok(Job::Wait { job, filter, timeout, supply, timed_out })
+        Job::Wait { job, filter, timeout, supply, timed_out }
     })
 }
 
-fn key_of<I: 'static, O: 'static>(operation: impl Into<TypedOperation<I, O>>) -> Key {
-    let operation = operation.into();
-    (operation.name(), operation.key())
+/// Declares an operation that adds something with each call.
+pub fn write<I: InputType, O: Returned<I>>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation {
+    changing(operation, Effect::Write).run(run)
+}
+
+/// Declares an operation whose second identical call changes nothing more.
+pub fn idempotent<I: InputType, O: Returned<I>>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation {
+    changing(operation, Effect::Idempotent).run(run)
+}
+
+/// Declares an operation that ends or removes something.
+pub fn destructive<I: InputType, O: Returned<I>>(
+    operation: impl Into<TypedOperation<I, O>>,
+    run: fn(&mut Write<'_>, &I) -> Result<O>,
+) -> Operation {
+    changing(operation, Effect::Destructive).run(run)
+}
+
+/// Begins an operation that reads, and takes more steps than one function.
+pub fn reading<I: InputType, O: 'static>(
+    operation: impl Into<TypedOperation<I, O>>,
+) -> Builder<Reads, I, O, ()> {
+    Builder::new(operation.into(), Effect::Read)
+}
+
+/// Begins an operation that changes something.
+pub fn changing<I: InputType, O: 'static>(
+    operation: impl Into<TypedOperation<I, O>>,
+    effect: Effect,
+) -> Builder<Changes, I, O, ()> {
+    Builder::new(operation.into(), effect)
+}
+
+/// An operation while it is declared: its effect, and the steps before its function.
+///
+/// `P` is what these steps prepare for the function: nothing, or [`With`] a value.
+#[must_use = "the function is missing"]
+pub struct Builder<E, I, O, P> {
+    key: Key,
+    effect: Effect,
+    /// Where the input has its file, if it takes one.
+    file: Option<FileOf<I>>,
+    prepare: Prepare<I, P>,
+    wants: fn(&I) -> Wants,
+    types: PhantomData<fn(E) -> O>,
+}
+
+type Prepare<I, P> = Box<dyn Fn(&mut I, &Shared, Time) -> Result<P> + Send + Sync>;
+
+/// A value that the function gets beside its input.
+pub struct With<P>(P);
+
+/// The function of the operation reads.
+pub enum Reads {}
+
+/// The function of the operation changes something.
+pub enum Changes {}
+
+impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
+    fn new(operation: TypedOperation<I, O>, effect: Effect) -> Self {
+        let prepare: Prepare<I, ()> = Box::new(|_, _, _| Ok(()));
+        let types = PhantomData;
+        Self { key: operation.key(), effect, file: None, prepare, wants: |_| Wants::default(), types }
+    }
+
+    /// Does the part of the work that needs no database, once, before the call is queued.
+    ///
+    /// The result is kept for every run of the function.
+    pub fn prepare<P: 'static>(
+        self,
+        prepare: fn(&I, &Shared, Time) -> Result<P>,
+    ) -> Builder<E, I, O, With<P>> {
+        self.prepared(move |input, shared, now| prepare(input, shared, now))
+    }
+
+    /// Takes a file, and reads it before the call is queued, for as long as that takes.
+    ///
+    /// The result is kept for every run of the function.
+    pub fn file<P: 'static>(
+        mut self,
+        prepare: fn(&I, &Spooled, &Shared, Time) -> Result<P>,
+    ) -> Builder<E, I, O, With<P>>
+    where
+        I: TakesFile,
+    {
+        self.file = Some(I::file);
+        self.prepared(move |input, shared, now| {
+            let file = input.file().take().ok_or_else(|| Error::in_field(FILE_FIELD, "missing"))?;
+            prepare(input, &file.spooled(&shared.settings.spools)?, shared, now)
+        })
+    }
+
+    fn prepared<P: 'static>(
+        self,
+        prepare: impl Fn(&mut I, &Shared, Time) -> Result<P> + Send + Sync + 'static,
+    ) -> Builder<E, I, O, With<P>> {
+        let Self { key, effect, file, wants, types, .. } = self;
+        let prepare: Prepare<I, With<P>> =
+            Box::new(move |input, shared, now| prepare(input, shared, now).map(With));
+        Builder { key, effect, file, prepare, wants, types }
+    }
+}
+
+impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
+    /// Declares the operation whose calls run this job, and whose documented output is an `S`.
+    fn declare<S: JsonSchema>(self, job: impl Fn(I, P) -> Job + Send + Sync + 'static) -> Operation {
+        let Self { key, effect, file, prepare, .. } = self;
+        Operation::new::<I, S>(key, effect, file, move |mut input, shared, now| {
+            let prepared = prepare(&mut input, shared, now)?;
+            Ok(job(input, prepared))
+        })
+    }
+}
+
+impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, With<P>> {
+    /// Reads in one transaction.
+    pub fn run(self, run: fn(&Read<'_>, &I, &P) -> Result<O>) -> Operation
+    where
+        O: JsonSchema,
+    {
+        self.declare::<O>(move |input, With(prepared)| {
+            Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input, &prepared)?))))
+        })
+    }
+
+    /// Reads one page at a time, and returns the output once all are read. The pages share what was prepared.
+    ///
+    /// Each page has its own transaction, in which the caller is authenticated again, so that nothing else
+    /// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for
+    /// a limited time.
+    pub fn in_pages(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
+    where
+        O: JsonSchema,
+    {
+        self.pages::<O>(Job::Long, page)
+    }
+
+    /// Reads as [`Builder::in_pages`] does, but one of its pages may take as long as it takes.
+    ///
+    /// It is for what has to be of one moment. Scans of a workspace wait for each other, and nothing else
+    /// does.
+    pub fn scan(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
+    where
+        O: JsonSchema,
+    {
+        self.pages::<O>(Job::Scan, page)
+    }
+
+    fn pages<S: JsonSchema>(
+        self,
+        job: fn(LongJob) -> Job,
+        page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>,
+    ) -> Operation {
+        self.declare::<S>(move |input, With(mut state)| {
+            job(Box::new(move |cx| {
+                let read = page(cx, &input, &mut state)?;
+                Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
+            }))
+        })
+    }
+}
+
+impl<I: InputType, P: Send + 'static> Builder<Reads, I, Content, With<P>> {
+    /// Returns a file, which is written one page at a time, for as long as it takes. It holds an `S`.
+    ///
+    /// A workspace has one such file made at a time. A page that failed may be read again, so each begins
+    /// where the one before ended.
+    pub fn download<S: JsonSchema>(
+        self,
+        page: fn(&Read<'_>, &I, &mut P) -> Result<Option<Content>>,
+    ) -> Operation {
+        let mut operation = self.pages::<S>(Job::Download, page);
+        operation.http.returns_file = true;
+        operation
+    }
+}
+
+impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> {
+    /// Says what the input needs before the change is queued.
+    pub fn wants(mut self, wants: fn(&I) -> Wants) -> Self {
+        self.wants = wants;
+        self
+    }
+
+    fn change(
+        self,
+        run: impl Fn(&mut Write<'_>, &I, &mut P) -> Result<Progress> + Copy + Send + Sync + 'static,
+    ) -> Operation {
+        let wants = self.wants;
+        let operation = self.declare::<O>(move |input, mut prepared| {
+            let wants = wants(&input);
+            Job::Write { job: Box::new(move |cx| run(cx, &input, &mut prepared)), wants }
+        });
+        with_repeats::<I, O>(operation)
+    }
+}
+
+impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
+    /// Reads what takes long and needs no lock, or the workspace of a change without a credential.
+    ///
+    /// That is done in a reader's transaction, before the change is queued. Only what the function's own
+    /// transaction finds counts, so the result has what that can be compared with.
+    pub fn preflight<P: Found + Send + 'static>(
+        self,
+        read: fn(&Read<'_>, &I) -> Result<P>,
+    ) -> AfterPreflight<I, O, P> {
+        AfterPreflight { change: self, read }
+    }
+
+    /// Changes something in one transaction.
+    pub fn run(self, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation {
+        self.change(move |cx, input, ()| run(cx, input).map(done))
+    }
+
+    /// Changes something in any number of bounded steps.
+    ///
+    /// A step that returns `None` is committed, and others have their turn before the next one, which finds
+    /// in the database what is left to do. It must leave a state that is right without the steps that follow,
+    /// which may never come. One that failed may be taken again.
+    pub fn in_steps(self, step: fn(&mut Write<'_>, &I) -> Result<Option<O>>) -> Operation {
+        self.change(move |cx, input, ()| step(cx, input).map(progress))
+    }
+
+    /// Changes something in steps that share an `S`, such as ids and numbers.
+    ///
+    /// It outlives a crash if the request has a key: its repeat goes on from there.
+    pub fn in_resumed_steps<S>(self, step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>) -> Operation
+    where
+        S: Default + Serialize + DeserializeOwned + 'static,
+    {
+        self.change(move |cx, input, ()| {
+            let mut shared: S = cx.begun()?.unwrap_or_default();
+            Ok(match step(cx, input, &mut shared)? {
+                Some(output) => done(output),
+                None => Progress::Again(Some(serde_json::to_string(&shared).map_err(Error::internal)?)),
+            })
+        })
+    }
+
+    /// Changes something in one transaction, and some of its refusals are recorded in the log.
+    pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, Refused>) -> Operation {
+        self.change(move |cx, input, ()| run(cx, input).map_or_else(Refused::progress, |it| Ok(done(it))))
+    }
+}
+
+/// The same with what was prepared.
+impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, With<P>> {
+    pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
+        self.change(move |cx, input, With(prepared)| run(cx, input, prepared).map(done))
+    }
+
+    pub fn in_steps(self, step: fn(&mut Write<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation {
+        self.change(move |cx, input, With(prepared)| step(cx, input, prepared).map(progress))
+    }
+
+    pub fn records_refusals(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O, Refused>) -> Operation {
+        self.change(move |cx, input, With(prepared)| {
+            run(cx, input, prepared).map_or_else(Refused::progress, |it| Ok(done(it)))
+        })
+    }
+}
+
+/// A change that a read comes before.
+#[must_use = "the function is missing"]
+pub struct AfterPreflight<I, O, P> {
+    change: Builder<Changes, I, O, ()>,
+    read: fn(&Read<'_>, &I) -> Result<P>,
+}
+
+impl<I: InputType, O: Returned<I>, P: Found + Send + 'static> AfterPreflight<I, O, P> {
+    /// Changes something in one transaction, by what the read has found.
+    ///
+    /// If that is a workspace, the function acts there with [`Write::within`].
+    pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
+        let read = self.read;
+        let operation = self.change.declare::<O>(move |input, ()| {
+            let input = Arc::new(input);
+            Job::Preflight(Box::new(move |cx| {
+                let (found, input) = (read(cx, &input)?, Arc::clone(&input));
+                let (home, bytes) = (found.home(), found.bytes());
+                let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(done));
+                Ok(Preflight { home, job, bytes })
+            }))
+        });
+        with_repeats::<I, O>(operation)
+    }
+}
+
+fn with_repeats<I, O: Returned<I>>(mut operation: Operation) -> Operation {
+    operation.run.repeats = O::repeats();
+    operation
+}
+
+fn done<O: OutputType>(output: O) -> Progress {
+    Progress::Done(Box::new(output))
+}
+
+/// A step without an output is followed by another one.
+fn progress<O: OutputType>(output: Option<O>) -> Progress {
+    output.map_or(Progress::Again(None), done)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -12,6 +13,16 @@ use crate::log::bus::EventFilter;
 use crate::log::event::Subject;
 use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
+
+/// The type of an operation's input.
+pub trait InputType: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
+
+impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> InputType for T {}
+
+/// The type of an operation's output.
+pub trait OutputType: Serialize + JsonSchema + Send + 'static {}
+
+impl<T: Serialize + JsonSchema + Send + 'static> OutputType for T {}
 
 /// An operation's output, which is encoded on the caller's side, after the commit.
 pub(crate) type BoxedOutput = Box<dyn Output>;
@@ -62,8 +73,8 @@ pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -
     }
 }
 
-/// A bound change, as a read before it has found it.
-pub(crate) struct Looked {
+/// A bound change, by what a read before it has found.
+pub(crate) struct Preflight {
     /// The workspace that it belongs to, if no credential says that.
     pub home: Option<WorkspaceId>,
     pub job: WriteJob,
@@ -74,7 +85,30 @@ pub(crate) struct Looked {
 /// What a read finds for a change, and is kept while that is queued.
 pub trait Found {
     /// Returns about how many bytes it holds.
-    fn bytes(&self) -> usize;
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns the workspace that the change belongs to, if no credential says that.
+    fn home(&self) -> Option<WorkspaceId> {
+        None
+    }
+}
+
+impl Found for WorkspaceId {
+    fn home(&self) -> Option<WorkspaceId> {
+        Some(*self)
+    }
+}
+
+impl<T: Found> Found for Option<T> {
+    fn bytes(&self) -> usize {
+        self.as_ref().map_or(0, Found::bytes)
+    }
+
+    fn home(&self) -> Option<WorkspaceId> {
+        self.as_ref().and_then(Found::home)
+    }
 }
 
 /// How far a change has come that can be committed.
@@ -131,7 +165,7 @@ pub(crate) enum Job {
         wants: Wants,
     },
     /// A change for which a read finds something first.
-    Looked(ReadingJob<Looked>),
+    Preflight(ReadingJob<Preflight>),
     Wait {
         job: WaitJob,
         filter: EventFilter,
@@ -161,6 +195,11 @@ impl Wants {
     /// Returns the need for the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
         Self { workspaces: vec![id], ..Self::default() }
+    }
+
+    /// Returns the need for the next thread of a queue.
+    pub fn next_thread() -> Self {
+        Self { takes_next: true, ..Self::default() }
     }
 }
 

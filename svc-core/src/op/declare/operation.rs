@@ -9,7 +9,6 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::capability::{Needs, Right};
@@ -17,18 +16,18 @@ use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Sight;
 use crate::op::call::input::{self, Listing};
 use crate::op::call::request::Input;
-use crate::op::declare::answer::{Repeats, Returned};
+use crate::op::declare::answer::Repeats;
 use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::fit::Bounded;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{BeforeFile, FirstSteps, Job};
+use crate::op::declare::job::{BeforeFile, FirstSteps, InputType, Job};
 use crate::op::declare::lean::Lean;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::Shared;
 use crate::schema;
-use crate::spool::{FILE_FIELD, Spooled, TakesFile};
+use crate::spool::Upload;
 use crate::time::Time;
 
 /// Decodes the input of a request and prepares its job.
@@ -87,23 +86,23 @@ pub(crate) struct Run {
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] of its input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
-    /// The type that it is called by, if it is.
-    pub called_by: Option<TypeId>,
+    /// The type that it is called by within the process.
+    pub called_by: TypeId,
 }
 
-/// The name of an operation, and the type that it is called by, if it is.
-pub(super) type Key = (&'static str, Option<TypeId>);
+/// The name of an operation, and the type that it is called by within the process.
+pub(super) type Key = (&'static str, TypeId);
+
+/// Returns where an input has its file.
+pub(super) type FileOf<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
-    pub(super) fn new<I, O>(
+    pub(super) fn new<I: InputType, O: JsonSchema>(
         (name, called_by): Key,
         effect: Effect,
+        file: Option<FileOf<I>>,
         prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
-    ) -> Self
-    where
-        I: DeserializeOwned + JsonSchema + 'static,
-        O: JsonSchema,
-    {
+    ) -> Self {
         let prepare_typed: Arc<PrepareTyped<I>> = Arc::new(Box::new(prepare));
         let prepare = Arc::clone(&prepare_typed);
         Self {
@@ -114,7 +113,7 @@ impl Operation {
                 aliases: Vec::new(),
                 success: Success::Ok,
                 rest_only: false,
-                takes_file: false,
+                takes_file: file.is_some(),
                 returns_file: false,
                 is_page: false,
                 frame: None,
@@ -139,7 +138,14 @@ impl Operation {
                 bounds: Bounded::default(),
                 repeats: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
-                    prepare(input::decode_listing(raw, listing)?, shared, now)
+                    let Some(file) = file else {
+                        return prepare(input::decode_listing(raw, listing)?, shared, now);
+                    };
+                    let mut input: I = input::decode(raw)?;
+                    if let Some(sent) = &raw.file {
+                        *file(&mut input) = Some(sent.clone());
+                    }
+                    prepare(input, shared, now)
                 }),
                 prepare_typed,
                 called_by,
@@ -154,51 +160,6 @@ impl Operation {
                 output: schema::of::<O>,
             },
         }
-    }
-
-    /// The same for an operation that changes something, and whose requests may have a key.
-    pub(super) fn changing<I, O>(
-        key: Key,
-        effect: Effect,
-        prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
-    ) -> Self
-    where
-        I: DeserializeOwned + JsonSchema + 'static,
-        O: Returned<I> + JsonSchema,
-    {
-        let mut operation = Self::new::<I, O>(key, effect, prepare);
-        operation.run.repeats = O::repeats();
-        operation
-    }
-
-    /// The same for an operation that takes a file, which it gets in its input.
-    pub(super) fn with_file<I, O>(
-        key: Key,
-        effect: Effect,
-        prepare: impl Fn(I, Spooled, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
-    ) -> Self
-    where
-        I: DeserializeOwned + JsonSchema + TakesFile + 'static,
-        O: JsonSchema,
-    {
-        let run = move |mut input: I, shared: &Shared, now| {
-            let missing = || Error::in_field(FILE_FIELD, "missing");
-            let file = input.file().take().ok_or_else(missing)?;
-            prepare(input, file.spooled(&shared.settings.spools)?, shared, now)
-        };
-        let mut operation = Self::new::<I, O>(key, effect, run);
-        let Ok(typed) = Arc::clone(&operation.run.prepare_typed).downcast::<PrepareTyped<I>>() else {
-            return operation;
-        };
-        operation.run.prepare_call = Box::new(move |raw, _, shared, now| {
-            let mut input: I = input::decode(raw)?;
-            if let Some(file) = &raw.file {
-                *input.file() = Some(file.clone());
-            }
-            typed(input, shared, now)
-        });
-        operation.http.takes_file = true;
-        operation
     }
 
     /// Sets the title, a short name for people.

@@ -2,8 +2,7 @@
 //!
 //! Building it checks what a compiler cannot; a table that builds is one that the shells can serve.
 
-use std::any::TypeId;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::Result;
@@ -156,8 +155,6 @@ impl Feature {
 /// features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
-    /// The operations that are called by type, by that type.
-    by_type: HashMap<TypeId, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
     /// How the payloads of each kind of event become lean, once one did.
     lean_payloads: BTreeMap<&'static str, OnceLock<Lean>>,
@@ -180,7 +177,6 @@ impl Table {
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
-            by_type: HashMap::new(),
             events: BTreeMap::new(),
             lean_payloads: BTreeMap::new(),
             guards: Vec::new(),
@@ -211,14 +207,6 @@ impl Table {
             for operation in feature.operations {
                 check(&operation)?;
                 let (name, operation) = (operation.name(), Arc::new(operation));
-                let called_by = operation.run.called_by;
-                let twin = called_by.and_then(|key| table.by_type.insert(key, Arc::clone(&operation)));
-                if let Some(twin) = twin {
-                    return Err(Error::internal(format!(
-                        "{} and {name} take and return the same",
-                        twin.name()
-                    )));
-                }
                 if table.operations.insert(name, operation).is_some() {
                     return Err(Error::internal(format!("two operations are named {name}")));
                 }
@@ -334,11 +322,6 @@ impl Table {
     /// Returns the row that `name` calls in this process, if it exists.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
-    }
-
-    /// Returns the operation that is called by this type.
-    pub(in crate::op) fn operation_typed(&self, key: TypeId) -> Option<&Arc<Operation>> {
-        self.by_type.get(&key)
     }
 
     /// Returns every kind of event, sorted by name.

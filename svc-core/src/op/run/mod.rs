@@ -20,7 +20,7 @@ mod admit;
 mod reading;
 mod refusal;
 mod tasks;
-mod look;
+mod preflight;
 mod long;
 mod own;
 mod follow;
@@ -65,10 +65,10 @@ pub(super) use call::{AdmittedBy, Call};
 use call::{COPIES, Work};
 use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
 use long::LongCall;
-use look::LookCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
+use preflight::PreflightCall;
 use reading::ReadCall;
 pub(super) use reading::Reading;
 use reply::Asked;
@@ -332,10 +332,10 @@ impl Dispatch {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
                 ticket.parked = Parked::start(call, poll, done);
             }
-            Ok(Job::Looked(look)) => {
+            Ok(Job::Preflight(read)) => {
                 let (status, first) = (operation.http().success.status(), operation.run.first);
-                let look = Prepared::Ready(look);
-                self.look(LookCall { call, status, look, first, thread, found: None, done }, on);
+                let read = Prepared::Ready(read);
+                self.preflight(PreflightCall { call, status, read, first, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
                 let job = after_first(operation.run.first, job);

@@ -8,7 +8,7 @@ use crate::op::call::caller::Caller;
 impl Write<'_> {
     /// Runs `run` in this transaction in `workspace`, as one of its members or as nobody.
     ///
-    /// For what no credential asks for: a function whose workspace was found before it was queued (`homed`).
+    /// For what no credential asks for: a function whose workspace a preflight found before it was queued.
     /// What is emitted, audited and cached meanwhile belongs to the workspace, and is attributed to
     /// `acting_as`. Whether that is allowed has been decided by the function.
     pub fn within<T>(

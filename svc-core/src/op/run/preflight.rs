@@ -13,25 +13,25 @@ use super::{Dispatch, Done, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{FirstSteps, Looked, ReadingJob, Wants, after_first};
+use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, Wants, after_first};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 
 /// The read before a change.
-pub(super) struct LookCall {
+pub(super) struct PreflightCall {
     pub call: Call,
     pub status: u16,
-    pub look: Prepared<ReadingJob<Looked>>,
+    pub read: Prepared<ReadingJob<Preflight>>,
     /// Steps that come before the change.
     pub first: Option<FirstSteps>,
     /// The thread that the change is about.
     pub thread: Option<ThreadId>,
-    pub found: Option<Looked>,
+    pub found: Option<Preflight>,
     pub done: Done,
 }
 
 impl Dispatch {
     /// Runs the read before a change, and then the change.
-    pub(super) fn look(&self, task: LookCall, on: RunOn) {
+    pub(super) fn preflight(&self, task: PreflightCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
             RunOn::Caller => self.executor.read_inline(Box::new(task)),
@@ -39,15 +39,15 @@ impl Dispatch {
     }
 }
 
-impl ReadTask<ReaderCache> for LookCall {
+impl ReadTask<ReaderCache> for PreflightCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.found = None;
-        self.found = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.look)?);
+        self.found = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.read)?);
         Ok(())
     }
 }
 
-impl Task for LookCall {
+impl Task for PreflightCall {
     fn source(&self) -> Source {
         self.call.source()
     }
@@ -65,7 +65,7 @@ impl Task for LookCall {
         let found = outcome
             .and_then(|()| found.ok_or_else(|| Error::internal("the read before a change found nothing")));
         match found {
-            Ok(Looked { home, job, bytes }) => {
+            Ok(Preflight { home, job, bytes }) => {
                 let dispatch = Arc::clone(&call.dispatch);
                 (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
                 let task =
