@@ -1,8 +1,8 @@
 // Trees of Markdown, which the service makes of texts: asked for many at a time, and kept beside what they are of.
 //
 // Promises: what is wanted in one draw is one request as far as it fits, and two are on their way; a tree goes
-// with its message, with its text, and with the session; what failed for now is asked for again. A text whose tree
-// is refused stays without. Leaves out: how trees look.
+// with its message, with its text, and with the session; what failed for now is asked for again, and what an answer
+// has left out. A text whose tree is refused stays without. Leaves out: how trees look.
 
 import { mayPass } from "../net/ask.js";
 import { createRetry } from "./reading.js";
@@ -96,28 +96,38 @@ export function createTrees({ store, ask, lacks, together }) {
   /** @param {Pending[]} batch */
   async function read(batch) {
     asking += 1;
-    const problem = await answer(batch).catch((error) => error);
+    let settled = batch;
+    /** @type {any} */
+    let problem;
+    try {
+      settled = await answer(batch);
+    } catch (error) {
+      problem = error;
+    }
     asking -= 1;
     if (isClosed) return;
-    const isTried = problem && mayPass(problem);
-    isHeld ||= isTried;
-    for (const one of batch) {
-      one.isAsked = false;
-      // Meanwhile another may have come to want the same.
-      if (!isTried && pending.get(keyOf(one)) === one) pending.delete(keyOf(one));
+    if (problem && mayPass(problem)) {
+      isHeld = true;
+      settled = [];
     }
+    for (const one of batch) one.isAsked = false;
+    // Meanwhile another may have come to want the same.
+    for (const one of settled) if (pending.get(keyOf(one)) === one) pending.delete(keyOf(one));
     retry.ended(problem);
     pump();
   }
 
-  /** @param {Pending[]} batch */
+  /** @param {Pending[]} batch @returns {Promise<Pending[]>} Those that were answered; the others are asked for again. */
   async function answer(batch) {
     const texts = batch.map(({ text }) => text);
     const channel_id = batch[0]?.channel ?? undefined;
     const { body } = await ask(OPERATION, { channel_id, texts });
-    if (isClosed) return;
-    together(() => batch.forEach((one, at) => take(one, body.items[at].nodes)));
+    if (isClosed) return [];
+    // The first ones, and at least one.
+    const answered = batch.slice(0, Math.max(1, body.items.length));
+    together(() => answered.forEach((one, at) => take(one, body.items[at].nodes)));
     store.touch(["trees/drawn"]);
+    return answered;
   }
 
   /** @param {Pending} pending @param {Tree[]} nodes */

@@ -22,8 +22,8 @@ function planting(context, lacks = () => null) {
   const asked = [];
   const ask = (op, input) =>
     new Promise((answer, refuse) => {
-      const whole = () => (answer({ body: { items: input.texts.map(treeOf) } }), turn());
-      asked.push({ op, ...input, answer: whole, refuse: (problem) => (refuse(problem), turn()) });
+      const first = (count) => (answer({ body: { items: input.texts.slice(0, count).map(treeOf) } }), turn());
+      asked.push({ op, ...input, answer: first, refuse: (problem) => (refuse(problem), turn()) });
     });
   const trees = createTrees({ store, ask, lacks, together: (draw) => draw() });
   const drawn = [];
@@ -71,6 +71,21 @@ test("a request has 100 texts and 1 MiB at most, and two are on their way", asyn
   assert.deepEqual(asked[2].texts.slice(50), long.slice(0, 2));
   await asked[0].answer();
   assert.deepEqual(asked[3].texts, long.slice(2));
+});
+
+test("an answer may have the first trees only, and the others are asked for again", async (context) => {
+  const { asked, drawn, want } = planting(context);
+  for (const text of ["a", "b", "c"]) want({ text });
+  await turn();
+  await asked[0].answer(1);
+  await asked[1].answer(1);
+  await asked[2].answer();
+  assert.deepEqual(asked.map(({ texts }) => texts), [["a", "b", "c"], ["b", "c"], ["c"]]);
+  assert.deepEqual(drawn, ["a", "b", "c"]);
+  want({ text: "d" });
+  await turn();
+  await asked[3].answer(0);
+  assert.equal(asked.length, 4, "an answer without any tree is not asked for again");
 });
 
 test("a tree is kept beside its message as long as that has the text", async (context) => {
