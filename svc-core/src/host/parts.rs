@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::host::opening::Outdated;
 use crate::host::sending::SendingByWay;
-use crate::limits::{FILES_JUDGED_MAX, FILES_READ_MAX, WAITS_MAX};
+use crate::limits::{CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, WAITS_MAX};
 use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
@@ -47,6 +47,8 @@ pub(crate) struct Process {
     dispatch: OnceLock<Weak<Dispatch>>,
     /// The files that are read by operations: of one workspace one at a time.
     pub reading: Ceiling,
+    /// The calls that are prepared on threads of their own.
+    pub preparing: Ceiling,
     /// The files that are judged at the same time while they arrive.
     pub judging: Semaphore,
     /// The parcels that are sent on each way.
@@ -56,9 +58,11 @@ pub(crate) struct Process {
 impl Default for Process {
     fn default() -> Self {
         let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
+        let preparing = Ceiling::new("calls that are prepared", CALLS_PREPARED_MAX, Quotas::default());
         let judging = Semaphore::new(FILES_JUDGED_MAX);
         let sending = SendingByWay::default();
-        Self { threads: Threads::default(), dispatch: OnceLock::new(), reading, judging, sending }
+        let (threads, dispatch) = (Threads::default(), OnceLock::new());
+        Self { threads, dispatch, reading, preparing, judging, sending }
     }
 }
 

@@ -35,6 +35,7 @@ use crate::op::{
     Request, RequestHead, RunOn, SessionKey, Settings, Shared, Table, Ticket, WaitCounts,
 };
 use crate::rate::{RateLimits, RateSettings};
+use crate::share::Ceiling;
 use crate::spool::Spools;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
@@ -282,34 +283,39 @@ impl Service {
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
+        let process = self.process();
         if operation.http().takes_file {
-            return self.run_with_file(operation, admission, input).await;
+            return self.run_apart(&process.reading, operation, admission, input).await;
+        }
+        if operation.run.prepared_apart {
+            return self.run_apart(&process.preparing, operation, admission, input).await;
         }
         reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
-    /// Does the same where the file is read first, which takes long and needs no database.
+    /// Does the same where the call is prepared first, or its file read, which takes long and needs no
+    /// database.
     ///
-    /// Workspaces take turns, whatever the transport, and one has one file at a time read.
-    async fn run_with_file(
+    /// Workspaces take turns, whatever the transport, and one has its share of these places.
+    async fn run_apart(
         &self,
+        places: &Ceiling,
         operation: &Arc<Operation>,
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
-        let reading = &self.process().reading;
         let _turn = match admission.holder() {
             None => None,
-            Some(holder) => match timeout(FILES_READ_WAIT, reading.wait(holder, 1)).await {
+            Some(holder) => match timeout(FILES_READ_WAIT, places.wait(holder, 1)).await {
                 Ok(turn) => Some(turn?),
-                Err(_) => return Err(reading.exhausted(holder, 1)),
+                Err(_) => return Err(places.exhausted(holder, 1)),
             },
         };
         let (service, operation, input) = (self.clone(), Arc::clone(operation), input.clone());
-        let reading = tokio::task::spawn_blocking(move || {
+        let running = tokio::task::spawn_blocking(move || {
             waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
         });
-        reading.await.map_err(Error::internal)?
+        running.await.map_err(Error::internal)?
     }
 
     /// Calls an operation from asynchronous code. Dropping the future abandons a wait.

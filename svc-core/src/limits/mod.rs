@@ -294,11 +294,19 @@ pub const UNREAD_OF_FOLLOW_MAX: i64 = 100;
 pub const MARKDOWN_TEXTS_MAX: usize = 100;
 /// Maximum bytes of these texts together.
 pub const MARKDOWN_BYTES_MAX: usize = 1_048_576;
-/// Maximum nodes of the tree of a text, and of the trees of a request together.
+/// Maximum bytes of the trees of a request in JSON, unless the first tree has more.
+pub const MARKDOWN_ANSWER_BYTES_MAX: usize = 2 << 20;
+/// Time after which no further text of a request is parsed.
+pub const MARKDOWN_TIME_MAX: Duration = Duration::from_millis(200);
+/// Maximum bytes of the names that the texts of a request may mention, as they are counted.
+pub const MENTION_NAME_BYTES_MAX: usize = 8 << 20;
+/// Maximum nodes of the tree of a text.
 pub const MARKDOWN_NODES_MAX: usize = 5000;
-pub const MARKDOWN_REQUEST_NODES_MAX: usize = 100_000;
 /// Nodes that a text has in any case: a paragraph and its text.
 pub const MARKDOWN_NODES_MIN: usize = 2;
+/// Maximum bytes of the addresses in a tree, for each byte of its text and in any case.
+pub const MARKDOWN_HREF_BYTES_PER_BYTE: usize = 4;
+pub const MARKDOWN_HREF_BYTES_MIN: usize = 64 << 10;
 /// Maximum levels of the tree of a text.
 pub const MARKDOWN_LEVELS_MAX: usize = 32;
 /// Characters of what an agent reads on arrival in a channel.
@@ -425,6 +433,8 @@ pub const EXPORT_SPACES_MAX: usize = 64 << 10;
 pub const FILES_READ_MAX: usize = 2;
 /// Longest time that a request waits until its file is read.
 pub const FILES_READ_WAIT: Duration = Duration::from_secs(30);
+/// Calls that are prepared on threads of their own at the same time.
+pub const CALLS_PREPARED_MAX: usize = 4;
 /// Largest file that an operation over MCP returns or takes.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
 /// Longest duration of a long read, such as a verification; after that its caller is referred elsewhere.

@@ -2,6 +2,8 @@
 //!
 //! Neither a text nor its tree is kept, and no event or audit row has anything of them.
 
+use std::io;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,23 +11,27 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
-use crate::conversation::markdown::{Node, tree};
-use crate::conversation::mentions::{Mentioning, NotReached, reached_by_each};
+use crate::conversation::markdown::{Node, Parsed, with_line_feeds};
+use crate::conversation::mentions::{Mentioning, NameRoom, NotReached, reached_by_each};
 use crate::conversation::places::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
-use crate::limits::{MARKDOWN_BYTES_MAX, MARKDOWN_REQUEST_NODES_MAX, MARKDOWN_TEXTS_MAX};
-use crate::op::{Feature, Frame, Read, read};
+use crate::limits::{MARKDOWN_ANSWER_BYTES_MAX, MARKDOWN_BYTES_MAX, MARKDOWN_TEXTS_MAX, MARKDOWN_TIME_MAX};
+use crate::op::{Feature, Frame, Read, Shared, reading};
 use crate::text::Items;
+use crate::time::{Clock, Time};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "board",
         vec![
-            read("parse_markdown", parse_markdown)
+            reading("parse_markdown")
+                .prepare(parse)
+                .run(parse_markdown)
                 .title("Parse texts in Markdown")
                 .post("/ui/api/markdown")
                 .framed(Frame::Markdown)
+                .prepared_apart()
                 .whole()
                 .needs(&[Right::Session])
                 .example(
@@ -38,7 +44,8 @@ pub(crate) fn feature() -> Feature {
 /// The trees of some texts.
 #[derive(Serialize, JsonSchema)]
 struct ParsedMarkdown {
-    /// Those of each text, in their order.
+    /// Those of the first texts, in their order: of all, unless that takes long or is more than 2 MiB of
+    /// JSON.
     #[serde(rename = "items")]
     texts: Vec<ParsedText>,
 }
@@ -55,8 +62,9 @@ struct ParsedText {
 /// Parses texts in Markdown into trees of nodes, for the board.
 ///
 /// Raw HTML is text, links lead to http, https, mailto and svc, and an image is a link. A text has at most
-/// 5,000 nodes in 32 levels, and the texts of a request have at most 100,000 together; what is beyond is
-/// plain text. Nothing is stored or logged.
+/// 5,000 nodes in 32 levels; what is beyond is plain text. The answer has at most 2 MiB of JSON, and takes a
+/// limited time: it has the trees of as many of the first texts, at least one, and the others can be sent
+/// again. Nothing is stored or logged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ParseMarkdown {
@@ -67,20 +75,62 @@ struct ParseMarkdown {
     texts: Items<String, MARKDOWN_TEXTS_MAX>,
 }
 
-fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown) -> Result<ParsedMarkdown> {
-    cx.caller().check_has(WorkspaceRead)?;
+/// A text that was parsed and searched for mentions.
+struct Prepared {
+    parsed: Parsed,
+    mentioning: Mentioning,
+}
+
+/// Parses as many of the first texts as there is time for, and at least one.
+fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Vec<Prepared>> {
     check_size(&input.texts)?;
+    let clock = Clock::system();
+    let deadline = clock.deadline(MARKDOWN_TIME_MAX);
+    let (mut prepared, mut room) = (Vec::new(), NameRoom::default());
+    for text in input.texts.iter() {
+        if !prepared.is_empty() && clock.monotonic() >= deadline {
+            break;
+        }
+        let text = with_line_feeds(text);
+        let mentioning = Mentioning::within(&[&text], &mut room);
+        prepared.push(Prepared { parsed: Parsed::of(&text), mentioning });
+    }
+    Ok(prepared)
+}
+
+fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, texts: &Vec<Prepared>) -> Result<ParsedMarkdown> {
+    cx.caller().check_has(WorkspaceRead)?;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
-    let mentioning: Vec<Mentioning> = input.texts.iter().map(|text| Mentioning::of(&[text])).collect();
+    let mentioning: Vec<&Mentioning> = texts.iter().map(|text| &text.mentioning).collect();
     let reached = reached_by_each(cx, channel.map(|channel| channel.id), &mentioning)?;
-    let mut room = MARKDOWN_REQUEST_NODES_MAX;
-    let texts = input.texts.iter().zip(reached).map(|(text, reached)| {
-        let nodes = tree(text, &reached.mentions, room);
-        let count = nodes.iter().map(Node::count).fold(0, usize::saturating_add);
-        room = room.saturating_sub(count);
-        ParsedText { nodes, not_reached: reached.not_reached }
-    });
-    Ok(ParsedMarkdown { texts: texts.collect() })
+    let (mut trees, mut bytes) = (Vec::new(), 0_usize);
+    for (text, reached) in texts.iter().zip(reached) {
+        let tree =
+            ParsedText { nodes: text.parsed.tree(&reached.mentions), not_reached: reached.not_reached };
+        bytes = bytes.saturating_add(json_bytes(&tree)?);
+        if bytes > MARKDOWN_ANSWER_BYTES_MAX && !trees.is_empty() {
+            break;
+        }
+        trees.push(tree);
+    }
+    Ok(ParsedMarkdown { texts: trees })
+}
+
+/// Returns how many bytes of JSON a value is.
+fn json_bytes(value: &impl Serialize) -> Result<usize> {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_err(Error::internal)?;
+    Ok(count.0)
 }
 
 fn check_size(texts: &[String]) -> Result<()> {

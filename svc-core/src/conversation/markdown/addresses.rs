@@ -3,7 +3,8 @@
 //! CommonMark does not know them, and no crate reads them as GFM does. An address begins with `http://`,
 //! `https://`, `svc://` or `www.`, or is an email. It ends at a space, a quotation mark or a bracket of HTML,
 //! and before punctuation of other scripts, such as `，`. The punctuation at its end is not of it, nor is a
-//! bracket that was opened before it, nor an entity at its end.
+//! bracket that was opened before it, nor an entity at its end. What has another scheme before it, as in
+//! `blob:http://x`, is none.
 
 use std::ops::Range;
 
@@ -45,6 +46,7 @@ fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
     let before = text.get(..at)?.chars().next_back();
     let is_free = match before {
         None => true,
+        Some(':') if has_scheme => !ends_with_scheme(text.get(..at)?),
         Some(before) if has_scheme => !before.is_ascii_alphanumeric(),
         Some(before) => before.is_whitespace() || !before.is_ascii() || "*_~([\"'".contains(before),
     };
@@ -58,6 +60,11 @@ fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
     let written = text.get(at..end).filter(|written| written.len() > begin.len())?;
     let target = if has_scheme { written.to_owned() } else { format!("http://{written}") };
     Some(Address { place: at..end, target })
+}
+
+/// Whether a text ends with the scheme of a longer address, such as `blob:`.
+fn ends_with_scheme(text: &str) -> bool {
+    text.strip_suffix(':').is_some_and(|before| before.ends_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
 fn ends_address(c: char) -> bool {

@@ -42,7 +42,11 @@ pub(crate) enum Node {
         children: Vec<Node>,
     },
     CodeBlock {
+        /// The first word of its info string.
         language: String,
+        /// The info string, if it has more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        info: Option<String>,
         text: String,
     },
     Table {
@@ -110,6 +114,7 @@ impl Node {
     }
 
     /// Returns the nodes in it.
+    #[cfg(test)]
     pub(crate) fn children(&self) -> &[Self] {
         match self {
             Self::Paragraph { children }
@@ -131,11 +136,6 @@ impl Node {
             | Self::Break
             | Self::Mention { .. } => &[],
         }
-    }
-
-    /// Returns how many nodes it is, with those in it.
-    pub(crate) fn count(&self) -> usize {
-        self.children().iter().map(Self::count).fold(1, usize::saturating_add)
     }
 }
 
@@ -174,19 +174,30 @@ pub(crate) struct Mention {
     pub member: Option<MemberId>,
 }
 
-/// Returns the tree of a text with these mentions, in its order, of at most so many nodes.
-pub(crate) fn tree(text: &str, mentions: &[Mention], nodes_max: usize) -> Vec<Node> {
-    let nodes_max = nodes_max.clamp(MARKDOWN_NODES_MIN, MARKDOWN_NODES_MAX);
-    let parts = parts(text, nodes_max);
-    let room = nodes_max.saturating_sub(parts.nodes);
-    let mut maker = Maker { text, mentions: mentions.iter().peekable(), mentioned: 0, room };
-    let around = Around { level: 1, is_link: false };
-    let nodes = maker.all(&parts.roots, around);
-    if !nodes.is_empty() || text.trim().is_empty() {
-        return nodes;
+/// A text that was parsed, before its mentions are known.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    text: String,
+    parts: Vec<Part>,
+}
+
+impl Parsed {
+    /// Parses a text [with line feeds](super::with_line_feeds).
+    pub fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), parts: parts(text) }
     }
-    // It has nothing but definitions of references, and is not to look empty.
-    vec![Node::Paragraph { children: vec![Node::text(text.trim_end())] }]
+
+    /// Returns the tree of the text with these mentions, in its order.
+    pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
+        let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
+        let (text, mentions) = (&*self.text, mentions.iter().peekable());
+        let mut maker = Maker { text, mentions, mentioned: 0..0, room, rest: None };
+        let mut nodes = maker.all(&self.parts, Around { level: 1, is_link: false });
+        if let Some(rest) = maker.rest.and_then(|rest| text.get(rest..)) {
+            nodes.push(Node::Paragraph { children: vec![Node::text(rest)] });
+        }
+        nodes
+    }
 }
 
 /// Nodes while they are being made.
@@ -194,10 +205,12 @@ struct Maker<'t> {
     text: &'t str,
     /// Those that come next.
     mentions: Peekable<slice::Iter<'t, Mention>>,
-    /// Where the last one ends. Its text may be in several parts, such as a handle with `*`.
-    mentioned: usize,
-    /// So many nodes may be added to those of the parts.
+    /// The place of the last one. Its text may be in several parts, such as a handle with `*`.
+    mentioned: Range<usize>,
+    /// Nodes that may still be added.
     room: usize,
+    /// Where the source begins for which there was no room.
+    rest: Option<usize>,
 }
 
 /// What a node is in.
@@ -215,37 +228,48 @@ impl Around {
 }
 
 impl Maker<'_> {
-    fn all(&mut self, parts: &[Part<'_>], around: Around) -> Vec<Node> {
+    fn all(&mut self, parts: &[Part], around: Around) -> Vec<Node> {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
+            if self.rest.is_some() {
+                break;
+            }
             self.push(part, around, &mut nodes);
         }
         nodes
     }
 
-    fn push(&mut self, part: &Part<'_>, around: Around, nodes: &mut Vec<Node>) {
+    fn push(&mut self, part: &Part, around: Around, nodes: &mut Vec<Node>) {
         let Part { kind, source, children } = part;
-        let is_mentioned = source.end <= self.mentioned;
+        let is_mentioned = source.end <= self.mentioned.end;
+        let lines = match kind {
+            Kind::HtmlBlock => children.iter().map(|line| line.kind.nodes()).fold(0, usize::saturating_add),
+            _ => 0,
+        };
+        if !self.take(kind.nodes().saturating_add(lines)) {
+            return self.end(source);
+        }
         match kind {
             Kind::Text(run) => self.push_run(run, around, true, nodes),
             Kind::Source => self.push_run(&Run::of_source(self.text, source.clone()), around, false, nodes),
+            Kind::Definitions => {
+                let text = self.text.get(source.clone()).unwrap_or_default();
+                nodes.push(Node::Paragraph { children: vec![Node::text(text)] });
+            }
             _ if is_mentioned => {}
             Kind::Html(html) => push_text(html, nodes),
             Kind::HtmlBlock => nodes.push(Node::Paragraph { children: lines_of_html(children) }),
-            Kind::Code(text) => nodes.push(Node::Code { text: text.to_string() }),
-            Kind::CodeBlock(info, text) => {
-                let language = info.split_whitespace().next().unwrap_or_default().to_owned();
-                let text = text.strip_suffix('\n').unwrap_or(text).to_owned();
-                nodes.push(Node::CodeBlock { language, text });
-            }
+            Kind::Code(text) => nodes.push(Node::Code { text: text.clone() }),
+            Kind::CodeBlock(info, text) => nodes.push(code_block(info, text)),
             Kind::SoftBreak | Kind::HardBreak => nodes.push(Node::Break),
             Kind::Rule => nodes.push(Node::Rule),
-            Kind::Link(target) => self.push_link(part, target, around, nodes),
-            Kind::Image(target) => self.push_link(part, target, around, nodes),
+            Kind::Link(target) | Kind::Image(target) => self.push_link(part, target, around, nodes),
             _ => {
                 let made = self.all(children, around.within());
                 let is_in_mention = made.is_empty() && !children.is_empty();
-                if !is_in_mention {
+                if self.rest.is_some() && (made.is_empty() || kind.is_inline()) {
+                    self.end(source);
+                } else if !is_in_mention {
                     nodes.push(holding(kind, made));
                 }
             }
@@ -253,52 +277,59 @@ impl Maker<'_> {
     }
 
     /// Adds a link or an image, or its source if it leads where nothing may lead.
-    fn push_link(&mut self, part: &Part<'_>, target: &Target<'_>, around: Around, nodes: &mut Vec<Node>) {
+    fn push_link(
+        &mut self,
+        part: &Part,
+        Target { href, .. }: &Target,
+        around: Around,
+        nodes: &mut Vec<Node>,
+    ) {
         let Part { source, children, .. } = part;
-        let href = href(target);
         let inner = match (children.first(), children.last()) {
             (Some(first), Some(last)) => first.source.start..last.source.end,
             _ => source.end..source.end,
         };
-        if href.is_none() {
+        let Some(href) = href else {
             self.push_source(source.start..inner.start, nodes);
-        }
-        let within = if href.is_some() && !around.is_link {
-            Around { is_link: true, ..around.within() }
-        } else {
-            around
-        };
-        let mut made = Vec::new();
-        for child in children {
-            self.push(child, within, &mut made);
-        }
-        match href {
-            None => {
-                append(made, nodes);
+            append(self.all(children, around), nodes);
+            if self.rest.is_none() {
                 self.push_source(inner.end..source.end, nodes);
             }
-            Some(href) => {
-                if made.is_empty() {
-                    made.push(Node::text(&*href));
-                }
-                match around.is_link {
-                    true => append(made, nodes),
-                    false => nodes.push(Node::Link { href, children: made }),
-                }
-            }
+            return;
+        };
+        let within = match around.is_link {
+            true => around,
+            false => Around { is_link: true, ..around.within() },
+        };
+        let mut made = self.all(children, within);
+        if self.rest.is_some() {
+            return self.end(source);
         }
+        if made.is_empty() {
+            made.push(Node::text(&**href));
+        }
+        match around.is_link {
+            true => append(made, nodes),
+            false => nodes.push(Node::Link { href: href.clone(), children: made }),
+        }
+    }
+
+    /// Ends the tree before a part, but behind a mention that it has some of.
+    fn end(&mut self, source: &Range<usize>) {
+        let is_in_mention = self.mentioned.start < source.start;
+        self.rest = Some(if is_in_mention { source.start.max(self.mentioned.end) } else { source.start });
     }
 
     /// Adds a part of the source as text, without what a mention has of it.
     fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
-        let begin = source.start.max(self.mentioned);
+        let begin = source.start.max(self.mentioned.end);
         push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
     }
 
     /// Adds text with the mentions and the addresses in it.
     fn push_run(&mut self, run: &Run, around: Around, has_addresses: bool, nodes: &mut Vec<Node>) {
         let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
-        let mut at = run.goes_on(self.mentioned);
+        let mut at = run.goes_on(self.mentioned.end);
         while let Some(mention) = self.mentions.peek().copied() {
             let begin = run.begins(mention.place.start);
             let is_passed = run.is_past(mention.place.start);
@@ -307,8 +338,8 @@ impl Maker<'_> {
                     self.push_plain(run, at..begin, has_addresses, nodes);
                     let text = self.text.get(mention.place.clone()).unwrap_or_default().to_owned();
                     nodes.push(Node::Mention { text, member: mention.member });
-                    self.mentioned = mention.place.end;
-                    at = run.goes_on(self.mentioned);
+                    self.mentioned = mention.place.clone();
+                    at = run.goes_on(self.mentioned.end);
                 }
                 _ if is_passed => {}
                 _ => break,
@@ -347,8 +378,18 @@ impl Maker<'_> {
     }
 }
 
+fn code_block(info: &str, text: &str) -> Node {
+    let info = info.trim();
+    let language = info.split_whitespace().next().unwrap_or_default();
+    Node::CodeBlock {
+        language: language.to_owned(),
+        info: (language.len() < info.len()).then(|| info.to_owned()),
+        text: text.strip_suffix('\n').unwrap_or(text).to_owned(),
+    }
+}
+
 /// Returns the node of a part that holds these.
-fn holding(kind: &Kind<'_>, children: Vec<Node>) -> Node {
+fn holding(kind: &Kind, children: Vec<Node>) -> Node {
     match kind {
         Kind::Heading(level) => Node::Heading { level: *level, children },
         Kind::Quote => Node::Quote { children },
@@ -386,25 +427,20 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
 }
 
 /// Returns the lines of a block of HTML, as they are written.
-fn lines_of_html(parts: &[Part<'_>]) -> Vec<Node> {
+fn lines_of_html(parts: &[Part]) -> Vec<Node> {
     let html: String = parts.iter().filter_map(Part::html).collect();
     let mut nodes = Vec::new();
     for (number, line) in html.strip_suffix('\n').unwrap_or(&html).split('\n').enumerate() {
         if number > 0 {
             nodes.push(Node::Break);
         }
-        push_text(line.strip_suffix('\r').unwrap_or(line), &mut nodes);
+        push_text(line, &mut nodes);
     }
     nodes
 }
 
-/// Returns where a link leads, if a link may lead there.
-fn href(Target { url, is_email, .. }: &Target<'_>) -> Option<String> {
-    if *is_email { allowed(&format!("mailto:{url}")) } else { allowed(url) }
-}
-
 /// Returns an address as browsers read it, if a link may lead there.
-fn allowed(address: &str) -> Option<String> {
+pub(super) fn allowed(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
     // Before an @, a name looks like that of a host.

@@ -1,35 +1,44 @@
 //! The parts of a text: what CommonMark and GFM make of it, before the rules of what is shown.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{
-    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag,
+    Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag, TagEnd,
 };
 
-use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MIN};
+use super::nodes::allowed;
+use crate::limits::{
+    MARKDOWN_HREF_BYTES_MIN, MARKDOWN_HREF_BYTES_PER_BYTE, MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX,
+    MARKDOWN_NODES_MIN,
+};
 
-/// Parses a text, for whatever reads Markdown: what is shown is what is searched for mentions.
+/// Returns a text with a line feed at the end of each line, as each reader of Markdown takes it.
+///
+/// CommonMark ends a line at a carriage return as well, and the parser does not do so everywhere.
+pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
+        false => text.into(),
+    }
+}
+
+/// Parses a text [with line feeds](with_line_feeds), for the board and for the search for mentions.
 pub(crate) fn events(text: &str) -> OffsetIter<'_> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     Parser::new_ext(text, options).into_offset_iter()
 }
 
-/// The parts of a text, and at most how many nodes they become.
-pub(super) struct Parts<'t> {
-    pub roots: Vec<Part<'t>>,
-    pub nodes: usize,
-}
-
 /// A part of a text.
 #[derive(Debug)]
-pub(super) struct Part<'t> {
-    pub kind: Kind<'t>,
+pub(super) struct Part {
+    pub kind: Kind,
     /// The place of its source.
     pub source: Range<usize>,
-    pub children: Vec<Part<'t>>,
+    pub children: Vec<Part>,
 }
 
-impl Part<'_> {
+impl Part {
     /// Returns the HTML that it is, if it is that.
     pub fn html(&self) -> Option<&str> {
         match &self.kind {
@@ -40,7 +49,7 @@ impl Part<'_> {
 }
 
 #[derive(Debug)]
-pub(super) enum Kind<'t> {
+pub(super) enum Kind {
     Paragraph,
     Heading(u8),
     Quote,
@@ -50,35 +59,40 @@ pub(super) enum Kind<'t> {
     /// With the state of its box, if it has one.
     Item(Option<bool>),
     /// With the info string, and with the text as it is before its last line break is removed.
-    CodeBlock(CowStr<'t>, String),
+    CodeBlock(String, String),
     Table(Vec<Alignment>),
     Row,
     Cell,
     HtmlBlock,
-    Html(CowStr<'t>),
+    Html(String),
     Text(Run),
-    /// Source that is beyond a bound.
+    /// Source that is beyond a bound, or of which CommonMark makes nothing.
     Source,
-    Code(CowStr<'t>),
+    /// The source of definitions of references, of which CommonMark makes nothing where they stand.
+    Definitions,
+    Code(String),
     Strong,
     Emphasis,
     Strike,
-    Link(Target<'t>),
-    Image(Target<'t>),
+    Link(Target),
+    Image(Target),
     SoftBreak,
     HardBreak,
 }
 
 /// Where a link or an image leads.
 #[derive(Debug)]
-pub(super) struct Target<'t> {
-    pub url: CowStr<'t>,
+pub(super) struct Target {
+    /// The address as browsers read it, if a link may lead there.
+    pub href: Option<String>,
+    /// The address as it is written.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have all addresses"))]
+    pub url: String,
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have titles"))]
-    pub title: CowStr<'t>,
-    pub is_email: bool,
+    pub title: String,
 }
 
-impl Kind<'_> {
+impl Kind {
     /// Returns whether it can hold other parts, and how many levels it needs at least with them.
     fn levels(&self) -> Option<usize> {
         match self {
@@ -88,6 +102,7 @@ impl Kind<'_> {
             | Self::Html(_)
             | Self::Text(_)
             | Self::Source
+            | Self::Definitions
             | Self::Code(_)
             | Self::SoftBreak
             | Self::HardBreak => None,
@@ -97,18 +112,20 @@ impl Kind<'_> {
     }
 
     /// Returns how many nodes it becomes at most, without its children.
-    fn nodes(&self) -> usize {
+    pub fn nodes(&self) -> usize {
         match self {
             // The text before and after it, if it leads nowhere; or it and its address.
             Self::Link(_) | Self::Image(_) => 2,
             // A line and its end.
             Self::Html(_) => 2,
+            // A paragraph and its text.
+            Self::Definitions => 2,
             _ => 1,
         }
     }
 
     /// Returns whether it is part of a line.
-    fn is_inline(&self) -> bool {
+    pub fn is_inline(&self) -> bool {
         matches!(self, Self::Strong | Self::Emphasis | Self::Strike | Self::Link(_) | Self::Image(_))
     }
 }
@@ -178,27 +195,34 @@ impl Run {
     }
 }
 
-/// Returns the parts of a text, which become no more than so many nodes.
-pub(super) fn parts(text: &str, nodes_max: usize) -> Parts<'_> {
+/// Returns the parts of a text with line feeds.
+///
+/// Without mentions and bare addresses they become no more nodes than a tree may have.
+pub(super) fn parts(text: &str) -> Vec<Part> {
     // The rest of the text is a paragraph.
-    let most = nodes_max.saturating_sub(MARKDOWN_NODES_MIN);
-    let mut builder = Builder { text, open: Vec::new(), roots: Vec::new(), nodes: 0, most };
+    let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
+    let hrefs =
+        text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
+    let mut builder = Builder { text, open: Vec::new(), roots: Vec::new(), nodes, hrefs, covered: 0 };
     let rest = builder.build();
     builder.end(rest);
-    Parts { roots: builder.roots, nodes: builder.nodes }
+    builder.roots
 }
 
 /// Parts while they are being made.
 struct Builder<'t> {
     text: &'t str,
     /// Those that are not closed yet, each in the one before.
-    open: Vec<Part<'t>>,
-    roots: Vec<Part<'t>>,
+    open: Vec<Part>,
+    roots: Vec<Part>,
+    /// Nodes and bytes of addresses that may still be added.
     nodes: usize,
-    most: usize,
+    hrefs: usize,
+    /// Where in the source the last part ends, or its container begins.
+    covered: usize,
 }
 
-impl<'t> Builder<'t> {
+impl Builder<'_> {
     /// Adds parts until there are too many, and returns where in the source those begin.
     fn build(&mut self) -> Option<usize> {
         // How many containers are open that are shown as their source.
@@ -208,25 +232,91 @@ impl<'t> Builder<'t> {
                 Event::Start(_) if skipped > 0 => skipped = skipped.saturating_add(1),
                 Event::End(_) if skipped > 0 => skipped = skipped.saturating_sub(1),
                 _ if skipped > 0 => {}
-                Event::End(_) => self.close(),
-                Event::Text(text) => {
-                    if !self.add_text(&text, source.clone()) {
-                        return Some(source.start);
-                    }
+                event => match self.add_event(event, source) {
+                    Added::Yes => {}
+                    Added::AsSource => skipped = 1,
+                    Added::No(rest) => return Some(rest),
+                },
+            }
+        }
+        self.add_definitions(self.text.len()).err()
+    }
+
+    fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> Added {
+        let Range { start, end } = source;
+        let is_end = matches!(event, Event::End(_));
+        let shown = match event {
+            Event::End(TagEnd::TableRow) => self.add_cells(end),
+            _ => self.add_definitions(if is_end { end } else { start }),
+        };
+        if let Err(rest) = shown {
+            return Added::No(rest);
+        }
+        let covered = match event {
+            Event::Start(_) => start,
+            _ => end,
+        };
+        self.covered = self.covered.max(covered);
+        match event {
+            Event::End(_) => self.close(),
+            Event::Text(text) => {
+                if !self.add_text(&text, source) {
+                    return Added::No(start);
                 }
-                Event::TaskListMarker(is_checked) => self.check(is_checked),
-                event => {
-                    let Some(kind) = kind_of(event) else { continue };
-                    let at = source.start;
-                    match self.add(kind, source) {
-                        Added::Yes => {}
-                        Added::AsSource => skipped = 1,
-                        Added::No => return Some(at),
-                    }
+            }
+            Event::TaskListMarker(is_checked) => self.check(is_checked),
+            event => {
+                if let Some(kind) = self.kind_of(event) {
+                    return self.add(kind, source);
                 }
             }
         }
-        None
+        Added::Yes
+    }
+
+    /// Adds the definitions of references before a place in a container of blocks, if there are any.
+    ///
+    /// The parser says nothing of them. Fails with where they begin if there is no room.
+    fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
+        let holds_blocks = |part: &Part| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
+        if !self.open.last().is_none_or(holds_blocks) {
+            return Ok(());
+        }
+        // Before them are the marks of quotes and items.
+        let between = self.text.get(self.covered..until).unwrap_or_default();
+        let begins = |(at, _): &(usize, &str)| !begins_with_box(between.get(*at..).unwrap_or_default());
+        let Some((begin, _)) = between.match_indices('[').find(begins) else { return Ok(()) };
+        let start = self.covered.saturating_add(begin);
+        let shown = between.get(begin..).unwrap_or_default();
+        let shown = shown.trim_end_matches(|c: char| c.is_whitespace() || c == '>');
+        let kind = if self.level() < MARKDOWN_LEVELS_MAX { Kind::Definitions } else { Kind::Source };
+        self.add_source(kind, start..start.saturating_add(shown.len()))
+    }
+
+    /// Adds the cells of a row that its table has no columns for to the last cell.
+    fn add_cells(&mut self, until: usize) -> Result<(), usize> {
+        let beyond = self.text.get(self.covered..until).unwrap_or_default();
+        let is_mark = |c: char| c.is_whitespace() || c == '|';
+        if beyond.trim_matches(is_mark).is_empty() {
+            return Ok(());
+        }
+        let end = self.covered.saturating_add(beyond.trim_end().len());
+        let Some(cell) = self.open.last_mut().and_then(|row| row.children.pop()) else { return Ok(()) };
+        let start = cell.children.last().map_or(self.covered, |last| last.source.end);
+        let source = start..end;
+        self.open.push(cell);
+        let added = self.add_source(Kind::Source, source);
+        self.close();
+        added
+    }
+
+    fn add_source(&mut self, kind: Kind, source: Range<usize>) -> Result<(), usize> {
+        if !self.has_room(kind.nodes()) {
+            return Err(source.start);
+        }
+        self.covered = source.end;
+        self.siblings().push(Part { kind, source, children: Vec::new() });
+        Ok(())
     }
 
     /// Returns the level of the next part.
@@ -234,7 +324,7 @@ impl<'t> Builder<'t> {
         self.open.len().saturating_add(1)
     }
 
-    fn siblings(&mut self) -> &mut Vec<Part<'t>> {
+    fn siblings(&mut self) -> &mut Vec<Part> {
         match self.open.last_mut() {
             Some(parent) => &mut parent.children,
             None => &mut self.roots,
@@ -242,28 +332,29 @@ impl<'t> Builder<'t> {
     }
 
     fn has_room(&mut self, nodes: usize) -> bool {
-        let after = self.nodes.saturating_add(nodes);
-        let has_room = after <= self.most;
-        if has_room {
-            self.nodes = after;
-        }
-        has_room
+        let left = self.nodes.checked_sub(nodes);
+        self.nodes = left.unwrap_or(self.nodes);
+        left.is_some()
     }
 
-    fn add(&mut self, kind: Kind<'t>, source: Range<usize>) -> Added {
+    fn add(&mut self, kind: Kind, source: Range<usize>) -> Added {
         let levels = kind.levels();
         let last = self.level().saturating_add(levels.unwrap_or(1)).saturating_sub(1);
         let is_too_deep = levels.is_some() && last > MARKDOWN_LEVELS_MAX;
         let (kind, levels) = if is_too_deep { (Kind::Source, None) } else { (kind, levels) };
+        let is_source = matches!(kind, Kind::Source);
         if !self.has_room(kind.nodes()) {
-            return Added::No;
+            return Added::No(source.start);
+        }
+        if is_source {
+            self.covered = self.covered.max(source.end);
         }
         let part = Part { kind, source, children: Vec::new() };
         match levels {
             Some(_) => self.open.push(part),
             None => self.siblings().push(part),
         }
-        if is_too_deep { Added::AsSource } else { Added::Yes }
+        if is_source { Added::AsSource } else { Added::Yes }
     }
 
     /// Adds text to the one before it, or to the code that it is in.
@@ -308,7 +399,7 @@ impl<'t> Builder<'t> {
     fn end(&mut self, rest: Option<usize>) {
         let Some(mut rest) = rest else { return };
         // A part of a line that is not whole is of the rest, and so is what has nothing in it yet.
-        let is_of_rest = |part: &mut Part<'_>| part.kind.is_inline() || part.children.is_empty();
+        let is_of_rest = |part: &mut Part| part.kind.is_inline() || part.children.is_empty();
         while let Some(part) = self.open.pop_if(is_of_rest) {
             rest = part.source.start;
         }
@@ -318,49 +409,70 @@ impl<'t> Builder<'t> {
         let source = rest..self.text.len();
         let shown = Part { kind: Kind::Source, source: source.clone(), children: Vec::new() };
         self.roots.push(Part { kind: Kind::Paragraph, source, children: vec![shown] });
-        self.nodes = self.nodes.saturating_add(MARKDOWN_NODES_MIN);
+    }
+
+    /// Returns what a part is that begins with an event, or is one; none for what these options do not make.
+    fn kind_of(&mut self, event: Event<'_>) -> Option<Kind> {
+        let tag = match event {
+            Event::Start(tag) => tag,
+            Event::Code(text) => return Some(Kind::Code(text.into_string())),
+            Event::Html(text) | Event::InlineHtml(text) => return Some(Kind::Html(text.into_string())),
+            Event::SoftBreak => return Some(Kind::SoftBreak),
+            Event::HardBreak => return Some(Kind::HardBreak),
+            Event::Rule => return Some(Kind::Rule),
+            _ => return None,
+        };
+        Some(match tag {
+            Tag::Heading { level, .. } => Kind::Heading(number(level)),
+            Tag::BlockQuote(_) => Kind::Quote,
+            Tag::CodeBlock(CodeBlockKind::Fenced(info)) => Kind::CodeBlock(info.into_string(), String::new()),
+            Tag::CodeBlock(CodeBlockKind::Indented) => Kind::CodeBlock(String::new(), String::new()),
+            Tag::HtmlBlock => Kind::HtmlBlock,
+            Tag::List(start) => Kind::List(start),
+            Tag::Item => Kind::Item(None),
+            Tag::Table(align) => Kind::Table(align),
+            Tag::TableHead | Tag::TableRow => Kind::Row,
+            Tag::TableCell => Kind::Cell,
+            Tag::Emphasis => Kind::Emphasis,
+            Tag::Strong => Kind::Strong,
+            Tag::Strikethrough => Kind::Strike,
+            Tag::Link { link_type, dest_url, title, .. } => {
+                let is_email = link_type == LinkType::Email;
+                self.target(&dest_url, &title, is_email).map_or(Kind::Source, Kind::Link)
+            }
+            Tag::Image { dest_url, title, .. } => {
+                self.target(&dest_url, &title, false).map_or(Kind::Source, Kind::Image)
+            }
+            _ => Kind::Paragraph,
+        })
+    }
+
+    /// Returns where a link leads; none if the tree has too many bytes of addresses by then, which a
+    /// reference repeats.
+    fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<Target> {
+        self.hrefs = self.hrefs.checked_sub(url.len())?;
+        let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
+        let href = allowed(&url);
+        // It may be the text as well.
+        let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
+        self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
+        Some(Target { href, url, title: title.to_owned() })
     }
 }
 
 enum Added {
     Yes,
-    /// It would be too deep: what it holds is in its source.
+    /// It would be too deep or too long: what it holds is in its source.
     AsSource,
-    /// There is no room for it.
-    No,
+    /// There is no room for it, or for what is before it: the rest begins there.
+    No(usize),
 }
 
-/// Returns what a part is that begins with an event, or is one; none for what these options do not make.
-fn kind_of(event: Event<'_>) -> Option<Kind<'_>> {
-    let tag = match event {
-        Event::Start(tag) => tag,
-        Event::Code(text) => return Some(Kind::Code(text)),
-        Event::Html(text) | Event::InlineHtml(text) => return Some(Kind::Html(text)),
-        Event::SoftBreak => return Some(Kind::SoftBreak),
-        Event::HardBreak => return Some(Kind::HardBreak),
-        Event::Rule => return Some(Kind::Rule),
-        _ => return None,
-    };
-    Some(match tag {
-        Tag::Heading { level, .. } => Kind::Heading(number(level)),
-        Tag::BlockQuote(_) => Kind::Quote,
-        Tag::CodeBlock(CodeBlockKind::Fenced(info)) => Kind::CodeBlock(info, String::new()),
-        Tag::CodeBlock(CodeBlockKind::Indented) => Kind::CodeBlock("".into(), String::new()),
-        Tag::HtmlBlock => Kind::HtmlBlock,
-        Tag::List(start) => Kind::List(start),
-        Tag::Item => Kind::Item(None),
-        Tag::Table(align) => Kind::Table(align),
-        Tag::TableHead | Tag::TableRow => Kind::Row,
-        Tag::TableCell => Kind::Cell,
-        Tag::Emphasis => Kind::Emphasis,
-        Tag::Strong => Kind::Strong,
-        Tag::Strikethrough => Kind::Strike,
-        Tag::Link { link_type, dest_url: url, title, .. } => {
-            Kind::Link(Target { url, title, is_email: link_type == LinkType::Email })
-        }
-        Tag::Image { dest_url: url, title, .. } => Kind::Image(Target { url, title, is_email: false }),
-        _ => Kind::Paragraph,
-    })
+/// Whether a text begins with the box of a task, which the label of a definition does not look like.
+fn begins_with_box(text: &str) -> bool {
+    let mut chars = text.chars().skip(1);
+    let has_state = chars.next().is_some_and(|c| c.is_whitespace() || matches!(c, 'x' | 'X'));
+    has_state && chars.next() == Some(']') && chars.next().is_none_or(char::is_whitespace)
 }
 
 fn number(level: HeadingLevel) -> u8 {

@@ -23,8 +23,8 @@ use crate::limits::{GROUP_MENTION_FREE, GROUP_MENTION_MAX};
 use crate::log::event::Recorded;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, named_enum};
-pub(crate) use parse::Mentioning;
 use parse::Name;
+pub(crate) use parse::{Mentioning, NameRoom};
 
 /// A member whom a message mentions by its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -140,9 +140,9 @@ pub(crate) fn reached(
 pub(crate) fn reached_by_each(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
-    texts: &[Mentioning],
+    texts: &[&Mentioning],
 ) -> Result<Vec<Reached>> {
-    let meant = Meant::by(cx, channel, texts)?;
+    let meant = Meant::by(cx, channel, texts.iter().copied())?;
     Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
 }
 
@@ -156,10 +156,13 @@ struct Meant {
 /// What a mention means: the longest name that is one, and whose it is.
 #[derive(Clone, Copy)]
 enum Meaning<'m> {
-    Member(&'m Name, &'m Called),
-    Group(&'m Name, Group, Option<WhyNot>),
+    Member(Written<'m>, &'m Called),
+    Group(Written<'m>, Group, Option<WhyNot>),
     Unknown(&'m str),
 }
+
+/// A mention as it is written, with its sign.
+type Written<'m> = &'m str;
 
 /// Names that are looked up at once.
 const NAMES_AT_ONCE: usize = 1000;
@@ -188,36 +191,52 @@ impl Meant {
         Ok(Self { members, groups })
     }
 
-    fn meaning<'m>(&'m self, parse::Mention { text, names }: &'m parse::Mention) -> Meaning<'m> {
+    fn meaning<'m>(&'m self, mention: &'m parse::Mention) -> Meaning<'m> {
         let meaning = |name: &'m Name| {
             if let Some(member) = self.members.get(&name.name) {
-                return Some(Meaning::Member(name, member));
+                return Some(Meaning::Member(mention.written_as(name), member));
             }
             let group = Group::called(&name.name)?;
-            self.groups.get(&group).map(|why_not| Meaning::Group(name, group, *why_not))
+            let why_not = self.groups.get(&group)?;
+            Some(Meaning::Group(mention.written_as(name), group, *why_not))
         };
-        names.iter().find_map(meaning).unwrap_or(Meaning::Unknown(text))
+        mention.names.iter().find_map(meaning).unwrap_or(Meaning::Unknown(&mention.text))
     }
 
     /// Returns whom one of these texts reaches.
     fn reached(&self, author: Option<MemberId>, mentioning: &Mentioning) -> Reached {
-        let meanings: Vec<Meaning<'_>> =
-            mentioning.found.iter().map(|mention| self.meaning(mention)).collect();
         let mut reached = Unfinished { author, ..Unfinished::default() };
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; mentioning.found.len()];
         let mut covered = 0;
         for place in &mentioning.places {
             // Part of a handle before it, as in an email address.
             if place.at < covered {
                 continue;
             }
-            let meaning = meanings.get(place.mention);
-            covered = meaning.and_then(|meaning| reached.add(place.at, *meaning)).unwrap_or(covered);
+            let found = mentioning.found.get(place.mention).zip(outcomes.get_mut(place.mention));
+            let Some((mention, outcome)) = found else { continue };
+            let Outcome { length, shown } =
+                *outcome.get_or_insert_with(|| reached.add(self.meaning(mention)));
+            let end = place.at.saturating_add(length);
+            if length > 0 {
+                covered = end;
+            }
+            reached.reached.mentions.extend(shown.map(|member| Mention { place: place.at..end, member }));
         }
         for text in &mentioning.beyond {
             reached.not_reached(text, WhyNot::TooMany);
         }
         reached.reached
     }
+}
+
+/// What became of a mention, at each of its places.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    /// The bytes that it has; 0 if it is none.
+    length: usize,
+    /// The member that it shows, or none for a group, if it shows any.
+    shown: Option<Option<MemberId>>,
 }
 
 /// Whom a text reaches, while that is found.
@@ -230,22 +249,22 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Adds the mention at a place, and returns where it ends if it is one.
-    fn add(&mut self, at: usize, meaning: Meaning<'_>) -> Option<usize> {
-        let (name, member) = match meaning {
+    /// Adds a mention where it is first.
+    fn add(&mut self, meaning: Meaning<'_>) -> Outcome {
+        let (written, shown) = match meaning {
             Meaning::Unknown(text) => {
                 // A sign without anything like a handle behind it is not a mention.
                 if !text.is_empty() {
                     self.not_reached(text, WhyNot::Unknown);
                 }
-                return None;
+                return Outcome::default();
             }
-            Meaning::Member(name, called) => {
+            Meaning::Member(written, called) => {
                 self.reached.named.insert(called.member_id);
                 match called {
                     Called { member_id, .. } if Some(*member_id) == self.author => {}
-                    Called { active: false, .. } => self.not_reached(&name.text, WhyNot::Inactive),
-                    Called { sees: false, .. } => self.not_reached(&name.text, WhyNot::CannotSee),
+                    Called { active: false, .. } => self.not_reached(written, WhyNot::Inactive),
+                    Called { sees: false, .. } => self.not_reached(written, WhyNot::CannotSee),
                     Called { member_id, online, .. } => {
                         let mentioned = Mentioned { member_id: *member_id, online: *online };
                         if !self.reached.mentioned.contains(&mentioned) {
@@ -253,20 +272,18 @@ impl Unfinished {
                         }
                     }
                 }
-                (name, (called.active && called.sees).then_some(Some(called.member_id)))
+                (written, (called.active && called.sees).then_some(Some(called.member_id)))
             }
-            Meaning::Group(name, group, why_not) => {
+            Meaning::Group(written, group, why_not) => {
                 self.reached.named_groups.insert(group);
                 match why_not {
                     None => drop(self.reached.groups.insert(group)),
-                    Some(why) => self.not_reached(&name.text, why),
+                    Some(why) => self.not_reached(written, why),
                 }
-                (name, Some(None))
+                (written, Some(None))
             }
         };
-        let end = at.saturating_add(name.length);
-        self.reached.mentions.extend(member.map(|member| Mention { place: at..end, member }));
-        Some(end)
+        Outcome { length: written.len(), shown }
     }
 
     fn not_reached(&mut self, text: &str, why: WhyNot) {

@@ -25,7 +25,7 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 
 use crate::conversation::markdown;
 use crate::identity::members::mapped;
-use crate::limits::{MARKDOWN_NODES_MAX, MENTIONS_MAX, USER_NAME_MAX};
+use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, USER_NAME_MAX};
 
 /// What a text may mention, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub(super) struct Place {
 /// One mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mention {
+    /// The sign and what follows it, as far as a name may go.
+    pub written: String,
     /// As it is written if it is no member's, with its sign, without the punctuation at its end. Empty if
     /// nothing that looks like a handle follows the sign.
     pub text: String,
@@ -61,10 +63,46 @@ pub(super) struct Mention {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub name: String,
-    /// As it is written, with the sign before it.
-    pub text: String,
-    /// Its length in bytes, with the sign.
+    /// Its length in bytes as it is written, with the sign.
     pub length: usize,
+}
+
+impl Mention {
+    /// Returns a name of it as it is written, with the sign before it.
+    pub fn written_as(&self, name: &Name) -> &str {
+        self.written.get(..name.length).unwrap_or(&self.written)
+    }
+}
+
+/// Room for the names that texts can mention.
+pub(crate) struct NameRoom {
+    /// Bytes of them.
+    left: usize,
+}
+
+impl Default for NameRoom {
+    fn default() -> Self {
+        Self { left: MENTION_NAME_BYTES_MAX }
+    }
+}
+
+/// Bytes that a name counts beside its own.
+const NAME_OVERHEAD: usize = 200;
+/// How much more a name counts that takes long to map.
+const SLOW_FACTOR: usize = 4;
+
+impl NameRoom {
+    /// Takes the room of a name, and returns whether there was any.
+    fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
+        let factor = if is_slow { SLOW_FACTOR } else { 1 };
+        let left = self.left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.left == 0
+    }
 }
 
 /// Names that one mention can be, those that end first and those that end last: text without spaces has a
@@ -76,7 +114,16 @@ const LAST_NAMES: usize = 16;
 impl Mentioning {
     /// Finds what texts in Markdown mention.
     pub fn of(texts: &[&str]) -> Self {
-        let mut finder = Finder::default();
+        let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        Self::within(&texts, &mut NameRoom::default())
+    }
+
+    /// Finds what texts with line feeds mention, as far as there is room for names.
+    ///
+    /// Mentions beyond that do not count.
+    pub fn within(texts: &[&str], room: &mut NameRoom) -> Self {
+        let mut finder = Finder::new(room);
         let mut base = 0_usize;
         for text in texts {
             if text.contains(is_sign) && !finder.is_full() {
@@ -89,9 +136,11 @@ impl Mentioning {
 }
 
 /// Mentions while they are being found.
-#[derive(Default)]
-struct Finder {
+struct Finder<'r> {
+    room: &'r mut NameRoom,
     mentioning: Mentioning,
+    /// The signs that were looked at.
+    signs: usize,
     /// The words behind signs, so far, and which mention each of them is.
     seen: BTreeMap<String, Option<usize>>,
     /// The longest names, without the punctuation at their ends: so many count.
@@ -102,10 +151,17 @@ struct Finder {
 const SEEN_MAX: usize = 6 * MENTIONS_MAX;
 /// Places of mentions that are kept.
 const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
+/// Signs that are looked at.
+const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
-impl Finder {
+impl<'r> Finder<'r> {
+    fn new(room: &'r mut NameRoom) -> Self {
+        let (seen, counted) = (BTreeMap::new(), BTreeSet::new());
+        Self { room, mentioning: Mentioning::default(), signs: 0, seen, counted }
+    }
+
     fn is_full(&self) -> bool {
-        self.mentioning.beyond.len() >= MENTIONS_MAX || self.seen.len() >= SEEN_MAX
+        self.mentioning.beyond.len() >= MENTIONS_MAX || self.seen.len() >= SEEN_MAX || self.signs >= SIGNS_MAX
     }
 
     /// Searches a text that begins at `base` of all texts.
@@ -135,6 +191,7 @@ impl Finder {
 
     /// Adds the mention that begins at `at` of all texts with the sign that `rest` begins with.
     fn look(&mut self, rest: &str, at: usize) {
+        self.signs = self.signs.saturating_add(1);
         let run = Run::of(rest, false);
         let written = run.0.last().and_then(|(_, end)| rest.get(..*end)).unwrap_or_default();
         if written.is_empty() {
@@ -144,7 +201,8 @@ impl Finder {
             self.keep(known, at);
             return;
         }
-        let added = mention_at(rest, &run).and_then(|mention| self.add(mention));
+        let found = mention_at(rest, &run, self.room);
+        let added = found.and_then(|mention| self.add(mention));
         self.seen.insert(written.to_owned(), added);
         self.keep(added, at);
     }
@@ -165,7 +223,9 @@ impl Finder {
         let Mentioning { found, beyond, .. } = &mut self.mentioning;
         let is_known = self.counted.contains(&counted);
         let index = found.len();
-        let counts = (is_known || self.counted.len() < MENTIONS_MAX) && index < 2 * MENTIONS_MAX;
+        let counts = (is_known || self.counted.len() < MENTIONS_MAX)
+            && index < 2 * MENTIONS_MAX
+            && !self.room.is_used_up();
         if counts {
             found.push(mention);
         } else if !is_known && !mention.text.is_empty() {
@@ -383,31 +443,61 @@ impl Run {
 }
 
 /// Returns the mention that begins with the sign that `rest` begins with, if a name can follow.
-fn mention_at(rest: &str, run: &Run) -> Option<Mention> {
-    let mut names = names_of(rest, run);
+///
+/// It may lack names if there is no more room.
+fn mention_at(rest: &str, run: &Run, room: &mut NameRoom) -> Option<Mention> {
+    let mut names = names_of(run, room);
     let until = run.0.last().map_or(0, |(_, end)| *end);
     if rest.get(..until)?.contains('\\') {
-        names.extend(names_of(rest, &Run::of(rest, true)));
+        names.extend(names_of(&Run::of(rest, true), room));
         names.sort_by_key(|name| std::cmp::Reverse(name.length));
     }
-    if names.is_empty() {
+    if names.is_empty() && !room.is_used_up() {
         return None;
     }
     let text = run.looks_like_until().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
-    Some(Mention { text, names })
+    let end = names.iter().map(|name| name.length).max().unwrap_or(0);
+    Some(Mention { written: rest.get(..end)?.to_owned(), text, names })
 }
 
 /// Returns the names that a run can begin with, the longest first.
-fn names_of(rest: &str, run: &Run) -> Vec<Name> {
-    let name = |chars: usize| {
-        let chars = run.0.get(..chars)?;
-        let written: String = chars.iter().map(|(c, _)| *c).collect();
+fn names_of(run: &Run, room: &mut NameRoom) -> Vec<Name> {
+    let chars = || run.0.iter().map(|(c, _)| *c);
+    // What begins a name that is its own mapping is its own mapping as well.
+    let plain: String = chars().map_while(plainly_mapped).collect();
+    let plain_chars = plain.chars().count();
+    let mut names = Vec::new();
+    for end in run.ends().into_iter().rev() {
+        let Some((_, length)) = end.checked_sub(1).and_then(|last| run.0.get(last)).copied() else {
+            continue;
+        };
+        let is_slow = end > plain_chars;
+        if !room.take(length, is_slow) {
+            break;
+        }
+        let name = match is_slow {
+            false => Some(plain.chars().take(end).collect()),
+            true => mapped(&chars().take(end).collect::<String>()),
+        };
         // What no handle can be is no name.
-        let name = if written.is_ascii() { written.to_ascii_lowercase() } else { mapped(&written)? };
-        let (_, length) = *chars.last()?;
-        Some(Name { name, text: rest.get(..length)?.to_owned(), length })
-    };
-    run.ends().into_iter().rev().filter_map(name).collect()
+        names.extend(name.map(|name| Name { name, length }));
+    }
+    names
+}
+
+/// Returns what a character is in a handle if that does not depend on those around it.
+///
+/// These are letters without marks of scripts that are written from left to right, and ASCII. For all others
+/// the mapping of a whole name decides.
+fn plainly_mapped(c: char) -> Option<char> {
+    match c {
+        '!'..='~' => Some(c.to_ascii_lowercase()),
+        'ß'..='ö' | 'ø'..='ÿ' | 'а'..='џ' => Some(c),
+        'А'..='Я' => c.to_lowercase().next(),
+        'ぁ'..='ゖ' | 'ァ'..='ヺ' | '\u{3400}'..='\u{4db5}' | '\u{4e00}'..='\u{9fcc}' => Some(c),
+        '\u{ac00}'..='\u{d7a3}' => Some(c),
+        _ => None,
+    }
 }
 
 /// A part of what a text in Markdown says.
@@ -455,7 +545,7 @@ mod tests {
         let mut covered = 0;
         let Mentioning { found: mentions, places, .. } = Mentioning::of(&[text]);
         for Place { at, mention } in places {
-            let Mention { text, names } = &mentions[mention];
+            let Mention { text, names, .. } = &mentions[mention];
             let known = |Name { name, .. }: &Name| handles.iter().find(|handle| **handle == *name).copied();
             let longest = names.iter().find_map(|name| Some((known(name)?, at + name.length)));
             match longest {
@@ -572,6 +662,33 @@ mod tests {
         let long = format!("@{}", "木".repeat(300));
         let Mentioning { found, .. } = Mentioning::of(&[&long]);
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
+    }
+
+    /// What is mapped without the profile of user names is what the profile makes of it, alone and together.
+    #[test]
+    fn plain_characters_are_mapped_as_in_any_name() {
+        let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| plainly_mapped(*c).is_some()).collect();
+        assert!(plain.len() > 30_000);
+        for some in plain.chunks(50) {
+            let (written, wanted): (String, String) =
+                some.iter().map(|c| (*c, plainly_mapped(*c).unwrap())).unzip();
+            assert_eq!(mapped(&written).as_deref(), Some(&*wanted), "{written}");
+            let backwards = |text: &str| text.chars().rev().collect::<String>();
+            assert_eq!(mapped(&backwards(&written)), Some(backwards(&wanted)), "{written}");
+        }
+    }
+
+    #[test]
+    fn texts_share_the_room_for_names() {
+        let texts: Vec<String> =
+            (0..2000).map(|number| format!("@m{number}é{}", "木\u{e48}".repeat(99))).collect();
+        let mut room = NameRoom::default();
+        let found: Vec<Mentioning> =
+            texts.iter().map(|text| Mentioning::within(&[text], &mut room)).collect();
+        assert!(found[0].found.len() == 1 && found[0].beyond.is_empty());
+        assert!(found[1999].found.is_empty() && found[1999].beyond.len() == 1);
+        let names = found.iter().flat_map(|mentioning| &mentioning.found).flat_map(|mention| &mention.names);
+        assert!(names.map(|name| name.name.len()).sum::<usize>() < MENTION_NAME_BYTES_MAX);
     }
 
     /// Whatever is written, the names in it are no longer than so much. A search that took more than linear

@@ -69,6 +69,8 @@ pub struct Access {
 pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
+    /// Preparing its calls takes long enough to keep a thread busy.
+    pub prepared_apart: bool,
     /// What it ends or removes can be put back.
     pub reversible: bool,
     /// It reaches somebody outside of the service.
@@ -130,6 +132,7 @@ impl Operation {
             run: Run {
                 effect,
                 quick: false,
+                prepared_apart: false,
                 reversible: false,
                 reaches_out: false,
                 first: None,
@@ -305,6 +308,12 @@ impl Operation {
     /// is cheaper than handing over so little work.
     pub fn quick(mut self) -> Self {
         self.run.quick = true;
+        self
+    }
+
+    /// Prepares its calls on a thread of their own, a few at a time, since that takes long.
+    pub fn prepared_apart(mut self) -> Self {
+        self.run.prepared_apart = true;
         self
     }
 

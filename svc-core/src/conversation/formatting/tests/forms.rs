@@ -16,6 +16,10 @@ fn block(language: &str, text: &str) -> Value {
     json!({"type": "code_block", "language": language, "text": text})
 }
 
+fn informed(language: &str, info: &str, text: &str) -> Value {
+    json!({"type": "code_block", "language": language, "info": info, "text": text})
+}
+
 fn mention(text: &str, member: &str) -> Value {
     json!({"type": "mention", "text": text, "member": member})
 }
@@ -222,13 +226,16 @@ fn inlines() -> Vec<Form> {
         (
             "[a](javascript:alert(1)) [*b*](/ui/ \"t\") [@ada](data:x) <vbscript:x> \
              [c][d]\n\n[d]: JavaScript:x",
-            vec![p([
-                t("[a](javascript:alert(1)) ["),
-                of("em", [t("b")]),
-                t("](/ui/ \"t\") ["),
-                mention("@ada", ADA),
-                t("](data:x) <vbscript:x> [c][d]"),
-            ])],
+            vec![
+                p([
+                    t("[a](javascript:alert(1)) ["),
+                    of("em", [t("b")]),
+                    t("](/ui/ \"t\") ["),
+                    mention("@ada", ADA),
+                    t("](data:x) <vbscript:x> [c][d]"),
+                ]),
+                p([t("[d]: JavaScript:x")]),
+            ],
         ),
         (
             "[a](java&#10;script:x) [b](https://user:pw@x.example) [c](https://user@x.example) \
@@ -318,15 +325,79 @@ fn inlines() -> Vec<Form> {
         ("[^1] [!NOTE] $x$ :tada: ==x== H~2~O", vec![p([t("[^1] [!NOTE] $x$ :tada: ==x== H~2~O")])]),
         ("[a]: https://x.example 'b'\n", vec![p([t("[a]: https://x.example 'b'")])]),
         ("\n \n", vec![]),
+        (
+            "blob:http://x.example a:https://x.example 见:https://x.example svc:http://x.example",
+            vec![p([
+                t("blob:http://x.example a:https://x.example 见:"),
+                x("https://x.example"),
+                t(" svc:http://x.example"),
+            ])],
+        ),
+    ]
+}
+
+/// What CommonMark hides from a reader, and an agent reads.
+fn hidden() -> Vec<Form> {
+    let head = |name: &str| [cell([t(name)])];
+    let none = || json!(["none"]);
+    vec![
+        (
+            "```rust  ignore this \nx\n```\n~~~ a\n~~~",
+            vec![informed("rust", "rust  ignore this", "x"), block("a", "")],
+        ),
+        ("```sh\nrm -rf /\necho ok\n```", vec![block("sh", "rm -rf /\necho ok")]),
+        ("    a\n    b", vec![block("", "a\nb")]),
+        ("`a\nb`", vec![p([code("a b")])]),
+        (
+            "[rm]: http://x.example/ \"reject\"\n[rm]: <rm> 'twice'\nok",
+            vec![p([t("[rm]: http://x.example/ \"reject\"\n[rm]: <rm> 'twice'")]), p([t("ok")])],
+        ),
+        (
+            "a\n\n> [b]: c\n> [d]: e\n>\n> f\n>\n> [g]: h\n\n[i]: j",
+            vec![
+                p([t("a")]),
+                of("quote", [p([t("[b]: c\n> [d]: e")]), p([t("f")]), p([t("[g]: h")])]),
+                p([t("[i]: j")]),
+            ],
+        ),
+        (
+            "- [a]: b\n- [c]: d\n  e\n- [ ] [f]: g\n",
+            vec![of(
+                "list",
+                [item([p([t("[a]: b")])]), item([p([t("[c]: d")]), t("e")]), task(false, [t("[f]: g")])],
+            )],
+        ),
+        (
+            "- [x] a\n\n- [ ] b\n\n  [c]: d\n",
+            vec![of("list", [task(true, [p([t("a")])]), task(false, [p([t("b")]), p([t("[c]: d")])])])],
+        ),
+        (
+            "| a |\n|-|\n| b | rm -rf / | @ada\n| c | |\n|d",
+            vec![table(none(), &[&head("a"), &[cell([t("b | rm -rf / | @ada")])], &head("c"), &head("d")])],
+        ),
+        (
+            "> |a|b|\n> |-|-|\n> |`c`||d|\n",
+            vec![of(
+                "quote",
+                [table(
+                    json!(["none", "none"]),
+                    &[&[cell([t("a")]), cell([t("b")])], &[cell([code("c")]), cell([t("|d|")])]],
+                )],
+            )],
+        ),
     ]
 }
 
 #[test]
-fn forms_of_gfm_give_their_trees() {
-    let forms = [blocks(), inlines()].concat();
-    assert!(forms.len() >= 30);
+fn forms_of_gfm_give_their_trees_whatever_ends_their_lines() {
+    let forms = [blocks(), inlines(), hidden()].concat();
+    assert!(forms.len() >= 40);
     let differs = |(text, wanted): &Form| {
         let made = serde_json::to_value(formatted(text)).unwrap();
+        let ends_otherwise = |end: &str| formatted(&text.replace('\n', end)) != formatted(text);
+        if ends_otherwise("\r") || ends_otherwise("\r\n") {
+            return Some(format!("{text}\n  differs with \\r\n"));
+        }
         (made != json!(wanted)).then(|| format!("{text}\n  wanted {}\n  is     {made}\n", json!(wanted)))
     };
     let findings: Vec<String> = forms.iter().filter_map(differs).collect();

@@ -6,7 +6,7 @@ use proptest::prelude::ProptestConfig;
 use proptest::{prop_assert_eq, proptest};
 use pulldown_cmark::Event;
 
-use crate::conversation::markdown::{Node, events, tree};
+use crate::conversation::markdown::{Node, Parsed, events, with_line_feeds};
 use crate::conversation::mentions::reached_among;
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX};
@@ -22,7 +22,7 @@ fn members() -> [(&'static str, MemberId); 3] {
 }
 
 fn formatted(text: &str) -> Vec<Node> {
-    tree(text, &reached_among(&members(), text).mentions, MARKDOWN_NODES_MAX)
+    Parsed::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
 }
 
 /// Returns how many levels nodes have.
@@ -31,7 +31,7 @@ fn levels(nodes: &[Node]) -> usize {
 }
 
 fn count(nodes: &[Node]) -> usize {
-    nodes.iter().map(Node::count).sum()
+    nodes.iter().map(|node| 1 + count(node.children())).sum()
 }
 
 #[track_caller]
@@ -59,7 +59,8 @@ fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>)
 /// one.
 fn lost(text: &str, said: &str) -> Option<char> {
     let mut shown = said.chars();
-    let texts = events(text).filter_map(|(event, _)| match event {
+    let text = with_line_feeds(text);
+    let texts = events(&text).filter_map(|(event, _)| match event {
         Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => Some(text),
         _ => None,
     });
@@ -71,7 +72,7 @@ fn lost(text: &str, said: &str) -> Option<char> {
 const MUTATED: u32 = 10_000;
 
 /// Pieces of which mutated texts are made.
-const PIECES: [&str; 72] = [
+const PIECES: [&str; 73] = [
     "@ada",
     "@bob",
     "@a*b*c",
@@ -88,6 +89,7 @@ const PIECES: [&str; 72] = [
     "\n",
     "\n\n",
     "\r\n",
+    "\r",
     "\\",
     "*",
     "**",
@@ -161,7 +163,7 @@ proptest! {
     ) {
         for text in texts {
             let reached = reached_among(&members(), &text);
-            let nodes = tree(&text, &reached.mentions, MARKDOWN_NODES_MAX);
+            let nodes = Parsed::of(&with_line_feeds(&text)).tree(&reached.mentions);
             check_bounds(&nodes, &text);
             let (mut said, mut mentioned) = (String::new(), Vec::new());
             say(&nodes, &mut said, &mut mentioned);
@@ -169,6 +171,8 @@ proptest! {
             prop_assert_eq!(lost, None, "{:?} says {:?}", text, said);
             let wanted: Vec<_> = reached.mentions.iter().map(|mention| mention.member).collect();
             prop_assert_eq!(mentioned, wanted, "{:?}", text);
+            let plain = with_line_feeds(&text);
+            prop_assert_eq!(formatted(&plain.replace('\n', "\r")), formatted(&plain), "{:?}", text);
         }
     }
 }
@@ -277,5 +281,38 @@ fn a_hostile_text_gives_a_bounded_tree_that_shows_all_of_it() {
         // An address of a reference is said each time.
         let bytes = serde_json::to_vec(&nodes).unwrap().len();
         assert!(bytes < 8 * HOSTILE + 60 * MARKDOWN_NODES_MAX, "{begin}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn the_beginning_of_a_long_text_keeps_its_mentions_and_links() {
+    for rest in ["a\n", "*a* ", "<b>\n", "- a\n", "> a\n\n", "|a|\n|-|\n|b|\n\n", "**@bob b** "] {
+        let text = format!("@ada https://x.example\n\n{}", rest.repeat(6000));
+        let nodes = formatted(&text);
+        check_bounds(&nodes, &text);
+        let (mut said, mut mentioned) = (String::new(), Vec::new());
+        say(&nodes, &mut said, &mut mentioned);
+        assert_eq!(mentioned.first(), Some(&Some(ADA.parse().unwrap())), "{rest}");
+        assert!(matches!(nodes[0].children(), [Node::Mention { .. }, Node::Text { .. }, Node::Link { .. }]));
+        assert_eq!(lost(&text, &said), None, "{rest}");
+        let Some(Node::Paragraph { children }) = nodes.last() else { panic!("{rest}") };
+        let [Node::Text { text: last }] = &**children else { panic!("{rest}") };
+        assert!(text.ends_with(last) && last.len() > 1000, "{rest}");
+    }
+}
+
+#[test]
+fn references_repeat_a_bounded_number_of_bytes() {
+    for repeated in ["![][x]", "[a][x]", "[@ada][x] "] {
+        for target in ["http://a.b/", "javascript:"] {
+            let text = format!("[x]: {target}{}\n\n{}", "木".repeat(1600), repeated.repeat(5000));
+            let nodes = formatted(&text);
+            check_bounds(&nodes, &text);
+            let bytes = serde_json::to_vec(&nodes).unwrap().len();
+            assert!(bytes < 5 * text.len() + (64 << 10) + 60 * MARKDOWN_NODES_MAX, "{repeated}: {bytes}");
+            let mut said = String::new();
+            say(&nodes, &mut said, &mut Vec::new());
+            assert!(said.ends_with(repeated.trim()), "{repeated}");
+        }
     }
 }
