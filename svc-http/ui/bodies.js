@@ -1,7 +1,8 @@
 // Bodies of Markdown on the page: as they are meant once the service has made trees of them, and as text until then.
 //
-// Promises: a tree that comes at once is drawn in place of the text, which would be laid out for nothing; one that comes changes the bodies that it is of, and nothing that one reads moves; one session's
-// trees are gone with it. Leaves out: the first draw of a page that has not loaded this yet (marked.js).
+// Promises: a tree that comes at once is drawn in place of the text, which would be laid out for nothing; one that
+// comes changes the bodies that it is of, and nothing that one reads moves; one session's trees are gone with it.
+// Leaves out: the first draw of a page that has not loaded this yet (marked.js).
 
 import { hrefTo } from "./names.js";
 import { headOf, headOfTree } from "./pure/fold.js";
@@ -15,6 +16,10 @@ import { treeNodes } from "./view/tree.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./pure/fold.js").Tree} Tree */
+/**
+ * @typedef {import("./state/trees.js").Source & {language?: string, room?: import("./pure/fold.js").Room | null}} Body
+ * `language`: it is code in this one, and no Markdown; `room`: as in `foldable`.
+ */
 
 /** So long a body waits for its tree before it is text. */
 const AT_ONCE = 100;
@@ -57,17 +62,14 @@ function together(draw) {
 /**
  * @param {HTMLElement} node
  * @param {World} world
- * @param {import("./state/trees.js").Source} source
+ * @param {Body} source
  */
 export function fill(node, world, source) {
   const trees = treesOf(world);
-  const { text } = source;
-  let tree = trees.known(source);
+  const { text, language, room } = source;
+  let tree = language === undefined ? trees.known(source) : [{ type: "code_block", language, text }];
   let isWaiting = !tree && !node.hasChildNodes();
-  const redraw = foldable(node, text, (isWhole) => {
-    if (tree) return drawn(world, isWhole ? tree : headOfTree(tree));
-    return isWaiting ? [] : [h("p", { dir: "auto" }, ...shownNodes(isWhole ? text : headOf(text)))];
-  });
+  const redraw = foldable(node, text, (head) => (isWaiting && !tree ? [] : nodesOf(world, tree, text, head)), room);
   const drawText = () => {
     isWaiting = false;
     redraw();
@@ -83,9 +85,20 @@ export function fill(node, world, source) {
 
 /**
  * @param {World} world
+ * @param {Tree[] | null} tree Without it the text stands as it is.
+ * @param {string} text
+ * @param {import("./pure/fold.js").Head | null} head
+ */
+export function nodesOf(world, tree, text, head) {
+  if (tree) return drawn(world, head ? headOfTree(tree, head) : tree);
+  return [h("p", { dir: "auto" }, ...shownNodes(head ? headOf(text, head) : text))];
+}
+
+/**
+ * @param {World} world
  * @param {Tree[]} nodes
  */
-export function drawn(world, nodes) {
+function drawn(world, nodes) {
   return treeNodes(nodes, {
     mention: world.names.mention,
     hrefOf(href) {

@@ -146,7 +146,8 @@ export function createFrame(page) {
     if (now) void fillAlarm(alarm, now);
   }
 
-  document.addEventListener("click", ({ target }) => {
+  // Dialogs lie over it; the page itself, which outlives the session, has no listener of this one.
+  frame.addEventListener("click", ({ target }) => {
     if (account.open && target instanceof Node && !account.contains(target)) account.open = false;
   });
   account.addEventListener("keydown", (event) => {

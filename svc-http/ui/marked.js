@@ -3,8 +3,8 @@
 // Promises: the words are there at once, as text; as they are meant they are once what draws them is loaded and
 // the service has read them. Leaves out: both (bodies.js).
 
-import { shownText } from "./pure/shown.js";
 import { h } from "./view/node.js";
+import { shownNodes } from "./view/shown.js";
 
 /** What draws bodies, once it is loaded. @type {typeof import("./bodies.js") | null} */
 let bodies = null;
@@ -13,7 +13,7 @@ const load = async () => (bodies = await import("./bodies.js"));
 /**
  * @param {import("./world.js").World} world
  * @param {string} text
- * @param {Omit<import("./state/trees.js").Source, "text">} [of]
+ * @param {Omit<import("./bodies.js").Body, "text">} [of]
  * @returns {HTMLElement}
  */
 export function marked(world, text, of = {}) {
@@ -21,7 +21,7 @@ export function marked(world, text, of = {}) {
   const source = { ...of, text };
   if (bodies) bodies.fill(node, world, source);
   else {
-    node.append(h("p", { dir: "auto" }, shownText(text)));
+    node.append(h("p", { dir: "auto" }, ...shownNodes(text)));
     // Without it they stay text.
     load().then(({ fill }) => fill(node, world, source), () => {});
   }

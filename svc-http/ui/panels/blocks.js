@@ -13,15 +13,15 @@ import { verbatim } from "../view/plain.js";
 /**
  * @param {import("../world.js").World} world
  * @param {any} block
- * @param {{of: string, channel: string}} of What has the block, and where that is.
- * @returns {Node}
+ * @param {{of: string, channel: string, room: import("../pure/fold.js").Room}} of What has the block, and where that is.
+ * @returns {HTMLElement}
  */
 export function blockNode(world, block, of) {
   switch (block.type) {
     case "text":
       return marked(world, block.text, of);
     case "code":
-      return verbatim(block.text, { "data-language": block.language });
+      return marked(world, block.text, { language: block.language ?? "", room: of.room });
     case "resource_link":
       return resource(block);
     case "artifact":

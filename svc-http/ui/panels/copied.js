@@ -11,5 +11,5 @@ import { h } from "../view/node.js";
  */
 export function copied(text, name) {
   const pre = h("pre", { dir: "ltr", tabindex: 0, "data-copy": name }, text);
-  return h("div.stack.tight", pre, h("div.row", copyButton(text, pre)));
+  return h("div.stack.tight", pre, h("div.row", copyButton(text)));
 }

@@ -69,7 +69,9 @@ export function openGate(world, id) {
     ]);
     if (asked !== now.question) {
       asked = now.question;
-      question.replaceChildren(marked(world, asked, { of: `gate/${id}`, channel: now.channel_id }));
+      // What one decides on is never folded.
+      const of = { of: `gate/${id}`, channel: now.channel_id, room: null };
+      question.replaceChildren(marked(world, asked, of));
     }
     setChildren(notes, nodesOf(notesOf(now, standing, world.grants), world.names));
     show(notes, notes.hasChildNodes());

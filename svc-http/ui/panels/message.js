@@ -5,6 +5,7 @@
 // to where it comes from. Leaves out: in which order messages stand (timeline.js).
 
 import { dateTime, relative, time } from "../pure/format.js";
+import { newRoom } from "../pure/fold.js";
 import { oneLine } from "../pure/line.js";
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";
@@ -38,7 +39,7 @@ export function createMessages(world, { answer } = {}) {
   let relations = new Map();
   /** What each was drawn of. @type {WeakMap<HTMLElement, unknown[]>} */
   const drawn = new WeakMap();
-  /** The words that stand in each, which stay as long as they are the same. @type {WeakMap<HTMLElement, {body: string, node: HTMLElement}>} */
+  /** The words and blocks that stand in each, which stay as long as they are the same. @type {WeakMap<HTMLElement, {said: string, nodes: HTMLElement[]}>} */
   const bodies = new WeakMap();
 
   /** Reads what the messages in sight need besides themselves. @param {string[]} ids */
@@ -137,18 +138,20 @@ export function createMessages(world, { answer } = {}) {
 
   /** @param {HTMLElement} node @param {any} message @returns {(Node | null)[]} */
   function bodyOf(node, message) {
-    const { id, body, channel_id: channel, withdrawn, unreadable } = message;
+    const { id, body, content, channel_id: channel, withdrawn, unreadable } = message;
     const before = bodies.get(node);
+    const said = JSON.stringify([body, content, withdrawn, unreadable]);
+    if (before?.said === said) return before.nodes;
     bodies.delete(node);
-    if (before && before.body !== body) dropFields(before.node);
+    before?.nodes.forEach(dropFields);
     if (withdrawn) return [h("p.quiet", task.withdrawn)];
     if (unreadable) return [h("p.quiet", task.unreadable)];
-    const of = { of: `message/${id}`, channel };
-    const blocks = (message.content ?? []).map((/** @type {any} */ block) => blockNode(world, block, of));
-    if (!body) return blocks;
-    const words = before && before.body === body ? before.node : marked(world, body, of);
-    bodies.set(node, { body, node: words });
-    return [words, ...blocks];
+    // All of it folds together.
+    const of = { of: `message/${id}`, channel, room: newRoom() };
+    const words = body ? [marked(world, body, of)] : [];
+    const nodes = [...words, ...(content ?? []).map((/** @type {any} */ block) => blockNode(world, block, of))];
+    bodies.set(node, { said, nodes });
+    return nodes;
   }
 
   /** @param {any} message */

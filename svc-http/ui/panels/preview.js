@@ -1,12 +1,14 @@
 // What a text will look like, and whom it will not reach, while somebody writes it.
 //
 // Promises: the service is asked once typing rests, and only for what is shown or mentions somebody; of two answers
-// the later text counts, and what is still being written is not wrong yet. Leaves out: sending it.
+// the later text counts, and what is still being written is not wrong yet; without an answer the text is shown as it
+// is. Leaves out: sending it.
 
-import { drawn } from "../bodies.js";
+import { nodesOf } from "../bodies.js";
 import { mentionAt } from "../pure/handles.js";
 import { OPERATION } from "../state/trees.js";
 import { composer as say } from "../strings/en.js";
+import { foldable } from "../view/fold.js";
 import { button, h, setAttr, show } from "../view/node.js";
 
 /** So long nothing is typed before it is looked at. */
@@ -35,13 +37,14 @@ export function createPreview(world, input, { channel, missed }) {
     isShown = !isShown;
     setAttr(press, "aria-expanded", String(isShown));
     show(body, isShown);
-    void read();
+    if (isShown) void read();
+    else body.replaceChildren();
   }
 
   /** Looks at the text once typing rests. */
   function look() {
     forget();
-    if (input.value.trim() === "") return draw([], []);
+    if (input.value.trim() === "") return draw();
     timer = setTimeout(() => void read(), RESTS);
   }
 
@@ -55,22 +58,22 @@ export function createPreview(world, input, { channel, missed }) {
   async function read() {
     forget();
     const text = input.value.trim();
-    if (text === "" || !(isShown || /[@＠]/.test(text))) return draw([], []);
+    if (text === "" || !(isShown || /[@＠]/.test(text))) return draw();
     const { signal } = abort;
     try {
       const { body: answer } = await world.ask(OPERATION, { channel_id: channel(), texts: [text] }, { signal });
       const { nodes, not_reached } = answer.items[0];
-      if (!signal.aborted) draw(nodes, not_reached.map((/** @type {{text: string}} */ one) => one.text));
+      if (!signal.aborted) draw(text, nodes, not_reached.map((/** @type {{text: string}} */ one) => one.text));
     } catch {
       // It is sent all the same, and then said.
-      if (!signal.aborted) draw([], []);
+      if (!signal.aborted) draw(text, null);
     }
   }
 
-  /** @param {import("../pure/fold.js").Tree[]} nodes @param {string[]} now */
-  function draw(nodes, now) {
+  /** @param {string} text @param {import("../pure/fold.js").Tree[] | null} nodes @param {string[]} now */
+  function draw(text = "", nodes = [], now = []) {
     unreached = now;
-    body.replaceChildren(...(isShown ? drawn(world, nodes) : []));
+    if (isShown) foldable(body, text, (head) => nodesOf(world, nodes, text, head));
     warn();
   }
 

@@ -37,6 +37,6 @@ function valueOf(value) {
   if (typeof value?.diff !== "string") return [verbatim(value)];
   const { diff, ...rest } = value;
   const place = h("div.marked");
-  foldable(place, diff, (isWhole) => [codeNode(isWhole ? diff : headOf(diff), "diff", diff)]);
+  foldable(place, diff, (head) => [codeNode(head ? headOf(diff, head) : diff, "diff", diff)]);
   return Object.keys(rest).length ? [place, verbatim(rest)] : [place];
 }

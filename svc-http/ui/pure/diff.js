@@ -4,9 +4,6 @@
 /** @typedef {{kind: "head" | "hunk" | "add" | "del" | "same", text: string}} DiffLine */
 /** @typedef {{left: DiffLine | null, right: DiffLine | null} | {both: DiffLine}} DiffRow */
 
-/** Lines that are told apart. */
-const LINES_MAX = 2000;
-
 const HUNK = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/;
 const HEAD = /^(?:(?:diff|index|---|\+\+\+|rename|copy|similarity|Binary) |\w+ (?:file )?mode )/;
 /** @type {Record<string, "add" | "del" | "same" | "head">} */
@@ -14,15 +11,16 @@ const SIGNS = { "+": "add", "-": "del", "\\": "head" };
 
 /**
  * @param {string} text
+ * @param {number} most So many lines are told apart.
  * @returns {{lines: DiffLine[], rest: string}} `rest`: what comes after the lines that are told apart
  */
-export function linesOf(text) {
+export function linesOf(text, most) {
   const all = text.replace(/\n$/, "").split("\n");
   /** @type {DiffLine[]} */
   const lines = [];
   // How many lines the hunk still has on each side, by its own words.
   let [before, after] = [0, 0];
-  for (const line of all.slice(0, LINES_MAX)) {
+  for (const line of all.slice(0, most)) {
     const hunk = HUNK.exec(line);
     const isInside = before > 0 || after > 0;
     if (hunk) {
@@ -38,7 +36,7 @@ export function linesOf(text) {
       lines.push({ kind, text: line });
     }
   }
-  return { lines, rest: all.slice(LINES_MAX).join("\n") };
+  return { lines, rest: all.slice(most).join("\n") };
 }
 
 /**

@@ -2,39 +2,52 @@
 
 /** @typedef {{type: string, text?: string, children?: Tree[]} & Record<string, any>} Tree A node, as the service makes it of Markdown. */
 
-const LINES_MAX = 200;
-const BYTES_MAX = 20_000;
-/** What is shown of what is longer. */
-const [HEAD_LINES, HEAD_CHARS] = [40, 4000];
+/** @typedef {{lines: number, chars: number}} Head How much is shown of what is folded. */
+/** @typedef {{lines: number, bytes: number, head: Head}} Room How much more is shown unfolded, and of what is folded. */
+
+/** Texts that stand together have one. @returns {Room} */
+export const newRoom = () => ({ lines: 200, bytes: 20_000, head: { lines: 40, chars: 4000 } });
 
 /** @param {string} text */
 export const linesIn = (text) => text.replace(/\n$/, "").split("\n").length;
 
-/** Whether no more than the beginning is shown at first. @param {string} text */
-export function isLong(text) {
-  if (text.length <= LINES_MAX) return false;
-  const isBig = text.length * 3 > BYTES_MAX && new TextEncoder().encode(text).length > BYTES_MAX;
-  return isBig || linesIn(text) > LINES_MAX;
+/**
+ * Takes the room for a text.
+ *
+ * @param {string} text
+ * @param {Room} [room]
+ * @returns {Head | null} How much of it is shown at first; null: all of it
+ */
+export function headFor(text, room = newRoom()) {
+  const lines = linesIn(text);
+  const bytes = new TextEncoder().encode(text).length;
+  if (lines > room.lines || bytes > room.bytes) {
+    const { head } = room;
+    room.head = { lines: Math.max(0, head.lines - lines), chars: Math.max(0, head.chars - text.length) };
+    return head;
+  }
+  room.lines -= lines;
+  room.bytes -= bytes;
+  return null;
 }
 
-/** The beginning of a text. @param {string} text */
-export const headOf = (text) => cutText(text, { lines: HEAD_LINES - 1, chars: HEAD_CHARS });
+/** The beginning of a text. @param {string} text @param {Head} head */
+export const headOf = (text, { lines, chars }) => cutText(text, { lines: lines - 1, chars });
 
 /**
  * The beginning of a tree: the nodes up to where so much text was shown, the last of them cut. `whole`
  * is all code of a block that is cut.
  *
  * @param {Tree[]} nodes
+ * @param {Head} head
  * @returns {Tree[]}
  */
-export const headOfTree = (nodes) => cut(nodes, { lines: HEAD_LINES, chars: HEAD_CHARS });
+export const headOfTree = (nodes, head) => cut(nodes, { ...head });
 
 /** What begins a line of its own. */
 const BLOCK = /^(?:paragraph|heading|rule|item|code_block|row|break)$/;
 
-/** @typedef {{lines: number, chars: number}} Room `lines`: after the one that was begun. */
-
-/** @param {Tree[]} nodes @param {Room} room @returns {Tree[]} */
+/** @param {Tree[]} nodes @param {Head} room `lines`: after the one that was begun.  @returns {Tree[]} */
 function cut(nodes, room) {
   const kept = [];
   for (const node of nodes) {
@@ -52,7 +65,7 @@ function cut(nodes, room) {
   return kept;
 }
 
-/** @param {string} text @param {Room} room */
+/** @param {string} text @param {Head} room */
 function cutText(text, room) {
   const chars = Array.from(text.slice(0, room.chars * 2)).slice(0, room.chars).join("");
   const lines = chars.split("\n").slice(0, room.lines + 1);

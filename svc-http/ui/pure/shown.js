@@ -5,27 +5,33 @@
 import { number } from "./format.js";
 
 /** @typedef {{type: "text" | "control", text: string} | {type: "more", count: number}} ShownNode */
-/** @typedef {{names: number}} Left How many characters may still be named. */
+/**
+ * @typedef {{names: number, rows: number, marks: number}} Left What of one body may still be drawn: so many hidden
+ * characters are named, and lines of diffs told apart; `marks`: how many stand on its last letter.
+ */
 
 /**
  * Controls; marks, embeddings and isolates of direction; what has no width; what hides words in tags and selectors; halves
  * of characters. The joiners of emoji and of scripts that need them are text.
  */
 const HIDDEN =
-  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]|\\p{Cs}";
+  "(?![\\t\\n\\u200c\\u200d\\ufe00-\\ufe0f])[\\p{Cc}\\p{DI}]|[\\u2028\\u2029\\u2800\\ufff9-\\ufffb\\u{13430}-\\u{1343f}\\p{Cs}]";
 /** Marks that are drawn of those on one letter; joiners between them are on it, too. */
 const MARKS_MAX = 8;
-const ODD = new RegExp(`(${HIDDEN})|(?:(?!${HIDDEN})[\\p{M}\\u200c\\u200d]){${MARKS_MAX + 1},}`, "gu");
-const MARKS = new RegExp(`^(?:.{${MARKS_MAX}})`, "su");
+const ON_LETTER = `(?!${HIDDEN})[\\p{M}\\u200c\\u200d]`;
+const ODD = new RegExp(`(${HIDDEN})|(?:${ON_LETTER}){${MARKS_MAX + 1},}`, "gu");
+const AT_END = new RegExp(`(?:${ON_LETTER}){0,${MARKS_MAX}}$`, "u");
 
 /** Hidden characters that are named of one run, and of one body. */
 const RUN_MAX = 100;
 const NAMES_MAX = 500;
+/** Lines of diffs that are told apart in one body. */
+const ROWS_MAX = 2000;
 /** Stands for a hidden character that is not named. */
 const UNNAMED = "\ufffd";
 
 /** @returns {Left} */
-export const newLeft = () => ({ names: NAMES_MAX });
+export const newLeft = () => ({ names: NAMES_MAX, rows: ROWS_MAX, marks: 0 });
 
 /** @param {string} char */
 const nameOf = (char) => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
@@ -36,13 +42,16 @@ const nameOf = (char) => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCas
  * @returns {ShownNode[]}
  */
 export function shown(text, left = newLeft()) {
+  // Marks go on with those before.
+  const before = Math.min(left.marks, MARKS_MAX);
+  text = "\u0301".repeat(before) + text;
   /** @type {ShownNode[]} */
   const nodes = [];
   let said = "";
   // Of the run that ends where the next match may begin: how long it is, and how many of it are counted.
   const run = { end: -1, length: 0, counted: 0 };
   let unnamed = 0;
-  let from = 0;
+  let from = before;
   const speak = () => {
     if (said) nodes.push({ type: "text", text: said });
     said = "";
@@ -62,9 +71,9 @@ export function shown(text, left = newLeft()) {
     said += text.slice(from, index);
     from = index + odd.length;
     if (hidden === undefined) {
-      const drawn = MARKS.exec(odd)?.[0] ?? "";
-      said += drawn;
-      count(Array.from(odd.slice(drawn.length)).length);
+      const marks = Array.from(odd);
+      said += marks.slice(index < before ? before : 0, MARKS_MAX).join("");
+      count(marks.length - MARKS_MAX);
     } else {
       run.end = from;
       run.length += 1;
@@ -83,6 +92,7 @@ export function shown(text, left = newLeft()) {
   said += text.slice(from);
   speak();
   count(unnamed);
+  left.marks = AT_END.exec(text.slice(-2 * MARKS_MAX))?.[0].length ?? 0;
   return nodes;
 }
 

@@ -3,7 +3,7 @@
 // Promises: every space is kept. Leaves out: colours.
 
 import { markdown as say } from "../strings/en.js";
-import { shownText } from "../pure/shown.js";
+import { newLeft, shownText } from "../pure/shown.js";
 import { copyButton } from "./copy.js";
 import { diffNode } from "./diff.js";
 import { h } from "./node.js";
@@ -17,11 +17,11 @@ const DIFF = /^(?:diff|patch)$/i;
  * @param {string} whole What is copied: also what is not shown of it.
  * @param {import("../pure/shown.js").Left} [left] What of the body may still be named.
  */
-export function codeNode(text, language, whole, left) {
+export function codeNode(text, language, whole, left = newLeft()) {
   const name = shownText(language.slice(0, 50));
   const body = DIFF.test(language)
-    ? diffNode(text)
+    ? diffNode(text, left)
     : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
-  const copy = copyButton(whole, body, { class: "link small", "data-copy": name || say.code });
+  const copy = copyButton(whole, { class: "link small", "data-copy": name || say.code });
   return h("div.code", h("div.row.small.quiet", h("span", name || say.code), h("span.end", copy)), body);
 }

@@ -1,17 +1,16 @@
 // A button that copies a text.
 //
-// Promises: where a page may not copy by itself (plain http), the text is selected instead. Leaves out: where
-// the text stands.
+// Promises: where a page may not copy by itself (plain http), all of the text is selected instead, also what is not
+// shown of it. Leaves out: where the text stands.
 
 import { secret as say } from "../strings/en.js";
-import { button, setText } from "./node.js";
+import { button, h, setText } from "./node.js";
 
 /**
  * @param {string} text
- * @param {Node} shown What has the text on the page.
  * @param {import("./node.js").Props} [props]
  */
-export function copyButton(text, shown, props) {
+export function copyButton(text, props) {
   const press = button(
     say.copy,
     async () => {
@@ -19,11 +18,19 @@ export function copyButton(text, shown, props) {
         await navigator.clipboard.writeText(text);
         setText(press, say.copied);
       } catch {
-        getSelection()?.selectAllChildren(shown);
         setText(press, say.select);
+        select();
       }
     },
     props,
   );
+
+  function select() {
+    // It is there as long as it is selected.
+    const onblur = () => field.remove();
+    const field = h("textarea.heard", { readonly: true, "aria-label": say.copy, onblur }, text);
+    press.after(field);
+    field.select();
+  }
   return press;
 }

@@ -1,36 +1,40 @@
-// A diff: its lines as they stand, or on a wide screen what was taken out beside what was put in.
+// A diff: its lines as they stand, or where there is room what was taken out beside what was put in.
 //
-// Promises: each line has its sign, so that none is told by its colour; the width of the page may change. Leaves
+// Promises: each line has its sign, so that none is told by its colour; the room for it may change. Leaves
 // out: what of the diff is shown at first.
 
 import { linesOf, rowsOf } from "../pure/diff.js";
-import { newLeft } from "../pure/shown.js";
 import { markdown as say } from "../strings/en.js";
-import { h, setAttr } from "./node.js";
+import { h } from "./node.js";
 import { shownNodes } from "./shown.js";
 
 /** @typedef {import("../pure/diff.js").DiffLine} DiffLine */
 
-const WIDE = matchMedia("(min-width: 1200px)");
-/** How each diff that is on the page is drawn anew. @type {WeakMap<Element, () => void>} */
-const drawn = new WeakMap();
-WIDE.addEventListener("change", () => {
-  for (const node of document.querySelectorAll("[data-diff]")) drawn.get(node)?.();
-});
+/** Pixels for two columns: of the page, and of the diff. */
+const PAGE_WIDE = 1200;
+const DIFF_WIDE = 560;
 
-/** @param {string} text */
-export function diffNode(text) {
+/**
+ * @param {string} text
+ * @param {import("../pure/shown.js").Left} left What of its body may still be drawn.
+ */
+export function diffNode(text, left) {
   const node = h("div.diff", { role: "group", "aria-label": say.diff, dir: "ltr", tabindex: 0 });
-  const { lines, rest } = linesOf(text);
+  const { lines, rest } = linesOf(text, left.rows);
+  left.rows -= lines.length;
+  const before = { ...left };
   const draw = () => {
-    setAttr(node, "data-diff", WIDE.matches ? "split" : "unified");
-    const left = newLeft();
+    // How wide it is, is known once it is on the page.
+    const isSplit = innerWidth >= PAGE_WIDE && (!node.isConnected || node.clientWidth >= DIFF_WIDE);
+    const { dataset } = node;
+    if (dataset.diff === (dataset.diff = isSplit ? "split" : "unified")) return;
+    Object.assign(left, before);
     const said = (/** @type {DiffLine | null} */ line) => (line ? shownNodes(line.text, left) : []);
-    node.replaceChildren(WIDE.matches ? split(lines, said) : unified(lines, said));
+    node.replaceChildren(...(lines.length ? [(isSplit ? split : unified)(lines, said)] : []));
     if (rest) node.append(h("pre", ...shownNodes(rest, left)));
   };
-  drawn.set(node, draw);
   draw();
+  new ResizeObserver(draw).observe(node);
   return node;
 }
 

@@ -1,6 +1,7 @@
 // Text in which what is not seen, or would turn it around, is named, as nodes.
 //
-// Leaves out: which characters those are, and how many are named (pure/shown.js).
+// Promises: a very long line is laid out in pieces, for if directions alternate in it, all of it at once takes a time
+// that grows with its square. Leaves out: which characters those are, and how many are named (pure/shown.js).
 
 import { shown } from "../pure/shown.js";
 import { markdown as say, names } from "../strings/en.js";
@@ -12,9 +13,18 @@ import { h } from "./node.js";
  * @returns {(Node | string)[]}
  */
 export function shownNodes(text, left) {
-  return shown(text, left).map((node) => {
-    if (node.type === "text") return node.text;
+  return shown(text, left).flatMap((node) => {
+    if (node.type === "text") return pieces(node.text);
     if (node.type === "more") return h("span.control", say.more(node.count));
     return h("span.control", { title: names.control(node.text) }, node.text);
   });
 }
+
+const LONG = /^(.{8001,})/m;
+const PIECE = /.{1,1000}(?!\p{M})/gu;
+
+/** @param {string} text @returns {(Node | string)[]} */
+const pieces = (text) =>
+  text
+    .split(LONG)
+    .flatMap(/** @returns {(Node | string)[]} */ (part, at) => (at % 2 ? (part.match(PIECE) ?? []).map((piece) => h("span.piece", piece)) : [part]));

@@ -29,6 +29,8 @@ export function treeNodes(nodes, names) {
   return blocks(nodes, { names, left: newLeft() });
 }
 
+/** What may go on with the letter before it. */
+const GOES_ON = /^(?:text|code|strong|em|strike|link)$/;
 const INLINE = /^(?:text|code|strong|em|strike|link|break|mention)$/;
 const AUTO = { dir: "auto" };
 
@@ -55,6 +57,7 @@ const all = (nodes, how) => (nodes ?? []).flatMap((node) => nodesOf(node, how));
 
 /** @param {Tree} node @param {How} how @returns {(Node | string)[]} */
 function nodesOf(node, how) {
+  if (!GOES_ON.test(node.type)) how.left.marks = 0;
   const make = MAKERS[node.type];
   if (make) return [make(node, how)];
   // What this page does not know yet is what is in it.

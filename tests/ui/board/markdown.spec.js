@@ -194,6 +194,116 @@ export const tests = {
     }
   },
 
+  "what one decides on is shown as a whole, however long it is": async ({ world, open }) => {
+    const task = await world.task(await world.channel("long question"), "Asks much");
+    const question = `May I run this?\n\n\`\`\`sh\n${"echo step\n".repeat(210)}rm -rf /srv/data\n\`\`\``;
+    const gate = await world.agent.call("request_approval", { thread_id: task.id, question });
+    const page = await open(world.admin);
+    for (const path of [`t/${task.id}`, "", "inbox"]) {
+      await page.at(path);
+      const at = `[data-gate="${gate.id}"]`;
+      await page.waitForSelector(`${at} .marked pre`);
+      await page.says(at, /rm -rf/);
+      assert.equal(await page.locator(`${at} .fold`).count(), 0);
+    }
+  },
+
+  "the blocks of a message fold together, and stay what they are under a sign": async ({ world, open }) => {
+    const code = "aא".repeat(30_000);
+    const text = `**block**\n${"line\n".repeat(150)}`;
+    const content = [{ type: "text", text }, { type: "text", text }, { type: "code", language: "x", text: code }];
+    const task = await world.task(await world.channel("blocks"), "Has blocks");
+    const { id } = await world.agent.call("post_message", { thread_id: task.id, body: "See **it**", content });
+    const at = `[data-message="${id}"]`;
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.locator(`${at} .fold`).nth(1).waitFor();
+    assert.deepEqual(await page.texts(`${at} .fold`), ["Show all 151 lines", "Show all of it"]);
+    const length = () => page.$eval(at, (node) => node.textContent.length);
+    assert.ok((await length()) < 6_000, `${await length()} characters`);
+    const press = page.locator(`${at} .fold`).nth(1);
+    assert.ok(await press.evaluate((node) => document.getElementById(node.getAttribute("aria-controls")).contains(node)));
+    await press.focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await page.textContent(`${at} pre[data-language=x]`), code);
+    assert.ok((await page.locator(`${at} .piece`).count()) >= 60);
+    await page.$$eval(`${at} .marked`, (all) => all.forEach((node) => (node.isKept = true)));
+    await world.admin.call("add_reaction", { message_id: id, emoji: "🎉" });
+    await page.says(at, /🎉 1/);
+    assert.deepEqual(await page.$$eval(`${at} .marked`, (all) => all.map((node) => node.isKept)), [true, true, true, true]);
+    assert.deepEqual(await page.evaluate(() => [document.activeElement.ariaExpanded, document.activeElement.innerText]), ["true", "Show less"]);
+  },
+
+  "of many diffs in a body the first are told line by line": async ({ world, open }) => {
+    const diff = `\`\`\`diff\n${"+\n".repeat(900)}\`\`\`\n`;
+    const { task, at } = await taskWith(world, "many diffs", `**x**\n\n${diff.repeat(20)}`);
+    const page = await open(world.admin, { size: PHONE });
+    await page.at(`t/${task.id}`);
+    await drawn(page, at);
+    await page.click(`${at} .fold`);
+    assert.equal(await page.locator(`${at} .diff`).count(), 20);
+    assert.equal(await page.locator(`${at} .diff-line`).count(), 2_000);
+    assert.equal((await page.$$eval(`${at} .diff`, (all) => all.at(-1).textContent)).length, 900 * 2 - 1);
+  },
+
+  "words in a table stay whole, and nothing makes a phone's page scroll sideways": async ({ world, open }) => {
+    const table = "| Case | Expected result | Observed | Owner |\n|-|-|-|-|\n| authentication | redirect to provider | internal server error | @worker |";
+    const task = await world.task(await world.channel("sideways"), "Is narrow");
+    const long = ["ᄀ".repeat(3_000), "👨\u200d".repeat(1_400), `|a|\n|-|\n|${"x".repeat(3_000)}|`, "ᄀ".repeat(80)];
+    for (const body of [...long, `**t**\n\n${table}`]) await world.agent.call("post_message", { thread_id: task.id, body });
+    const page = await open(world.admin, { size: PHONE });
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector(".marked strong");
+    assert.ok(await page.isNarrow());
+    const lines = await page.$$eval("table td", (all) =>
+      all.slice(-4).map((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+      }),
+    );
+    const words = ["authentication", "redirect to provider", "internal server error", "@worker"].map((text) => text.split(" ").length);
+    assert.ok(lines.every((count, at) => count <= words[at]), `${lines}`);
+  },
+
+  "marks are counted across emphasis, and rules and tasks stand where they belong": async ({ world, open }) => {
+    const marks = "\u0301".repeat(6);
+    const body = `a*${marks}***${marks}**${marks} **so**\n\n---\n\n- [ ] loose\n\n- [x] task`;
+    const { task, at } = await taskWith(world, "small things", body);
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await drawn(page, at, "hr");
+    const said = await page.textContent(`${at} .marked > p`);
+    assert.equal(said.split("\u0301").length - 1, 8, said);
+    const width = (of) => page.$eval(`${at} ${of}`, (node) => node.getBoundingClientRect().width);
+    assert.ok((await width("hr")) > 300);
+    const tops = await page.$$eval(`${at} .to-do`, (all) =>
+      all.map((item) => [item.querySelector("input"), item.querySelector("p")].map((node) => node.getBoundingClientRect())),
+    );
+    for (const [box, text] of tops) assert.ok(box.top < text.bottom && text.top < box.bottom && box.right <= text.left);
+  },
+
+  "what one member saw is nowhere once another has signed in": async ({ world, open }) => {
+    const text = "private-4713";
+    const { id: channel } = await world.admin.call("create_channel", { name: "private texts", private: true });
+    const task = await world.task(channel, "Is private");
+    await world.admin.call("post_message", { thread_id: task.id, body: `${text} is **private**` });
+    const page = await open(world.admin);
+    await page.goto(`${world.url}t/${task.id}`);
+    await drawn(page, ".timeline");
+    await page.click("[data-place=board]");
+    await page.locator("main [data-screen=board]").waitFor();
+    assert.deepEqual((await found(page, [text])).kept, [text], "and while the session lasts");
+    const beside = await page.context().newPage();
+    await beside.goto(`${world.url}#${world.agent.token}`);
+    await beside.click("button[data-action=create_session]");
+    await page.says(".account summary", new RegExp(`^${world.agent.handle}$`));
+    await beside.close();
+    // Its timers end first.
+    while ((await found(page, [text])).kept.length > 0);
+    assert.deepEqual(await found(page, [text]), { kept: [], shown: [] });
+  },
+
   "a diff is shown as one, side by side where there is room": async ({ world, open }) => {
     const { task, at } = await taskWith(world, "diffs", `**Look**\n\n\`\`\`diff\n${DIFF}\`\`\``);
     const lease = await world.claimed(world.agent, task.id);
@@ -201,9 +311,9 @@ export const tests = {
     await world.agent.call("set_thread_result", { thread_id: task.id, claim_lease_id: lease.claim_lease_id, result });
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
-    const places = [at, "[data-panel=result]"];
+    const result_at = "[data-panel=result]";
     const lines = DIFF.trimEnd().split("\n");
-    for (const place of places) {
+    const isSplit = async (place) => {
       await page.waitForSelector(`${place} [data-diff=split]`);
       const rows = await page.$$eval(`${place} .diff tbody tr`, (all) =>
         all.map((row) => [...row.cells].map(({ textContent }) => textContent)),
@@ -215,12 +325,19 @@ export const tests = {
         [lines[5], ""],
         [" ", " "],
       ]);
-    }
+    };
+    await isSplit(at);
+    // The window is wide, and the panel is not.
+    await page.waitForSelector(`${result_at} [data-diff=unified]`);
+    await page.$eval(`${result_at} .diff`, (node) => (node.style.width = "700px"));
+    await isSplit(result_at);
+    await page.$eval(`${result_at} .diff`, (node) => (node.style.width = ""));
+    await page.waitForSelector(`${result_at} [data-diff=unified]`);
     await page.says("[data-panel=result]", /head_sha/);
     assert.doesNotMatch(await page.innerText("[data-panel=result] > .panel-body > pre"), /diff/);
     for (const size of [{ width: 1100, height: 800 }, PHONE]) {
       await page.setViewportSize(size);
-      for (const place of places) {
+      for (const place of [at, result_at]) {
         await page.waitForSelector(`${place} [data-diff=unified]`, { state: "attached" });
         assert.equal(await page.textContent(`${place} .diff pre`), DIFF);
       }
@@ -245,9 +362,21 @@ export const tests = {
     await page.click(long);
     await page.says(long, /^Copied$/);
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), lines, "also what is folded");
+    // All of a text is selected, whatever is shown of it: folded, side by side, with names of what is not seen.
+    const diff = `${"-a\n+b\n".repeat(200)}+c\u200b`;
+    const other = await world.agent.call("post_message", { thread_id: task.id, body: `\`\`\`diff\n${diff}\n\`\`\`` });
+    const ofDiff = `[data-message="${other.id}"] [data-copy=diff]`;
+    await page.waitForSelector(ofDiff);
+    const clipboard = await page.evaluateHandle(() => navigator.clipboard);
     await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
-    await page.click(press);
-    assert.equal(await page.evaluate(() => String(getSelection())), "  make\t-j2 U+202E");
+    for (const [at, text] of [[press, "  make\t-j2 \u202e"], [long, lines], [ofDiff, diff]]) {
+      await page.click(at);
+      await page.says(at, /^Select it and copy/);
+      await page.keyboard.press("Control+C");
+      assert.equal(await clipboard.evaluate((clipboard) => clipboard.readText()), text);
+    }
+    await page.focus(press);
+    assert.equal(await page.locator("textarea.heard").count(), 0);
   },
 
   "a long body is folded, its button keeps the focus, and a tree that comes later as well": async ({ world, open }) => {
@@ -335,7 +464,7 @@ export const tests = {
     await page.at(`t/${task.id}`);
     await page.says("[data-message]", /Begins/);
     asked.length = 0;
-    const [field, press, preview] = ["textarea[name=body]", ".composer [aria-expanded]", ".composer .preview"];
+    const [field, press, preview] = ["textarea[name=body]", ".composer .row > [aria-expanded]", ".composer .preview"];
     await page.locator(field).pressSequentially("Ask @nobody, *and* @worker");
     const warning = ".composer [role=status]";
     await page.says(warning, /will not reach @nobody:/);
@@ -351,8 +480,18 @@ export const tests = {
     await page.click(press);
     assert.equal(await page.getAttribute(press, "aria-expanded"), "false");
     assert.ok(!(await page.isVisible(preview)));
-    // A session that reaches nobody says nothing of it, and sends.
+    // A session that reaches nobody says nothing of it, shows the text as it is, and sends.
     await page.route("**/ui/api/markdown", (route) => route.abort());
+    await page.fill(field, `**Ask**\n${"line\n".repeat(300)}`);
+    await page.click(press);
+    await page.says(preview, /^\*\*Ask\*\*/);
+    await page.says(`${preview} .fold`, /^Show all 301 lines$/);
+    const before = asked.length;
+    await page.click(press);
+    assert.ok(!(await page.isVisible(preview)));
+    assert.equal(asked.length, before, "to hide it asks nothing");
+    // What was refused is said there, too.
+    page.problems.length = 0;
     await page.fill(field, "Ask @nobody again");
     await page.keyboard.press("Control+Enter");
     await page.says(warning, /did not reach @nobody/);

@@ -128,6 +128,7 @@ function methodsOf(page, world) {
       return page.evaluate(() => (cancelAnimationFrame(rests.next), rests.others));
     },
     /** The page does not scroll sideways. */
-    isNarrow: () => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+    // A phone's window grows with what does not fit.
+    isNarrow: () => page.evaluate((width) => document.documentElement.scrollWidth <= width, page.viewportSize().width),
   };
 }

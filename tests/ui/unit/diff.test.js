@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { linesOf, rowsOf } from "../../../svc-http/ui/pure/diff.js";
 
-const kinds = (text) => linesOf(text).lines.map(({ kind }) => kind);
+const kinds = (text) => linesOf(text, 2000).lines.map(({ kind }) => kind);
 
 const DIFF = `diff --git a/a.sql b/a.sql
 index 1..2 100644
@@ -43,13 +43,13 @@ test("without heads, and with wrong counts, lines are told by their signs", () =
 
 test("nothing of it is lost, however long it is", () => {
   const text = "+x\n".repeat(50_000);
-  const { lines, rest } = linesOf(text);
+  const { lines, rest } = linesOf(text, 2000);
   assert.equal(lines.length, 2_000);
   assert.equal([...lines.map(({ text }) => text), rest].join("\n"), text.trimEnd());
 });
 
 test("what was taken out stands beside what was put in", () => {
-  const told = rowsOf(linesOf(DIFF).lines).map((row) =>
+  const told = rowsOf(linesOf(DIFF, 2000).lines).map((row) =>
     "both" in row ? row.both.text.slice(0, 5) : `${row.left?.text ?? ""}|${row.right?.text ?? ""}`,
   );
   assert.deepEqual(told, [

@@ -50,6 +50,19 @@ test("of the marks on a letter 8 are drawn and the others counted", () => {
   assert.equal(told(shown(`e${"\u0301".repeat(9)}\u202e`)), `e${"\u0301".repeat(8)}<more 1><control U+202E>`);
 });
 
+test("the marks on a letter are counted across the texts of a body", () => {
+  const mark = "\u0301";
+  const left = newLeft();
+  const on = (text) => told(shown(text, left));
+  assert.deepEqual([on(`e${mark.repeat(5)}`), on(mark.repeat(2)), on("")], [`e${mark.repeat(5)}`, mark.repeat(2), ""]);
+  assert.equal(on(mark.repeat(4)), `${mark}<more 3>`);
+  assert.equal(on(mark.repeat(50)), "<more 50>");
+  assert.equal(on(`${mark}\u202ee${mark}`), `<more 1><control U+202E>e${mark}`);
+  assert.equal(on(mark.repeat(7)), mark.repeat(7));
+  assert.equal(on(`x${mark.repeat(9)}`), `x${mark.repeat(8)}<more 1>`);
+  assert.equal(on(mark), "<more 1>");
+});
+
 const piece = fc.oneof(
   fc.constantFrom("\u202e", "\u0301", "\u200d", "\ufe0f", "\u034f", "a", "\n", "\ud800", "\u{e0041}"),
   fc.string({ unit: "binary", maxLength: 4 }),
