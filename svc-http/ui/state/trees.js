@@ -106,13 +106,13 @@ export function createTrees({ store, ask, lacks, together }) {
     }
     asking -= 1;
     if (isClosed) return;
-    if (problem && mayPass(problem)) {
-      isHeld = true;
-      settled = [];
+    const isTried = problem && mayPass(problem);
+    isHeld ||= isTried;
+    for (const one of batch) {
+      one.isAsked = false;
+      // Meanwhile another may have come to want the same.
+      if (!isTried && settled.includes(one) && pending.get(keyOf(one)) === one) pending.delete(keyOf(one));
     }
-    for (const one of batch) one.isAsked = false;
-    // Meanwhile another may have come to want the same.
-    for (const one of settled) if (pending.get(keyOf(one)) === one) pending.delete(keyOf(one));
     retry.ended(problem);
     pump();
   }

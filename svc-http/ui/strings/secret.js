@@ -7,7 +7,7 @@ export const secret = {
   seen: "Close",
   copy: "Copy",
   copied: "Copied",
-  select: "Select it and copy: this address is plain http, where a page may not copy by itself.",
+  select: "Selected: copy it. Over http a page may not.",
   configure: "How it connects",
   clientId: "Client id",
   clientSecret: "Client secret",

@@ -19,7 +19,7 @@ const DIFF = /^(?:diff|patch)$/i;
  */
 export function codeNode(text, language, whole, left = newLeft()) {
   const name = shownText(language.slice(0, 50));
-  const body = DIFF.test(language)
+  const body = left.rows && DIFF.test(language)
     ? diffNode(text, left)
     : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
   const copy = copyButton(whole, { class: "link small", "data-copy": name || say.code });

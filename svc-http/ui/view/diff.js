@@ -10,10 +10,6 @@ import { shownNodes } from "./shown.js";
 
 /** @typedef {import("../pure/diff.js").DiffLine} DiffLine */
 
-/** Pixels for two columns: of the page, and of the diff. */
-const PAGE_WIDE = 1200;
-const DIFF_WIDE = 560;
-
 /**
  * @param {string} text
  * @param {import("../pure/shown.js").Left} left What of its body may still be drawn.
@@ -25,12 +21,12 @@ export function diffNode(text, left) {
   const before = { ...left };
   const draw = () => {
     // How wide it is, is known once it is on the page.
-    const isSplit = innerWidth >= PAGE_WIDE && (!node.isConnected || node.clientWidth >= DIFF_WIDE);
+    const isSplit = innerWidth >= 1200 && (!node.isConnected || node.clientWidth >= 560);
     const { dataset } = node;
     if (dataset.diff === (dataset.diff = isSplit ? "split" : "unified")) return;
     Object.assign(left, before);
     const said = (/** @type {DiffLine | null} */ line) => (line ? shownNodes(line.text, left) : []);
-    node.replaceChildren(...(lines.length ? [(isSplit ? split : unified)(lines, said)] : []));
+    node.replaceChildren((isSplit ? split : unified)(lines, said));
     if (rest) node.append(h("pre", ...shownNodes(rest, left)));
   };
   draw();

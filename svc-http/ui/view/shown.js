@@ -21,7 +21,7 @@ export function shownNodes(text, left) {
 }
 
 const LONG = /^(.{8001,})/m;
-const PIECE = /.{1,1000}(?!\p{M})/gu;
+const PIECE = /.{1,1000}/gu;
 
 /** @param {string} text @returns {(Node | string)[]} */
 const pieces = (text) =>
