@@ -194,116 +194,6 @@ export const tests = {
     }
   },
 
-  "what one decides on is shown as a whole, however long it is": async ({ world, open }) => {
-    const task = await world.task(await world.channel("long question"), "Asks much");
-    const question = `May I run this?\n\n\`\`\`sh\n${"echo step\n".repeat(210)}rm -rf /srv/data\n\`\`\``;
-    const gate = await world.agent.call("request_approval", { thread_id: task.id, question });
-    const page = await open(world.admin);
-    for (const path of [`t/${task.id}`, "", "inbox"]) {
-      await page.at(path);
-      const at = `[data-gate="${gate.id}"]`;
-      await page.waitForSelector(`${at} .marked pre`);
-      await page.says(at, /rm -rf/);
-      assert.equal(await page.locator(`${at} .fold`).count(), 0);
-    }
-  },
-
-  "the blocks of a message fold together, and stay what they are under a sign": async ({ world, open }) => {
-    const code = "aא".repeat(30_000);
-    const text = `**block**\n${"line\n".repeat(150)}`;
-    const content = [{ type: "text", text }, { type: "text", text }, { type: "code", language: "x", text: code }];
-    const task = await world.task(await world.channel("blocks"), "Has blocks");
-    const { id } = await world.agent.call("post_message", { thread_id: task.id, body: "See **it**", content });
-    const at = `[data-message="${id}"]`;
-    const page = await open(world.admin);
-    await page.at(`t/${task.id}`);
-    await page.locator(`${at} .fold`).nth(1).waitFor();
-    assert.deepEqual(await page.texts(`${at} .fold`), ["Show all 151 lines", "Show all of it"]);
-    const length = () => page.$eval(at, (node) => node.textContent.length);
-    assert.ok((await length()) < 6_000, `${await length()} characters`);
-    const press = page.locator(`${at} .fold`).nth(1);
-    assert.ok(await press.evaluate((node) => document.getElementById(node.getAttribute("aria-controls")).contains(node)));
-    await press.focus();
-    await page.keyboard.press("Enter");
-    assert.equal(await page.textContent(`${at} pre[data-language=x]`), code);
-    assert.ok((await page.locator(`${at} .piece`).count()) >= 60);
-    await page.$$eval(`${at} .marked`, (all) => all.forEach((node) => (node.isKept = true)));
-    await world.admin.call("add_reaction", { message_id: id, emoji: "🎉" });
-    await page.says(at, /🎉 1/);
-    assert.deepEqual(await page.$$eval(`${at} .marked`, (all) => all.map((node) => node.isKept)), [true, true, true, true]);
-    assert.deepEqual(await page.evaluate(() => [document.activeElement.ariaExpanded, document.activeElement.innerText]), ["true", "Show less"]);
-  },
-
-  "of many diffs in a body the first are told line by line": async ({ world, open }) => {
-    const diff = `\`\`\`diff\n${"+\n".repeat(900)}\`\`\`\n`;
-    const { task, at } = await taskWith(world, "many diffs", `**x**\n\n${diff.repeat(20)}`);
-    const page = await open(world.admin, { size: PHONE });
-    await page.at(`t/${task.id}`);
-    await drawn(page, at);
-    await page.click(`${at} .fold`);
-    assert.equal(await page.locator(`${at} .diff`).count(), 3);
-    assert.equal(await page.locator(`${at} .diff-line`).count(), 2_000);
-    assert.equal((await page.$$eval(`${at} .code pre`, (all) => all.at(-1).textContent)).length, 900 * 2 - 1);
-  },
-
-  "words in a table stay whole, and nothing makes a phone's page scroll sideways": async ({ world, open }) => {
-    const table = "| Case | Expected result | Observed | Owner |\n|-|-|-|-|\n| authentication | redirect to provider | internal server error | @worker |";
-    const task = await world.task(await world.channel("sideways"), "Is narrow");
-    const long = ["ᄀ".repeat(3_000), "👨\u200d".repeat(1_400), `|a|\n|-|\n|${"x".repeat(3_000)}|`, "ᄀ".repeat(80)];
-    for (const body of [...long, `**t**\n\n${table}`]) await world.agent.call("post_message", { thread_id: task.id, body });
-    const page = await open(world.admin, { size: PHONE });
-    await page.at(`t/${task.id}`);
-    await page.waitForSelector(".marked strong");
-    assert.ok(await page.isNarrow());
-    const lines = await page.$$eval("table td", (all) =>
-      all.slice(-4).map((cell) => {
-        const range = document.createRange();
-        range.selectNodeContents(cell);
-        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
-      }),
-    );
-    const words = ["authentication", "redirect to provider", "internal server error", "@worker"].map((text) => text.split(" ").length);
-    assert.ok(lines.every((count, at) => count <= words[at]), `${lines}`);
-  },
-
-  "marks are counted across emphasis, and rules and tasks stand where they belong": async ({ world, open }) => {
-    const marks = "\u0301".repeat(6);
-    const body = `a*${marks}***${marks}**${marks} **so**\n\n---\n\n- [ ] loose\n\n- [x] task`;
-    const { task, at } = await taskWith(world, "small things", body);
-    const page = await open(world.admin);
-    await page.at(`t/${task.id}`);
-    await drawn(page, at, "hr");
-    const said = await page.textContent(`${at} .marked > p`);
-    assert.equal(said.split("\u0301").length - 1, 8, said);
-    const width = (of) => page.$eval(`${at} ${of}`, (node) => node.getBoundingClientRect().width);
-    assert.ok((await width("hr")) > 300);
-    const tops = await page.$$eval(`${at} .to-do`, (all) =>
-      all.map((item) => [item.querySelector("input"), item.querySelector("p")].map((node) => node.getBoundingClientRect())),
-    );
-    for (const [box, text] of tops) assert.ok(box.top < text.bottom && text.top < box.bottom && box.right <= text.left);
-  },
-
-  "what one member saw is nowhere once another has signed in": async ({ world, open }) => {
-    const text = "private-4713";
-    const { id: channel } = await world.admin.call("create_channel", { name: "private texts", private: true });
-    const task = await world.task(channel, "Is private");
-    await world.admin.call("post_message", { thread_id: task.id, body: `${text} is **private**` });
-    const page = await open(world.admin);
-    await page.goto(`${world.url}t/${task.id}`);
-    await drawn(page, ".timeline");
-    await page.click("[data-place=board]");
-    await page.locator("main [data-screen=board]").waitFor();
-    assert.deepEqual((await found(page, [text])).kept, [text], "and while the session lasts");
-    const beside = await page.context().newPage();
-    await beside.goto(`${world.url}#${world.agent.token}`);
-    await beside.click("button[data-action=create_session]");
-    await page.says(".account summary", new RegExp(`^${world.agent.handle}$`));
-    await beside.close();
-    // Its timers end first.
-    while ((await found(page, [text])).kept.length > 0);
-    assert.deepEqual(await found(page, [text]), { kept: [], shown: [] });
-  },
-
   "a diff is shown as one, side by side where there is room": async ({ world, open }) => {
     const { task, at } = await taskWith(world, "diffs", `**Look**\n\n\`\`\`diff\n${DIFF}\`\`\``);
     const lease = await world.claimed(world.agent, task.id);
@@ -520,6 +410,116 @@ export const tests = {
     // Answers that had it are read again.
     await page.waitForLoadState("networkidle");
     assert.deepEqual(await found(page, texts), { kept: [], shown: [] });
+  },
+
+  "what one decides on is shown as a whole, however long it is": async ({ world, open }) => {
+    const task = await world.task(await world.channel("long question"), "Asks much");
+    const question = `May I run this?\n\n\`\`\`sh\n${"echo step\n".repeat(210)}rm -rf /srv/data\n\`\`\``;
+    const gate = await world.agent.call("request_approval", { thread_id: task.id, question });
+    const page = await open(world.admin);
+    for (const path of [`t/${task.id}`, "", "inbox"]) {
+      await page.at(path);
+      const at = `[data-gate="${gate.id}"]`;
+      await page.waitForSelector(`${at} .marked pre`);
+      await page.says(at, /rm -rf/);
+      assert.equal(await page.locator(`${at} .fold`).count(), 0);
+    }
+  },
+
+  "the blocks of a message fold together, and stay what they are under a sign": async ({ world, open }) => {
+    const code = "aא".repeat(30_000);
+    const text = `**block**\n${"line\n".repeat(150)}`;
+    const content = [{ type: "text", text }, { type: "text", text }, { type: "code", language: "x", text: code }];
+    const task = await world.task(await world.channel("blocks"), "Has blocks");
+    const { id } = await world.agent.call("post_message", { thread_id: task.id, body: "See **it**", content });
+    const at = `[data-message="${id}"]`;
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await page.locator(`${at} .fold`).nth(1).waitFor();
+    assert.deepEqual(await page.texts(`${at} .fold`), ["Show all 151 lines", "Show all of it"]);
+    const length = () => page.$eval(at, (node) => node.textContent.length);
+    assert.ok((await length()) < 6_000, `${await length()} characters`);
+    const press = page.locator(`${at} .fold`).nth(1);
+    assert.ok(await press.evaluate((node) => document.getElementById(node.getAttribute("aria-controls")).contains(node)));
+    await press.focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await page.textContent(`${at} pre[data-language=x]`), code);
+    assert.ok((await page.locator(`${at} .piece`).count()) >= 60);
+    await page.$$eval(`${at} .marked`, (all) => all.forEach((node) => (node.isKept = true)));
+    await world.admin.call("add_reaction", { message_id: id, emoji: "🎉" });
+    await page.says(at, /🎉 1/);
+    assert.deepEqual(await page.$$eval(`${at} .marked`, (all) => all.map((node) => node.isKept)), [true, true, true, true]);
+    assert.deepEqual(await page.evaluate(() => [document.activeElement.ariaExpanded, document.activeElement.innerText]), ["true", "Show less"]);
+  },
+
+  "of many diffs in a body the first are told line by line": async ({ world, open }) => {
+    const diff = `\`\`\`diff\n${"+\n".repeat(900)}\`\`\`\n`;
+    const { task, at } = await taskWith(world, "many diffs", `**x**\n\n${diff.repeat(20)}`);
+    const page = await open(world.admin, { size: PHONE });
+    await page.at(`t/${task.id}`);
+    await drawn(page, at);
+    await page.click(`${at} .fold`);
+    assert.equal(await page.locator(`${at} .diff`).count(), 3);
+    assert.equal(await page.locator(`${at} .diff-line`).count(), 2_000);
+    assert.equal((await page.$$eval(`${at} .code pre`, (all) => all.at(-1).textContent)).length, 900 * 2 - 1);
+  },
+
+  "words in a table stay whole, and nothing makes a phone's page scroll sideways": async ({ world, open }) => {
+    const table = "| Case | Expected result | Observed | Owner |\n|-|-|-|-|\n| authentication | redirect to provider | internal server error | @worker |";
+    const task = await world.task(await world.channel("sideways"), "Is narrow");
+    const long = ["ᄀ".repeat(3_000), "👨\u200d".repeat(1_400), `|a|\n|-|\n|${"x".repeat(3_000)}|`, "ᄀ".repeat(80)];
+    for (const body of [...long, `**t**\n\n${table}`]) await world.agent.call("post_message", { thread_id: task.id, body });
+    const page = await open(world.admin, { size: PHONE });
+    await page.at(`t/${task.id}`);
+    await page.waitForSelector(".marked strong");
+    assert.ok(await page.isNarrow());
+    const lines = await page.$$eval("table td", (all) =>
+      all.slice(-4).map((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+      }),
+    );
+    const words = ["authentication", "redirect to provider", "internal server error", "@worker"].map((text) => text.split(" ").length);
+    assert.ok(lines.every((count, at) => count <= words[at]), `${lines}`);
+  },
+
+  "marks are counted across emphasis, and rules and tasks stand where they belong": async ({ world, open }) => {
+    const marks = "\u0301".repeat(6);
+    const body = `a*${marks}***${marks}**${marks} **so**\n\n---\n\n- [ ] loose\n\n- [x] task`;
+    const { task, at } = await taskWith(world, "small things", body);
+    const page = await open(world.admin);
+    await page.at(`t/${task.id}`);
+    await drawn(page, at, "hr");
+    const said = await page.textContent(`${at} .marked > p`);
+    assert.equal(said.split("\u0301").length - 1, 8, said);
+    const width = (of) => page.$eval(`${at} ${of}`, (node) => node.getBoundingClientRect().width);
+    assert.ok((await width("hr")) > 300);
+    const tops = await page.$$eval(`${at} .to-do`, (all) =>
+      all.map((item) => [item.querySelector("input"), item.querySelector("p")].map((node) => node.getBoundingClientRect())),
+    );
+    for (const [box, text] of tops) assert.ok(box.top < text.bottom && text.top < box.bottom && box.right <= text.left);
+  },
+
+  "what one member saw is nowhere once another has signed in": async ({ world, open }) => {
+    const text = "private-4713";
+    const { id: channel } = await world.admin.call("create_channel", { name: "private texts", private: true });
+    const task = await world.task(channel, "Is private");
+    await world.admin.call("post_message", { thread_id: task.id, body: `${text} is **private**` });
+    const page = await open(world.admin);
+    await page.goto(`${world.url}t/${task.id}`);
+    await drawn(page, ".timeline");
+    await page.click("[data-place=board]");
+    await page.locator("main [data-screen=board]").waitFor();
+    assert.deepEqual((await found(page, [text])).kept, [text], "and while the session lasts");
+    const beside = await page.context().newPage();
+    await beside.goto(`${world.url}#${world.agent.token}`);
+    await beside.click("button[data-action=create_session]");
+    await page.says(".account summary", new RegExp(`^${world.agent.handle}$`));
+    await beside.close();
+    // Its timers end first.
+    while ((await found(page, [text])).kept.length > 0);
+    assert.deepEqual(await found(page, [text]), { kept: [], shown: [] });
   },
 
   "hostile messages of 100 kB are drawn, each in few nodes": async ({ world, open }) => {
