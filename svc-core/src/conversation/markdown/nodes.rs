@@ -7,10 +7,9 @@ use std::slice;
 use pulldown_cmark::Alignment;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use url::Url;
 
 use super::addresses;
-use super::parts::{Kind, Part, Run, Target, parts};
+use super::parts::{Kind, Part, Run, Target, allowed, parts};
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
 
@@ -437,13 +436,4 @@ fn lines_of_html(parts: &[Part]) -> Vec<Node> {
         push_text(line, &mut nodes);
     }
     nodes
-}
-
-/// Returns an address as browsers read it, if a link may lead there.
-pub(super) fn allowed(address: &str) -> Option<String> {
-    let url = Url::parse(address).ok()?;
-    let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
-    // Before an @, a name looks like that of a host.
-    let is_plain = url.username().is_empty() && url.password().is_none();
-    (is_allowed && is_plain).then(|| url.into())
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use pulldown_cmark::{
     Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, OffsetIter, Options, Parser, Tag, TagEnd,
 };
+use url::Url;
 
-use super::nodes::allowed;
 use crate::limits::{
     MARKDOWN_HREF_BYTES_MIN, MARKDOWN_HREF_BYTES_PER_BYTE, MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX,
     MARKDOWN_NODES_MIN,
@@ -484,4 +484,13 @@ fn number(level: HeadingLevel) -> u8 {
         HeadingLevel::H5 => 5,
         HeadingLevel::H6 => 6,
     }
+}
+
+/// Returns an address as browsers read it, if a link may lead there.
+pub(super) fn allowed(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
+    // Before an @, a name looks like that of a host.
+    let is_plain = url.username().is_empty() && url.password().is_none();
+    (is_allowed && is_plain).then(|| url.into())
 }
