@@ -52,16 +52,23 @@ pub(crate) fn greeting(
     };
     let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
     let configuration = configuration(&command(), &data, address, token, inherited);
-    format!("{tokens}MCP client configuration, by command or by URL:\n{configuration:#}\n")
+    format!("{tokens}MCP client configuration, by command or by URL:\n{}", short(&configuration))
 }
 
-/// Returns both ways to reach this service; a client needs one of them.
+/// Returns the configuration as JSON, with each way on one line.
+fn short(configuration: &Value) -> String {
+    let ways = configuration.as_object().into_iter().flatten();
+    let lines: Vec<String> = ways.map(|(name, way)| format!("  {}: {way}", json!(name))).collect();
+    format!("{{\"mcpServers\": {{\n{}\n}}}}\n", lines.join(",\n"))
+}
+
+/// Returns both ways to reach this service, by name; a client needs one of them.
 fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
     // Clients expand these from their own environment.
     let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
     let env: BTreeMap<String, String> =
         std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
-    json!({"mcpServers": {
+    json!({
         "svc": {
             "command": command,
             "args": ["mcp-stdio", "--data", data, "--toolsets", Profile::Worker.name()],
@@ -72,7 +79,7 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
             "url": format!("http://{}/mcp/{}", reachable(address), Profile::Worker.name()),
             "headers": {"Authorization": format!("Bearer {token}")},
         },
-    }})
+    })
 }
 
 /// Returns the `svc` next to this program if there is one, otherwise the one in the PATH.
@@ -89,6 +96,7 @@ mod tests {
     #[test]
     fn the_configuration_names_both_ways() {
         let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
+        let made: Value = serde_json::from_str(&short(&made)).unwrap();
         assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
         assert_eq!(made.pointer("/mcpServers/svc/env/DATABASE_URL").unwrap(), "${DATABASE_URL}");
         assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp/worker");

@@ -11,12 +11,8 @@ use crate::id::WorkspaceId;
 use crate::op::{Read, Records, Write};
 use crate::store::Engine;
 
-/// The table of the keys that were wrapped before shelves existed.
-pub(super) const OLD_KEYS: &str = "message_keys";
-
 /// Every table whose rows are keys, with the names of their partitions in the engines.
 const KEY_TABLES: &[&str] = &[
-    OLD_KEYS,
     "shelves",
     "shelves_00",
     "shelves_01",
@@ -55,16 +51,11 @@ const ASK_FOR_PART_POSTGRES: &str = "
 /// Marks the tables that hold keys of a workspace, for the event at `because` of the caller's workspace.
 pub(crate) fn ask_for_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
     let own = cx.caller().workspace_id;
-    if cx.one::<(i64,)>(HAS_OLD, &[])?.is_some() {
-        ask(cx, OLD_KEYS, because)?;
-    }
     match cx.engine() {
         Engine::Sqlite => ask(cx, "shelves", because),
         Engine::Postgres => cx.execute_any(ASK_FOR_PARTS_POSTGRES, &[&workspace, &own, &because]),
     }
 }
-
-const HAS_OLD: &str = "select 1 from message_keys limit 1";
 
 const ASK_FOR_PARTS_POSTGRES: &str = "
     insert into scrubs (key_table, workspace_id, lsn)
@@ -75,7 +66,7 @@ const ASK_FOR_PARTS_POSTGRES: &str = "
 /// Marks every table of keys of this engine, for what is at `because`.
 pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
     // Postgres has the shelves in partitions, and SQLite has none.
-    let has = |table: &str| table == OLD_KEYS || (table == "shelves") == (cx.engine() == Engine::Sqlite);
+    let has = |table: &str| (table == "shelves") == (cx.engine() == Engine::Sqlite);
     let tables: Vec<&'static str> = KEY_TABLES.iter().copied().filter(|table| has(table)).collect();
     tables.into_iter().try_for_each(|table| ask(cx, table, because))
 }
@@ -112,16 +103,13 @@ pub(crate) struct Asked {
 
 /// Returns the current marks, up to a limit for each table.
 ///
-/// Every key that a mark stands for is gone from its row. The table of old keys is left out if it is large
-/// and keys are `still_moving`.
-pub(crate) fn pending(cx: &Read<'_>, still_moving: bool) -> Result<Vec<Asked>> {
+/// Every key that a mark stands for is gone from its row.
+pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<Asked>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());
     }
-    let leave_out = still_moving && has_many_old_keys(cx)?;
     let mut pending = Vec::new();
-    let tables = KEY_TABLES.iter().copied().filter(|table| !leave_out || *table != OLD_KEYS);
-    for key_table in tables.chain(tables_of_words(cx)) {
+    for key_table in KEY_TABLES.iter().copied().chain(tables_of_words(cx)) {
         let marks: Vec<(WorkspaceId, i64)> = cx.query(MARKS, &[&key_table, &MARKS_MAX])?;
         pending.extend(marks.into_iter().map(|(workspace, lsn)| Asked { key_table, workspace, lsn }));
     }
@@ -135,17 +123,6 @@ const MARKS_MAX: i64 = 1000;
 
 const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
-
-/// Whether Postgres would take long to rewrite the table of old keys. SQLite rewrites nothing.
-fn has_many_old_keys(cx: &Read<'_>) -> Result<bool> {
-    let many = cx.engine() == Engine::Postgres && cx.one::<(i64,)>(COUNT_OLD_KEYS, &[])? == Some((FEW + 1,));
-    Ok(many)
-}
-
-/// Maximum number of old keys in a table that Postgres rewrites quickly.
-const FEW: i64 = 5000;
-
-const COUNT_OLD_KEYS: &str = "select count(*) from (select 1 from message_keys limit 5001) few";
 
 /// Deletes exactly these marks, whose bytes are gone from the files.
 pub(crate) fn finished(cx: &mut Write<'_>, marks: &[Asked]) -> Result<()> {
@@ -165,17 +142,17 @@ mod tests {
         let (_folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         let workspace = WorkspaceId::INSTANCE;
-        let ask = |lsn: i64| conn.execute(ASK, &[&OLD_KEYS, &workspace, &lsn]).map(drop).unwrap();
+        let ask = |lsn: i64| conn.execute(ASK, &[&"shelves", &workspace, &lsn]).map(drop).unwrap();
         let marks = || -> Vec<i64> {
-            let mut rows = conn.query(MARKS, &[&OLD_KEYS, &MARKS_MAX]).unwrap();
+            let mut rows = conn.query(MARKS, &[&"shelves", &MARKS_MAX]).unwrap();
             rows.iter_mut().map(|row| <(WorkspaceId, i64)>::from_row(row).unwrap().1).collect()
         };
         ask(500);
         let seen = marks();
-        // Marked in the meantime: a key was moved whose message is older than the withdrawn one.
+        // Marked in the meantime, for an event before that of the earlier mark.
         ask(7);
         for lsn in seen {
-            conn.execute(FINISHED, &[&OLD_KEYS, &workspace, &lsn]).unwrap();
+            conn.execute(FINISHED, &[&"shelves", &workspace, &lsn]).unwrap();
         }
         assert_eq!(marks(), [7]);
     }

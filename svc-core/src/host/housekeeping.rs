@@ -1,26 +1,25 @@
 //! Upkeep of the database's files and keys, in every process that can write.
 //!
-//! SQLite's write-ahead log is checkpointed, mostly while the writer continues; the bytes of destroyed keys
-//! are removed; and old keys are moved to shelves. It also keeps this process's rate limits small and notices
-//! when the process should be replaced.
+//! SQLite's write-ahead log is checkpointed, mostly while the writer continues, and the bytes of destroyed
+//! keys are removed. It also keeps this process's rate limits small and notices when the process should be
+//! replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::conversation::messages::keys;
 use crate::conversation::scrub::{self, Asked};
 use crate::error::Result;
 use crate::host::opening::Outdated;
-use crate::id::{MessageId, WorkspaceId};
+use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
-use crate::op::{Chore, ChoreFn, Feature, Lead, Round, Step, Who};
+use crate::op::{Chore, ChoreFn, Feature, Round, Step, Who};
 use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener, WalCut};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How often pending scrubs and old keys are polled.
+/// How often pending scrubs are polled.
 const PULSE: Duration = Duration::from_millis(500);
 /// How often the size of SQLite's write-ahead log is read.
 const CHECKPOINTS: Duration = Duration::from_millis(250);
@@ -35,10 +34,6 @@ const TIDY: Duration = Duration::from_secs(60);
 const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How long truncation is suspended after a reader prevented it, because each attempt makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
-/// Approximate time per pulse for moving old keys; other chores run in between.
-const OLD_KEYS_SPAN: Duration = Duration::from_millis(250);
-/// How long old keys that were not moved are left alone before they are retried.
-const OLD_KEYS_AGAIN: Duration = Duration::from_secs(60);
 /// How long the leases of these chores last without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 
@@ -49,29 +44,6 @@ pub(crate) struct Upkeep {
     /// A log whose truncation was prevented is not truncated until then.
     truncate_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<Asked>>,
-    old_keys: Mutex<OldKeys>,
-}
-
-/// How far this process has come with the old keys.
-#[derive(Clone, Copy)]
-enum OldKeys {
-    /// Those after this message are next; `again` if an earlier walk has reached the end.
-    Walking { after: Option<MessageId>, again: bool, failed: Option<Failed> },
-    /// Those that could not be moved, for a reason that may pass, are retried at that time.
-    Resting(Failed, Monotonic),
-    /// What is left cannot be opened.
-    Ended,
-}
-
-/// The first keys that were not moved are those after this message.
-#[derive(Clone, Copy)]
-struct Failed(Option<MessageId>);
-
-impl OldKeys {
-    /// Returns whether some may be left that were not tried yet.
-    fn are_moving(self) -> bool {
-        matches!(self, Self::Walking { again: false, .. })
-    }
 }
 
 impl Upkeep {
@@ -82,19 +54,16 @@ impl Upkeep {
             opener,
             truncate_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),
-            old_keys: Mutex::new(OldKeys::Walking { after: None, again: false, failed: None }),
         });
         let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> ChoreFn {
             let upkeep = Arc::clone(&upkeep);
             Box::new(move |round| work(&upkeep, round).map(|()| Step::Done))
         };
         let everywhere = |name, every, run| Chore { name, every, lease: LEASE, who: Who::EveryProcess, run };
-        let led = |name, run| Chore { name, every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run };
         let tidy = |name, run| everywhere(name, |_| Some(TIDY), run);
         Ok(Feature::new()
             .chore(everywhere("checkpoint", |_| Some(CHECKPOINTS), run(Self::checkpoint)))
-            .chore(led("old-keys", run(Self::move_old_keys)))
-            .chore(led("scrub", run(Self::scrub)))
+            .chore(Chore { who: Who::OneLeader, ..everywhere("scrub", |_| Some(PULSE), run(Self::scrub)) })
             .chore(tidy("schema", run(|_, round| round.read(Outdated::of).map(|outdated| outdated.warn()))))
             .chore(everywhere("key-checks", |_| Some(PULSE), run(Self::keep_check)))
             .chore(tidy(
@@ -152,8 +121,7 @@ impl Upkeep {
     /// A reader of an earlier snapshot only delays it to a later pulse.
     fn scrub(&self, round: &Round<'_>) -> Result<()> {
         round.dispatch().shared.sealer.trees().evict();
-        let moving = lock(&self.old_keys).are_moving();
-        let pending = round.read(move |cx| scrub::pending(cx, moving))?;
+        let pending = round.read(scrub::pending)?;
         if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
             return Ok(());
         }
@@ -171,50 +139,6 @@ impl Upkeep {
         // On SQLite that write went through the log too; it contains no key, but the promise is an empty log.
         if self.opener.is_sqlite() { self.truncate_wal(round).map(drop) } else { Ok(()) }
     }
-
-    /// Moves keys that were wrapped before there were shelves.
-    fn move_old_keys(&self, round: &Round<'_>) -> Result<()> {
-        let clock = round.clock();
-        let (mut after, again, mut failed) = match *lock(&self.old_keys) {
-            OldKeys::Walking { after, again, failed } => (after, again, failed),
-            OldKeys::Resting(Failed(after), until) if clock.remaining(until).is_zero() => (after, true, None),
-            OldKeys::Resting(..) | OldKeys::Ended => return Ok(()),
-        };
-        let deadline = clock.deadline(OLD_KEYS_SPAN);
-        loop {
-            let Some(range) = round.read(move |cx| keys::next_range(cx, after))? else {
-                *lock(&self.old_keys) = failed.map_or(OldKeys::Ended, |failed| {
-                    OldKeys::Resting(failed, clock.deadline(OLD_KEYS_AGAIN))
-                });
-                return Ok(());
-            };
-            let Some(lead) = round.lead()? else { return Ok(()) };
-            let range = Arc::new(range);
-            if !move_range(&lead, &range) {
-                failed = failed.or(Some(Failed(after)));
-            }
-            after = Some(range.last);
-            *lock(&self.old_keys) = OldKeys::Walking { after, again, failed };
-            if clock.remaining(deadline).is_zero() {
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// Moves a range, and returns whether that was possible in every workspace.
-///
-/// What cannot be moved stays readable where it is, and does not hold up other workspaces.
-fn move_range(lead: &Lead<'_, '_>, range: &Arc<keys::Range>) -> bool {
-    let mut all = true;
-    for workspace in range.workspaces.clone() {
-        let range = Arc::clone(range);
-        if let Err(error) = lead.write(workspace, move |cx| keys::move_range(cx, &range)) {
-            tracing::warn!(%workspace, %error, cause = ?error.cause(), "old keys were not moved");
-            all = false;
-        }
-    }
-    all
 }
 
 fn by_table(marks: Vec<Asked>) -> BTreeMap<&'static str, Vec<Asked>> {

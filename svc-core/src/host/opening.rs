@@ -17,9 +17,6 @@ use crate::store::migrate::{self, Schema};
 use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
 
-/// The migration that introduced the check values of keys.
-const KEY_CHECKS: i64 = 3;
-
 /// Prepares the database for a service, or fails with the reason why it cannot.
 pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
     if Missing::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
@@ -100,8 +97,8 @@ impl Outdated {
 
 struct Missing {
     schema: Schema,
-    /// Keys in use without a check value.
-    keys: Vec<Vec<u8>>,
+    /// Whether the key that seals has no check value yet.
+    check: bool,
 }
 
 impl Missing {
@@ -110,11 +107,11 @@ impl Missing {
         if !schema.exists() {
             return match mode {
                 OpenMode::Existing => Err(migrate::not_set_up()),
-                OpenMode::Create => Ok(Self { schema, keys: Vec::new() }),
+                OpenMode::Create => Ok(Self { schema, check: false }),
             };
         }
-        match keys::unrecorded(conn, sealer, schema.has(KEY_CHECKS)) {
-            Ok(keys) => Ok(Self { schema, keys }),
+        match keys::is_unrecorded(conn, sealer) {
+            Ok(check) => Ok(Self { schema, check }),
             // The process that sets up has generated a key of its own.
             Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
             Err(error) => Err(error),
@@ -122,12 +119,12 @@ impl Missing {
     }
 
     fn is_nothing(&self) -> bool {
-        self.schema.is_complete() && self.keys.is_empty()
+        self.schema.is_complete() && !self.check
     }
 
     fn supply(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
         self.schema.complete(conn, now)?;
-        keys::record(conn, sealer, &self.keys, now)
+        if self.check { keys::record(conn, sealer, now) } else { Ok(()) }
     }
 }
 

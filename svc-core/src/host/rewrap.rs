@@ -6,17 +6,15 @@
 //! are not touched; what wraps them is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::Result;
-use crate::conversation::messages::keys as old_keys;
 use crate::conversation::shelves;
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
-use crate::op::{Read, Surface, Write};
+use crate::op::{Surface, Write};
 
 /// What a rewrap has done, and what it has left. Keys are named by their ids, in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,7 +23,7 @@ pub struct Rewrap {
     pub key_id: String,
     /// The number of shelves of message keys that it wraps now and did not before.
     pub moved: u64,
-    /// What other keys still wrap: how many shelves of message keys, and single keys, each does.
+    /// What other keys still wrap: how many shelves of message keys each does.
     pub left: BTreeMap<String, i64>,
     /// The keys that nothing is left of, which the database no longer asks for.
     pub unused: Vec<String>,
@@ -44,17 +42,6 @@ impl Service {
             moved = moved.saturating_add(step.moved);
             after = Some(step.last);
         }
-        // Those that open go to shelves, which the present key wraps.
-        let mut after = None;
-        while let Some(range) = dispatch.read_as_instance(move |cx| old_keys::next_range(cx, after))? {
-            after = Some(range.last);
-            let range = Arc::new(range);
-            for workspace in range.workspaces.clone() {
-                let range = Arc::clone(&range);
-                let run = move |cx: &mut Write<'_>| old_keys::move_range(cx, &range);
-                dispatch.as_instance(workspace, Surface::System, run)?;
-            }
-        }
         let rewrap = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, forget_unused)?;
         Ok(Rewrap { moved, ..rewrap })
     }
@@ -64,7 +51,7 @@ impl Service {
 fn forget_unused(cx: &mut Write<'_>) -> Result<Rewrap> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = Rewrap { key_id: hex::encode(&current), ..Rewrap::default() };
-    let left = left_by_key(cx)?;
+    let left: BTreeMap<Vec<u8>, i64> = shelves::by_key(cx)?.into_iter().collect();
     let known: Vec<(Vec<u8>, Vec<u8>)> = cx.query(check_values::CHECKS, &[])?;
     for (id, _) in known.into_iter().filter(|(id, _)| *id != current) {
         if !left.contains_key(&id) {
@@ -75,13 +62,4 @@ fn forget_unused(cx: &mut Write<'_>) -> Result<Rewrap> {
     let others = left.into_iter().filter(|(id, _)| *id != current);
     rewrap.left = others.map(|(id, count)| (hex::encode(id), count)).collect();
     Ok(rewrap)
-}
-
-fn left_by_key(cx: &Read<'_>) -> Result<BTreeMap<Vec<u8>, i64>> {
-    let mut left: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
-    for (id, count) in shelves::by_key(cx)?.into_iter().chain(old_keys::by_key(cx)?) {
-        let counted = left.entry(id).or_default();
-        *counted = counted.saturating_add(count);
-    }
-    Ok(left)
 }

@@ -30,11 +30,6 @@ pub struct Unopened;
 pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
 
 impl MessageKey {
-    pub(super) fn of(bytes: Zeroizing<Vec<u8>>) -> Result<Self, Unopened> {
-        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| Unopened)?;
-        Ok(Self(Zeroizing::new(key)))
-    }
-
     /// Returns the key that somebody has handed over.
     pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))

@@ -12,48 +12,27 @@ use crate::time::Time;
 /// Selects every check value.
 pub(crate) const CHECKS: &str = "select key_id, sealed from key_checks order by key_id";
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
-/// Selects the id of each key that wrapped message keys before there were check values.
-///
-/// The id is the first bytes of what the key wrapped. The statement scans the entire table, which happens
-/// once, before the first check value is added.
-const WRAPPED_BY: &str = "select distinct substr(wrapped, 1, 8) from message_keys where length(wrapped) > 8";
 
 /// Adds the check value of a key, unless it exists.
 pub(crate) const RECORD: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
-/// Returns the ids of the keys whose check values are yet to be added.
+/// Returns whether the check value of the key that seals is yet to be added.
 ///
-/// Fails if a key that is in use is not configured. `recorded` says whether the schema has check values at
-/// all.
-pub(crate) fn unrecorded(conn: &Conn, sealer: &Sealer, recorded: bool) -> Result<Vec<Vec<u8>>> {
+/// Fails if a key that is in use is not configured.
+pub(crate) fn is_unrecorded(conn: &Conn, sealer: &Sealer) -> Result<bool> {
     // Read before the check values: the first workspace and its key's check value come in one transaction, so
     // a reader that sees the one sees the other. In the other order a setup that loses the race would take
     // its own key for one in use.
     let in_use = has_workspace(conn)?;
-    let checks: Vec<(Vec<u8>, Vec<u8>)> = if recorded { rows(conn, CHECKS)? } else { Vec::new() };
+    let mut checks = conn.query(CHECKS, &[])?;
+    let checks: Vec<(Vec<u8>, Vec<u8>)> = checks.iter_mut().map(FromRow::from_row).collect::<Result<_>>()?;
     let lacking = lacking(&checks, sealer);
     if !lacking.is_empty() {
         return Err(wrong_key(&lacking));
     }
-    let current = sealer.current_id();
-    if checks.iter().any(|(id, _)| id == current) {
-        return Ok(Vec::new());
-    }
-    if !checks.is_empty() {
-        return Ok(vec![current.to_vec()]);
-    }
-    // From before there were check values: the wrapped keys have to tell.
-    let mut ids: Vec<Vec<u8>> = rows::<(Vec<u8>,)>(conn, WRAPPED_BY)?.into_iter().map(|(id,)| id).collect();
-    ids.sort();
-    let lacking: Vec<String> = ids.iter().filter(|id| !sealer.has(id)).map(hex::encode).collect();
-    if !lacking.is_empty() {
-        return Err(wrong_key(&lacking));
-    }
-    if in_use && !ids.iter().any(|id| id == current) {
-        ids.push(current.to_vec());
-    }
-    Ok(ids)
+    let is_in_use = in_use || !checks.is_empty();
+    Ok(is_in_use && checks.iter().all(|(id, _)| id != sealer.current_id()))
 }
 
 /// Returns the ids of the keys in use that are not configured.
@@ -62,12 +41,10 @@ pub(crate) fn lacking(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<Str
     lacking.map(|(id, _)| hex::encode(id)).collect()
 }
 
-/// Adds the check values of the configured keys `ids`.
-pub(crate) fn record(conn: &Conn, sealer: &Sealer, ids: &[Vec<u8>], now: Time) -> Result<()> {
-    for id in ids {
-        conn.execute(RECORD, &[id, &sealer.check_value(id)?, &now])?;
-    }
-    Ok(())
+/// Adds the check value of the key that seals.
+pub(crate) fn record(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
+    let id = sealer.current_id();
+    conn.execute(RECORD, &[&id, &sealer.check_value(id)?, &now]).map(drop)
 }
 
 /// Removes the check value of a key.
@@ -76,10 +53,6 @@ pub(crate) const FORGET: &str = "delete from key_checks where key_id = $1";
 /// Returns whether the database is in use: keys are in use from the first workspace on.
 pub(crate) fn has_workspace(conn: &Conn) -> Result<bool> {
     Ok(!conn.query(ANY_WORKSPACE, &[])?.is_empty())
-}
-
-fn rows<T: FromRow>(conn: &Conn, sql: &'static str) -> Result<Vec<T>> {
-    conn.query(sql, &[])?.iter_mut().map(T::from_row).collect()
 }
 
 fn wrong_key(ids: &[String]) -> Error {
@@ -92,31 +65,28 @@ fn wrong_key(ids: &[String]) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
     use crate::entropy::Entropy;
-    use crate::id::MessageId;
     use crate::store::{migrate, sqlite_for_tests};
 
     #[test]
-    fn every_key_of_a_database_without_check_values_is_required() {
+    fn every_key_in_use_is_required_and_a_new_one_is_added() {
         let (_folder, conn) = sqlite_for_tests();
-        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        let now = Time::from_micros(1);
+        migrate::migrate(&conn, now).unwrap();
         let sealer = |key, retired: &[[u8; 32]]| Sealer::new(key, retired, Entropy::System);
-        let (first, second) = (sealer([1; 32], &[]), sealer([2; 32], &[]));
-        for (number, sealer) in [(1_u128, &first), (2, &first), (3, &second)] {
-            let id: MessageId = Uuid::from_u128(number).into();
-            let wrapped = sealer.wrap(id, &sealer.new_key().unwrap()).unwrap();
-            conn.execute("insert into message_keys values ($1, $2)", &[&id, &wrapped]).unwrap();
-        }
-        for (configured, missing) in [(&first, &second), (&second, &first)] {
-            let error = unrecorded(&conn, configured, true).unwrap_err().to_string();
+        let (first, both) = (sealer([1; 32], &[]), sealer([2; 32], &[[1; 32]]));
+        assert!(!is_unrecorded(&conn, &first).unwrap(), "a database without a workspace uses no key");
+        record(&conn, &first, now).unwrap();
+        assert!(!is_unrecorded(&conn, &first).unwrap());
+        assert!(is_unrecorded(&conn, &both).unwrap());
+        record(&conn, &both, now).unwrap();
+        assert!(!is_unrecorded(&conn, &both).unwrap());
+        for (configured, missing) in [([1; 32], [2; 32]), ([2; 32], [1; 32])] {
+            let (configured, missing) = (sealer(configured, &[]), sealer(missing, &[]));
+            let error = is_unrecorded(&conn, &configured).unwrap_err().to_string();
             assert!(error.contains(&hex::encode(missing.current_id())), "{error}");
             assert!(!error.contains(&hex::encode(configured.current_id())), "{error}");
         }
-        let mut ids = [first.current_id().to_vec(), second.current_id().to_vec()];
-        ids.sort();
-        assert_eq!(unrecorded(&conn, &sealer([2; 32], &[[1; 32]]), true).unwrap(), ids);
     }
 }

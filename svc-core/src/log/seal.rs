@@ -94,11 +94,6 @@ impl Sealer {
         opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
     }
 
-    /// Returns whether the key `id` is configured.
-    pub fn has(&self, id: &[u8]) -> bool {
-        self.kek(id).is_some()
-    }
-
     fn kek(&self, id: &[u8]) -> Option<&Kek> {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
@@ -180,20 +175,9 @@ impl Sealer {
         version: i64,
         sealed: &[u8],
     ) -> Result<KeyTree, Unopened> {
-        let nodes = self.open_by_kek(&tree_aad(workspace, shelf, version), sealed)?;
-        KeyTree::from_bytes(&nodes)
-    }
-
-    /// Unwraps a message key that the key-encryption key itself wrapped.
-    ///
-    /// That was done before there were shelves.
-    pub fn unwrap(&self, message: MessageId, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
-        self.open_by_kek(&wrap_aad(message), wrapped).and_then(MessageKey::of)
-    }
-
-    fn open_by_kek(&self, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
-        let (id, sealed) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(Unopened)?;
-        decrypt(&self.kek(id).ok_or(Unopened)?.cipher, aad, sealed)
+        let (id, nodes) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(Unopened)?;
+        let aad = tree_aad(workspace, shelf, version);
+        KeyTree::from_bytes(&decrypt(&self.kek(id).ok_or(Unopened)?.cipher, &aad, nodes)?)
     }
 
     /// Seals `plaintext` as `field` of `message` at edit number `edit`.
@@ -231,28 +215,12 @@ fn tree_aad(workspace: WorkspaceId, shelf: i64, version: i64) -> Vec<u8> {
     [b"svc.shelf/1".as_slice(), workspace.uuid().as_bytes(), &numbers].concat()
 }
 
-fn wrap_aad(message: MessageId) -> Vec<u8> {
-    [b"svc.message-key/1".as_slice(), message.uuid().as_bytes()].concat()
-}
-
 fn check_aad(id: &[u8]) -> Vec<u8> {
     [b"svc.kek-check/1".as_slice(), id].concat()
 }
 
 fn text_aad(message: MessageId, field: &str, edit: i64) -> Vec<u8> {
     [b"svc.sealed/1".as_slice(), message.uuid().as_bytes(), &edit.to_be_bytes(), field.as_bytes()].concat()
-}
-
-#[cfg(test)]
-impl Sealer {
-    /// Wraps a key as databases stored it before there were shelves.
-    ///
-    /// The result is the id of the key-encryption key, a nonce and the wrapped key.
-    pub(crate) fn wrap(&self, message: MessageId, key: &MessageKey) -> Result<Vec<u8>> {
-        let mut wrapped = self.current.id.to_vec();
-        wrapped.extend(encrypt(&self.current.cipher, &wrap_aad(message), key.bytes(), &self.entropy)?);
-        Ok(wrapped)
-    }
 }
 
 #[cfg(test)]
@@ -276,12 +244,8 @@ mod tests {
         for (message, field, edit) in [(b, "words", 0), (a, "other", 0), (a, "words", 1)] {
             assert!(sealer.open(&key, message, field, edit, &sealed).is_err());
         }
-        let wrapped = sealer.wrap(a, &key).unwrap();
-        assert!(sealer.unwrap(b, &wrapped).is_err());
-        let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
-        let again = rotated.unwrap(a, &wrapped).unwrap();
-        assert_eq!(rotated.open(&again, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
-        assert!(Sealer::new([8; 32], &[], Entropy::System).unwrap(a, &wrapped).is_err());
+        let other = sealer.new_key().unwrap();
+        assert!(sealer.open(&other, a, "words", 0, &sealed).is_err());
     }
 
     #[test]

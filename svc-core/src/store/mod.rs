@@ -40,7 +40,7 @@ pub use database::{Database, OpenMode};
 pub(crate) use engine::Failure;
 pub use engine::{Engine, StatementCounts};
 pub(crate) use engine::{WalCut, is_duplicate};
-pub(crate) use migrate::schema_version;
+pub(crate) use migrate::{is_older, schema_version};
 pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use row::{Columns, Visitor};

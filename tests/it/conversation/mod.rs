@@ -16,7 +16,6 @@ mod leaks;
 mod memory;
 pub mod mentions;
 mod messages;
-mod old_keys;
 mod places;
 mod presence;
 mod reactions;

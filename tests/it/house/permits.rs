@@ -17,12 +17,7 @@ type Columns = BTreeMap<&'static str, Vec<&'static str>>;
 /// The tables that hold what members have written, or the keys that open it, each with the columns that do.
 fn content() -> &'static Columns {
     static CONTENT: LazyLock<Columns> = LazyLock::new(|| {
-        let others = [
-            ("message_keys", vec![]),
-            ("shelves", vec![]),
-            ("events", vec![]),
-            ("messages", vec!["wrapped"]),
-        ];
+        let others = [("shelves", vec![]), ("events", vec![]), ("messages", vec!["wrapped"])];
         declared(others.into(), |class| matches!(class, Class::Words | Class::Sealed))
     });
     &CONTENT
@@ -46,9 +41,7 @@ fn declared(mut columns: Columns, is_wanted: fn(Class) -> bool) -> Columns {
 }
 
 /// The functions that run such a statement and destroy nothing.
-const EXCEPTIONS: [(&str, &str); 2] = [
-    // The key is on a shelf by then.
-    ("conversation/messages/keys.rs", "move_range"),
+const EXCEPTIONS: [(&str, &str); 1] = [
     // The same nodes are sealed by another key.
     ("conversation/shelves.rs", "rewrap"),
 ];

@@ -153,8 +153,6 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("memory_blocks", "conversation/memory", &[]),
     ("message_edits", "conversation/messages", &[]),
-    // Keys from before shelves existed.
-    ("message_keys", "conversation/messages", &["conversation/scrub", "log/keys"]),
     (
         "messages",
         "conversation/messages",

@@ -72,54 +72,6 @@ fn the_trail_shows_outsiders_only_when_and_who() {
     });
 }
 
-#[test]
-fn older_rows_get_their_channel_from_their_path_or_ids() {
-    on_both_engines(|world| {
-        let thread = &world.people.private_thread_id;
-        let (rest, mcp, admin) = (world.rest(), world.mcp(), Some(&*world.people.admin));
-        let posts = [
-            rest.call(admin, world.operation("post_message"), &json!({"thread_id": thread, "body": "one"})),
-            mcp.call(admin, world.operation("post_message"), &json!({"thread_id": thread, "body": "two"})),
-        ];
-        for post in posts {
-            let message = json!({"message_id": post.output()["id"]});
-            rest.call(admin, world.operation("delete_message"), &message).output();
-            mcp.call(admin, world.operation("purge_message"), &message).output();
-        }
-        let channel = world.id("private_channel");
-        for (name, input) in [
-            ("update_channel", json!({"channel_id": channel, "topic": "t"})),
-            ("create_thread", json!({"channel_id": channel, "title": "t"})),
-            ("create_thread", json!({"channel_id": world.id("channel"), "title": "t"})),
-            ("create_channel", json!({"workspace_id": world.id("workspace"), "name": "c"})),
-        ] {
-            rest.call(admin, world.operation(name), &input).output();
-            mcp.call(admin, world.operation(name), &input).output();
-        }
-        let upper = thread.to_uppercase();
-        rest.send(admin, "POST", &format!("/threads/{upper}/messages"), &[], Some(&json!({"body": "three"})));
-        let channels =
-            || world.database.rows("select seq, channel_id, metadata from audit order by workspace_id, seq");
-        let before = channels();
-        world.database.execute(
-            "alter table audit drop column channel_id; delete from schema_migrations where version = 8",
-        );
-        drop(world.another_service(7));
-        let mut found = 0;
-        for (old, new) in before.iter().zip(channels()) {
-            let named = ["/channels/", "/threads/", "/messages/", "channel_id", "thread_id", "message_id"];
-            let metadata = text(&old[2]);
-            if !named.iter().any(|name| metadata.contains(name)) {
-                assert_eq!(new[1], Value::Null, "{metadata}");
-                continue;
-            }
-            found += 1;
-            assert_eq!(new[1], old[1], "{metadata}");
-        }
-        assert_eq!(found, 13, "{before:?}");
-    });
-}
-
 /// What orders a row of the operator's list.
 fn place(row: &Value) -> (String, String, i64) {
     let workspace = row["workspace_id"].as_str().unwrap_or_default().to_owned();

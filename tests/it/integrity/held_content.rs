@@ -14,14 +14,13 @@ use uuid::Uuid;
 type Case = fn(&World, &str);
 
 /// One case for each table that a purge empties and that holds what was said.
-const CASES: [(&str, Case); 9] = [
+const CASES: [(&str, Case); 8] = [
     ("boots", boot),
     ("claim_checkpoints", checkpoint),
     ("glossary", glossary),
     ("held_texts", held_text),
     ("memory_blocks", memory_block),
     ("message_edits", message),
-    ("message_keys", message),
     ("messages", message),
     ("results", result),
 ];

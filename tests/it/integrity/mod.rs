@@ -16,6 +16,7 @@ mod files;
 mod held_content;
 mod holds;
 mod imports;
+mod earlier;
 mod record;
 mod purging;
 mod retention;

@@ -15,6 +15,7 @@ mod ordeals_postgres;
 mod ordeals_sqlite;
 mod readers;
 mod rewrap;
+mod schema;
 mod sqlite;
 pub mod starting;
 mod time;

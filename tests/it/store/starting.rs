@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Nonce};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::{Exited, Running, program, run, until};
@@ -210,8 +207,58 @@ fn a_newer_database_is_rejected_with_the_name_of_its_migration() {
         site.database.execute(LATER);
         all_refused(&site, &[], 5, "a newer version of svc: this one does not know its migration 9000_later");
         site.database.execute("delete from schema_migrations where version = 9000");
-        site.database.execute("update schema_migrations set checksum = 'x' where version = 1");
-        all_refused(&site, &[], 5, "the migration 0001_spine is not the one that was applied");
+        site.database.execute("update schema_migrations set checksum = 'x' where version = 72");
+        all_refused(&site, &[], 5, "the migration 0072_store is not the one that was applied");
+    }
+}
+
+#[test]
+fn a_first_start_fits_on_a_screen() {
+    for engine in engines() {
+        let (database, folder) = (TestDatabase::on(engine), tempfile::tempdir().unwrap());
+        let mut start = command(program("svc-http"), &["--dev", "--listen", "127.0.0.1:0"], &database);
+        let mut server = Running::start(start.arg("--data").arg(folder.path().join("data")));
+        server.next_line();
+        server.signal("TERM");
+        let outcome = server.ended();
+        let printed: Vec<&str> = outcome.out.lines().collect();
+        let starts = |with: &str| printed.iter().filter(|line| line.starts_with(with)).count();
+        assert_eq!(
+            (starts("listening on "), starts("board "), starts("token of ")),
+            (1, 1, 2),
+            "{printed:?}"
+        );
+        let configuration: Value = serde_json::from_str(&printed[printed.len() - 4..].concat()).unwrap();
+        assert_eq!(configuration["mcpServers"].as_object().unwrap().len(), 2, "{printed:?}");
+        // A shutdown in the middle of a start says more.
+        let logged: Vec<&str> =
+            outcome.err.lines().take_while(|line| !line.contains("shutting down")).collect();
+        let of_the_schema = logged.iter().filter(|line| line.contains("schema") || line.contains("migrat"));
+        assert_eq!(of_the_schema.count(), 1, "{logged:?}");
+        assert!(logged.len() <= 6 && printed.len() + logged.len() <= 25, "{printed:?} {logged:?}");
+    }
+}
+
+#[test]
+fn a_database_of_an_earlier_build_is_rejected_with_what_to_do() {
+    for engine in engines() {
+        let site = Site::found(engine);
+        site.database.execute(
+            "delete from schema_migrations;
+             insert into schema_migrations (version, name, checksum, applied_at)
+                 values (1, '0001_spine', 'x', 0), (71, '0071_mail_refusals', 'x', 0)",
+        );
+        let before = site.database.dump();
+        all_refused(
+            &site,
+            &[],
+            5,
+            "the database was made by an earlier build of svc, whose schema this one does not migrate: \
+             export each workspace with that build (`svc export`), and import the files here into a new \
+             database (`svc import`)",
+        );
+        assert_eq!(site.svc(&["init"]).code, Some(5));
+        assert_eq!(site.database.dump(), before);
     }
 }
 
@@ -226,46 +273,14 @@ fn a_wrong_key_is_rejected_before_anything_is_written() {
         drop(site.serve(&[]));
         let other = [("SVC_CONTENT_KEK", OTHER_KEY)];
         let before = site.database.dump();
-        let refuse = || {
-            for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
-                let outcome = refused(&site, start, &other);
-                assert_eq!(outcome.code, Some(2), "{start:?}: {outcome:?}");
-                assert!(
-                    outcome.err.contains("is not the key that this database was used with"),
-                    "{outcome:?}"
-                );
-                assert!(!outcome.err.contains(OTHER_KEY) && !outcome.err.contains(&old), "{outcome:?}");
-            }
-        };
-        refuse();
+        for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
+            let outcome = refused(&site, start, &other);
+            assert_eq!(outcome.code, Some(2), "{start:?}: {outcome:?}");
+            assert!(outcome.err.contains("is not the key that this database was used with"), "{outcome:?}");
+            assert!(!outcome.err.contains(OTHER_KEY) && !outcome.err.contains(&old), "{outcome:?}");
+        }
         assert_eq!(site.database.dump(), before);
-
-        // From before there were check values: the wrapped keys are tried.
-        wrap_as_before(&site);
-        site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
-        refuse();
-        assert_eq!(site.database.number("select count(*) from schema_migrations where version = 3"), 0);
-        drop(site.serve(&[]));
-        assert_eq!(site.database.number("select count(*) from key_checks"), 1);
-        refuse();
     }
-}
-
-/// Adds a message's key as it was wrapped before there were check values.
-fn wrap_as_before(site: &Site) {
-    let message = uuid::Uuid::now_v7();
-    let aad = [b"svc.message-key/1".as_slice(), message.as_bytes()].concat();
-    let (cipher, nonce) = (Aes256Gcm::new(&site.kek().into()), [9; 12]);
-    let key = cipher.encrypt(&Nonce::from(nonce), Payload { msg: &[5; 32], aad: &aad }).unwrap();
-    let id = Sha256::digest([b"svc.kek-id/1".as_slice(), &site.kek()].concat());
-    let wrapped = hex::encode([&id[..8], &nonce, &key].concat());
-    let wrapped = match site.engine() {
-        Engine::Sqlite => format!("x'{wrapped}'"),
-        Engine::Postgres => format!("'\\x{wrapped}'::bytea"),
-    };
-    let message = site.database.id(message);
-    site.database
-        .execute(&format!("insert into message_keys (message_id, wrapped) values ({message}, {wrapped})"));
 }
 
 #[test]
@@ -339,18 +354,20 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
     codes
 }
 
-/// Takes the newest migration back.
-const WITHOUT_THE_NEWEST: &str = "alter table delivery_addresses drop column refusals;
-    delete from schema_migrations where version = (select max(version) from schema_migrations)";
+/// Takes one migration back, and the newest.
+const OLDER: [&str; 2] = [
+    "drop table rate_windows; delete from schema_migrations where version = 72",
+    "drop table preferences; drop table inbox_rules; drop table delivery_addresses; drop table delivery_codes;
+     drop table web_push;
+     delete from schema_migrations where version = (select max(version) from schema_migrations)",
+];
 
 #[test]
 fn many_servers_that_find_an_older_schema_all_start() {
-    let older =
-        ["drop table key_checks; delete from schema_migrations where version = 3", WITHOUT_THE_NEWEST];
     for engine in engines() {
         let site = Site::found(engine);
         let migrations = site.database.number("select count(*) from schema_migrations");
-        for older in (0..ROUNDS).flat_map(|_| older) {
+        for older in (0..ROUNDS).flat_map(|_| OLDER) {
             site.database.execute(older);
             assert_eq!(site.database.number("select count(*) from schema_migrations"), migrations - 1);
             let answers =
@@ -382,7 +399,7 @@ fn a_migration_waits_longer_than_a_request_may() {
         return;
     }
     let site = Site::found(Engine::Postgres);
-    site.database.execute("drop table key_checks; delete from schema_migrations where version = 3");
+    site.database.execute(OLDER[0]);
     let url = site.database.url();
     // Milliseconds.
     let limit = 2000;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::content::{Block, Metadata};
 use super::edit::MessageEdited;
-use super::keys::{Wrapped, old_key};
+use super::keys;
 use super::plaintext::{self, Plaintext};
 use super::post::MessagePosted;
 use super::stored::{Saying, not_pruned};
@@ -217,23 +217,20 @@ struct KeyRow {
     bound: Binding,
     lsn: i64,
     withdrawn: bool,
-    wrapped: Option<Wrapped>,
+    wrapped: Option<Vec<u8>>,
 }
 
 impl KeyRow {
     /// Returns the key. The inner error means that it does not open.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
-        self.wrapped.as_ref().map_or(Ok(Err(Unopened)), |wrapped| wrapped.open(cx, &self.bound, self.lsn))
+        keys::open(cx, &self.bound, self.lsn, self.wrapped.as_deref())
     }
 }
 
 columns! {
-    key_columns: KeyRow as m { lsn, withdrawn = "m.withdrawn_at is not null" }
-    read { message_id = id, workspace_id, thread_id, author_id, by_leaf = wrapped, by_kek = (old_key!()) }
-    make {
-        bound: Binding { workspace_id, thread_id, author_id, message_id },
-        wrapped: Wrapped::of(by_leaf, by_kek),
-    }
+    key_columns: KeyRow as m { lsn, withdrawn = "m.withdrawn_at is not null", wrapped }
+    read { message_id = id, workspace_id, thread_id, author_id }
+    make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
 }
 
 /// Loads the keys of the messages with one statement.

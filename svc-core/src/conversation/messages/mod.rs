@@ -6,7 +6,7 @@
 //! editing, withdrawing, the plaintext of events, citations, reactions and pins have a file each. Whom words
 //! mention and what is in an inbox are other features.
 
-pub(crate) mod keys;
+mod keys;
 mod content;
 mod plaintext;
 mod marks;
@@ -143,7 +143,6 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MessagesPruned>(),
         ])
         .cleaner("message_edits", edit::remove_edits)
-        .cleaner("message_keys", keys::remove_old)
         // Declared here, as this is the first feature that needs one.
         .sample(Sample::new(
             "thread",
@@ -192,7 +191,6 @@ pub(crate) fn feature() -> Feature {
                 .sealed("sealed")
                 .proven("message_id edit", "written_at sealed lsn")
                 .goes_with("message_id", "messages"),
-            Records::table("message_keys", "message_id").keys().through("message_id", "messages").stays(),
             Records::table("shelves", "workspace_id shelf").keys().stays(),
             Records::table("scrubs", "key_table workspace_id lsn").stays(),
         ])

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::Message;
-use super::keys::Wrapped;
+use super::keys;
 use super::marks::{self, Marks};
 use super::plaintext::{self, Plaintext};
 use crate::Result;
@@ -39,7 +39,8 @@ pub(super) struct Stored {
     /// The hash of the event with its words as they are.
     pub content_hash: Option<[u8; 32]>,
     pub lsn: i64,
-    pub wrapped: Option<Wrapped>,
+    /// Its key, wrapped by the leaf of its position.
+    pub wrapped: Option<Vec<u8>>,
 }
 
 columns! {
@@ -57,9 +58,8 @@ columns! {
         marked,
         content_hash,
         lsn,
+        wrapped,
     }
-    read { by_leaf = wrapped, by_kek = (crate::conversation::messages::keys::old_key!()) }
-    make { wrapped: Wrapped::of(by_leaf, by_kek) }
 }
 
 /// The content of a message, as far as it can be read.
@@ -175,8 +175,7 @@ impl Stored {
 
     /// Returns the key of a live message. The inner error means that it does not open.
     pub fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, Unopened>> {
-        let Some(wrapped) = &self.wrapped else { return Ok(Err(Unopened)) };
-        wrapped.open(cx, &self.bound(), self.lsn)
+        keys::open(cx, &self.bound(), self.lsn, self.wrapped.as_deref())
     }
 
     /// Returns what the message says now.

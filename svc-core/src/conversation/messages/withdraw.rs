@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::citations;
 use super::marks::Marks;
 use super::stored::{Saying, Stored, visible_message};
-use super::{Message, keys};
+use super::{Message, citations};
 use crate::Result;
 use crate::capability::Capability;
 use crate::conversation::places::visible_channel;
+use crate::conversation::shelves;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
 use crate::log::event::{Event, Recorded};
@@ -153,7 +153,7 @@ fn blank(
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &withdrawal.at])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
     cx.clean_withdrawn(permit, &[stored.id])?;
-    keys::destroy(cx, permit, (stored.id, stored.lsn), stored.wrapped.as_ref(), withdrawal.lsn)
+    if stored.wrapped.is_some() { shelves::cut(cx, permit, stored.lsn, withdrawal.lsn) } else { Ok(()) }
 }
 
 const BLANK_MESSAGE: &str =

@@ -33,7 +33,7 @@ use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
 use crate::op::{ImportedHead, Shared, Wants, Write, without_keys};
 use crate::spool::{Spooled, TakesFile, Upload};
-use crate::store::{FromRow, Value as Stored, schema_version};
+use crate::store::{FromRow, Value as Stored, is_older};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -444,7 +444,7 @@ fn show(
         signer: verified.signer.clone(),
         name: workspaces::name_of(cx, workspace)?,
         handle: handle.map(str::to_owned),
-        from_older_version: source.schema < schema_version(),
+        from_older_version: is_older(source.schema),
     };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
     let head = match mode {

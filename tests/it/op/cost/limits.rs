@@ -116,7 +116,6 @@ pub const NOT_FILLED: &[(&str, &str)] = &[
     ("key_checks", "the instance's: a row of each key of the service"),
     ("scrubs", "the instance's"),
     ("shelves", "a key of 4,096 positions: a copy would open nothing"),
-    ("message_keys", "moved to shelves"),
     ("purges", "a row of each workspace"),
     ("erased", "workspaces that were erased"),
     ("census_at", "a row of each workspace"),

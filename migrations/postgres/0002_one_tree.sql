@@ -1,2 +1,0 @@
--- PostgreSQL keeps rows in a heap beside their indexes; there is nothing to change.
-select 1;

@@ -1,1 +1,0 @@
--- Nothing: the scrub writes a partition of shelves anew, and copies that were left in its pages go with the old one.

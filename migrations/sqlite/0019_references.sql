@@ -1,1 +1,0 @@
--- Only Postgres drops its references: there each costs a query for each row that is written.

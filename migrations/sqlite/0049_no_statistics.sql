@@ -1,1 +1,0 @@
--- Only Postgres samples what columns hold.
