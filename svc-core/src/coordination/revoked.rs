@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
-use crate::coordination::claims::{self, ClaimEnd};
+use crate::coordination::claims::{self, ClaimEnd, Ended};
 use crate::error::Code;
 use crate::id::TokenId;
 use crate::identity::apps::is_of_app;
@@ -91,7 +91,7 @@ struct Revocation {
 }
 
 /// What the steps of a call have done so far.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Begun {
     /// The tokens that have ended, and when the one that was named did.
     revoked: Option<(Vec<TokenId>, Time)>,
@@ -99,37 +99,35 @@ struct Begun {
 }
 
 /// Revokes the token in the first step, and ends claims in this one and those that follow.
-fn revoke_token(
-    cx: &mut Write<'_>,
-    input: &RevokeToken,
-    begun: &mut Option<Begun>,
-) -> Result<Option<Revocation>> {
+///
+/// Each step audits what it has ended: the steps after it may never come, or find less to end.
+fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken, begun: &mut Begun) -> Result<Option<Revocation>> {
     let found = Revocable::load(cx, input.token_id)?;
     let (member, ending) = (found.member(), found.ending());
     // Asked in each step: a member with a credential could begin claims in between.
     let releases =
         input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;
-    let live = if releases { claims::live_of(cx, member)? } else { 0 };
-    let so_far = begun.get_or_insert(Begun { revoked: None, claims_released: live });
-    let released = so_far.claims_released;
+    let ended = match releases {
+        true => claims::end_step(cx, member, ClaimEnd::Released)?,
+        false => Ended { live: 0, more: false },
+    };
     // A token that ends itself ends last, or it could not take the next step.
     let is_own = cx.caller().token_id.is_some_and(|own| ending.contains(&own));
-    if so_far.revoked.is_none() && !(releases && is_own) {
-        so_far.revoked = Some((ending.clone(), found.revoke(cx, released)?));
+    let ends_now = begun.revoked.is_none() && !(is_own && ended.more);
+    let ended_ids = if ends_now { ending } else { Vec::new() };
+    if ends_now {
+        begun.revoked = Some((ended_ids.clone(), found.revoke(cx)?));
     }
-    if releases && claims::end_some(cx, member, ClaimEnd::Released)? {
-        return Ok(None);
-    }
-    let (revoked_ids, revoked_at) = match so_far.revoked.take() {
-        Some(revoked) => revoked,
-        None => (ending, found.revoke(cx, released)?),
-    };
-    Ok(Some(Revocation {
+    begun.claims_released = begun.claims_released.saturating_add(ended.live);
+    found.audit(cx, &ended_ids, ended.live)?;
+    let keeps_claims = claims::has_live(cx, member)?;
+    let revoked = begun.revoked.clone().filter(|_| !ended.more);
+    Ok(revoked.map(|(revoked_ids, revoked_at)| Revocation {
         id: input.token_id,
         revoked_at,
         revoked_ids,
-        claims_released: released,
-        keeps_claims: claims::has_live(cx, member)?,
+        claims_released: begun.claims_released,
+        keeps_claims,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! A freeze of a member with very many claims, between its steps.
+//! A freeze of a member with very many claims, or a revocation of its token, between the steps.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -314,5 +314,79 @@ fn a_refusal_with_the_key_of_a_freeze_in_progress_ends_no_freeze() {
         assert_eq!(frozen["claims_released"], 300);
         assert_eq!(told.recv().unwrap(), Err(Code::Forbidden));
         assert!(world.service.call(operation, request(&world.people.admin)).unwrap().is_repeated);
+    });
+}
+
+/// A worker with 300 claims, whose only token may revoke tokens: its id, the id of the token and its secret.
+fn worker_with_300_claims(world: &World) -> (String, Value, String) {
+    let (member, _) = world.new_agent("busy");
+    let listed = json!({"workspace_id": world.id("workspace"), "member_id": member});
+    let first = world.admin("list_tokens", listed)["items"][0]["id"].clone();
+    let made = world.admin("mint_token", minted_for(world, &member));
+    world.admin("revoke_token", json!({"token_id": first}));
+    let secret = text(&made["secret"]);
+    claimed_300_times(world, &secret);
+    (member, made["id"].clone(), secret)
+}
+
+fn minted_for(world: &World, member: &str) -> Value {
+    json!({"workspace_id": world.id("workspace"), "member_id": member,
+           "capabilities": ["token:admin", "workspace:read", "thread:transition"]})
+}
+
+/// Revokes a token with its claims, while another operation comes between the first two steps. Checks that
+/// the answer and the audit log count the claims that ended, and returns the answer.
+fn revoked_beside(world: &World, caller: &str, token: &Value, beside: (&str, &str, Value)) -> Value {
+    let (service, other, operation, input) =
+        (world.service.clone(), beside.0.to_owned(), beside.1.to_owned(), beside.2);
+    let (mut steps, mut tickets) = (0, Vec::new());
+    *AT_STEP.lock().unwrap() = Some(Box::new(move |running| {
+        steps += usize::from(running == "revoke_token");
+        if running == "revoke_token" && steps == 1 {
+            tickets.push(submit(&service, &other, &operation, &input));
+        }
+        Ok(())
+    }));
+    let lsn = world.lsn();
+    let revoke = json!({"token_id": token, "claims": "release"});
+    let revoked = world.call(caller, "revoke_token", revoke).output();
+    *AT_STEP.lock().unwrap() = None;
+    assert_eq!(revoked["revoked_ids"], json!([token]));
+    let workspace = world.database.id(world.id("workspace"));
+    let ended = world.database.number(&format!(
+        "select count(*) from events where workspace_id = {workspace} and lsn > {lsn}
+         and kind = 'ThreadAssignmentChanged' and payload like '%\"reason\":\"released\"%'"
+    ));
+    assert_eq!(revoked["claims_released"], json!(ended));
+    let input = json!({"workspace_id": world.id("workspace"), "limit": 100});
+    let rows = world.admin("list_audit", input)["items"].as_array().unwrap().clone();
+    let of_it = rows.iter().map(|row| &row["metadata"]).filter(|row| row["token_id"] == *token);
+    let audited: i64 = of_it.filter_map(|row| row["claims_released"].as_i64()).sum();
+    assert_eq!(audited, ended);
+    revoked
+}
+
+#[test]
+fn a_revocation_counts_no_claim_that_a_new_token_of_its_member_keeps() {
+    on_each_engine(|world| {
+        let (member, token, _) = worker_with_300_claims(world);
+        let admin = &*world.people.admin;
+        let revoked = revoked_beside(world, admin, &token, (admin, "mint_token", minted_for(world, &member)));
+        let row = world.database.id(member.parse::<uuid::Uuid>().unwrap());
+        let kept = world.database.number(&format!("select count(*) from threads where assignee_id = {row}"));
+        assert!(kept > 0, "the token came between the steps");
+        assert_eq!(revoked["claims_released"], json!(300 - kept));
+        assert_eq!(revoked["keeps_claims"], true);
+    });
+}
+
+#[test]
+fn a_revocation_counts_the_claims_that_its_own_token_begins_meanwhile() {
+    on_each_engine(|world| {
+        let (_, token, secret) = worker_with_300_claims(world);
+        let thread = world.new_thread(&world.new_channel("more"), "one more");
+        let claim = with(&thread, json!({"lease_secs": 3600}));
+        let revoked = revoked_beside(world, &secret, &token, (&secret, "claim_thread", claim));
+        assert_eq!((&revoked["claims_released"], &revoked["keeps_claims"]), (&json!(301), &json!(false)));
     });
 }

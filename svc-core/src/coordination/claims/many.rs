@@ -12,9 +12,14 @@ use crate::op::{Read, Write};
 /// Ends all claims of a member of the caller's workspace in one transaction, and returns how many of them
 /// were live.
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
-    let live = live_of(cx, member)?;
-    while end_some(cx, member, end)? {}
-    Ok(live)
+    let mut live: i64 = 0;
+    loop {
+        let ended = end_step(cx, member, end)?;
+        live = live.saturating_add(ended.live);
+        if !ended.more {
+            return Ok(live);
+        }
+    }
 }
 
 /// Returns how many live claims a member of the caller's workspace has.
@@ -40,14 +45,34 @@ const A_LIVE_OF: &str = "
 ///
 /// Call it in steps only for a member that can begin no claim in between.
 pub(in crate::coordination) fn end_some(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<bool> {
+    Ok(end_step(cx, member, end)?.more)
+}
+
+/// The claims that a step has ended.
+pub(in crate::coordination) struct Ended {
+    /// How many of them were live.
+    pub live: i64,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// Ends the first claims of a member, as [`end_some`] does, and counts them.
+pub(in crate::coordination) fn end_step(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    end: ClaimEnd,
+) -> Result<Ended> {
+    let mut live: i64 = 0;
     let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &ENDED_MAX])?;
     expect(cx, held.iter().map(|(id,)| *id));
     for (id,) in &held {
         if let Some(thread) = thread_of_workspace(cx, *id)? {
+            let is_live = thread.held.is_some_and(|held| held.is_live(cx.now()));
+            live = live.saturating_add(i64::from(is_live));
             end_claim(cx, &thread, end)?;
         }
     }
-    Ok(i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX)
+    Ok(Ended { live, more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
 }
 
 /// Most claims of a member that end at once.

@@ -57,21 +57,25 @@ impl Revocable {
         self.ending.iter().map(|(token_id, _)| *token_id).collect()
     }
 
-    /// Revokes them, and returns when the token was revoked. The audit row counts the claims that end too.
-    pub fn revoke(&self, cx: &mut Write<'_>, claims_released: i64) -> Result<Time> {
+    /// Revokes them, and returns when the token was revoked.
+    pub fn revoke(&self, cx: &mut Write<'_>) -> Result<Time> {
         let (token, now) = (&self.token, cx.now());
         for (token_id, member_id) in &self.ending {
             let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
             cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
             cx.execute(1, REVOKE, &[token_id, &now])?;
         }
-        let revoked_ids = self.ending();
-        if !revoked_ids.is_empty() || claims_released > 0 {
-            let metadata = json!({"token_id": token.id, "member_id": token.member_id,
-                "revoked_ids": revoked_ids, "claims_released": claims_released});
-            cx.audit("token.revoke", metadata)?;
-        }
         Ok(token.revoked_at.unwrap_or(now))
+    }
+
+    /// Audits the tokens and the claims that one transaction has ended, if there are any.
+    pub fn audit(&self, cx: &mut Write<'_>, revoked_ids: &[TokenId], claims_released: i64) -> Result<()> {
+        if revoked_ids.is_empty() && claims_released == 0 {
+            return Ok(());
+        }
+        let metadata = json!({"token_id": self.token.id, "member_id": self.token.member_id,
+            "revoked_ids": revoked_ids, "claims_released": claims_released});
+        cx.audit("token.revoke", metadata)
     }
 }
 
