@@ -2,8 +2,12 @@
 
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
+
+use crate::error::blocked::quoted;
 
 /// The variable that lets the group use it.
 pub(crate) const GROUP_ACCESS: &str = "SVC_DATA_GROUP_ACCESS";
@@ -45,14 +49,50 @@ impl DataAccess {
         }
     }
 
-    /// Gives the group what the owner has of something that was just created, whatever the umask is.
-    pub(crate) fn extend(self, path: &Path) -> io::Result<()> {
+    /// Gives the group of `folder` what the owner has of something that was just created, whatever the umask
+    /// is.
+    pub(crate) fn extend(self, path: &Path, folder: &Path) -> io::Result<()> {
         if self == Self::Owner {
             return Ok(());
         }
+        give_to_group_of(path, folder)?;
         let mode = path.metadata()?.mode() & 0o7777;
         std::fs::set_permissions(path, Permissions::from_mode(mode | (mode & 0o700) >> 3))
     }
+}
+
+/// Gives what is at `path` to the group of `other`. It has that already in a folder that is set-group-id.
+fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
+    let group = other.metadata()?.gid();
+    if path.metadata()?.gid() == group {
+        return Ok(());
+    }
+    chown(path, None, Some(group)).map_err(|error| {
+        let (shown, word, own) = (other.display(), quoted(other), getegid().as_raw());
+        io::Error::other(format!(
+            "it cannot be given to group {group}, which {shown} belongs to ({error}): run this process with \
+             that group as one of its own, or run `chgrp {own} {word}` as root"
+        ))
+    })
+}
+
+/// Gives the files that SQLite has beside a database to the group that may write the database: SQLite does
+/// that only as root.
+pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
+    if database.metadata()?.mode() & 0o020 == 0 {
+        return Ok(());
+    }
+    let whole = database.canonicalize()?;
+    for end in ["-wal", "-shm"] {
+        let mut name = whole.clone().into_os_string();
+        name.push(end);
+        let file = PathBuf::from(name);
+        // Those of another process are for that to give.
+        if file.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw()) {
+            give_to_group_of(&file, &whole)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -68,9 +108,9 @@ mod tests {
         let mode = || file.metadata().unwrap().mode() & 0o7777;
         for (before, after) in [(0o600, 0o660), (0o700, 0o770), (0o2700, 0o2770), (0o640, 0o660)] {
             chmod(before);
-            DataAccess::Owner.extend(&file).unwrap();
+            DataAccess::Owner.extend(&file, folder.path()).unwrap();
             assert_eq!(mode(), before);
-            DataAccess::Group.extend(&file).unwrap();
+            DataAccess::Group.extend(&file, folder.path()).unwrap();
             assert_eq!(mode(), after);
         }
         assert_eq!(DataAccess::Group.narrowed(0o2777), 0o2770);

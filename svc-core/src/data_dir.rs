@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 use crate::config::{ENV_FILE, VapidKey};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::entropy::Entropy;
-use crate::error::blocked::{Need, blocked, quoted, standing};
+use crate::error::blocked::{Need, blocked, described, quoted, standing};
 use crate::error::{Code, Error, Result};
 
 /// The data folder unless another is specified.
@@ -73,14 +73,20 @@ const OF_FILE_SYSTEMS: &str = "lost+found";
 /// Rejects files that users other than the owner can write, and returns those that they can read.
 ///
 /// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the
-/// folder the group may have access.
+/// folder the group may have access, which is the folder's: another group counts as others.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
-    let (mut writable, mut readable) = (Vec::new(), Vec::new());
+    let (mut writable, mut readable, mut of_another) = (Vec::new(), Vec::new(), Vec::new());
+    let group = path.metadata().map(|folder| folder.gid()).ok();
     for file in all {
         let Ok(found) = file.metadata() else { continue };
-        let access = if file.starts_with(path) { access } else { DataAccess::Owner };
+        let is_within = file.starts_with(path);
+        let has_group = group.is_none_or(|group| found.gid() == group);
+        if is_within && !has_group && access == DataAccess::Group && found.mode() & 0o020 != 0 {
+            of_another.push(file);
+        }
+        let access = if is_within && has_group { access } else { DataAccess::Owner };
         let open = found.mode() & access.of_others();
         if open & WRITE != 0 {
             writable.push((file, found.mode()));
@@ -91,12 +97,18 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
     if writable.is_empty() {
         return Ok(readable);
     }
+    if let (Some(group), false) = (group, of_another.is_empty()) {
+        let named: Vec<String> = of_another.iter().map(|file| described(file)).collect();
+        let words: Vec<String> = of_another.iter().map(|file| quoted(file)).collect();
+        return Err(Error::configuration(format!(
+            "another group than that of the data folder ({group}) can write {}, and so could change keys and \
+             messages; give that to the group of the folder with `chgrp {group} {}`",
+            named.join(", "),
+            words.join(" ")
+        )));
+    }
     writable.dedup();
-    let shown = |(file, _): &(&Path, u32)| match standing(file) {
-        Some(standing) => format!("{} ({standing})", file.display()),
-        None => file.display().to_string(),
-    };
-    let named: Vec<String> = writable.iter().map(shown).collect();
+    let named: Vec<String> = writable.iter().map(|(file, _)| described(file)).collect();
     let words: Vec<String> = writable.iter().map(|(file, _)| quoted(file)).collect();
     let by_group_alone = writable.iter().all(|(file, mode)| mode & 0o002 == 0 && file.starts_with(path));
     let instead = match access {
@@ -160,7 +172,7 @@ impl DataDir {
         dir.reject_occupied()?;
         let tightened = dir.tighten(access)?;
         let mut created = Vec::new();
-        let locked = create_folders(path, access, &mut created).and_then(|()| dir.lock_marker());
+        let locked = create_folders(path, access, path, &mut created).and_then(|()| dir.lock_marker());
         let (marker, fresh) = match locked {
             Ok(locked) => locked,
             Err(error) => {
@@ -354,8 +366,8 @@ impl Setup {
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
         let keys = self.dir.file(KEYS);
-        create_folders(&keys, self.access, &mut self.created)?;
-        create_folders(&self.dir.artifacts(), self.access, &mut self.created)?;
+        create_folders(&keys, self.access, &self.dir.path, &mut self.created)?;
+        create_folders(&self.dir.artifacts(), self.access, &self.dir.path, &mut self.created)?;
         for (_, name) in KEY_FILES {
             let key = draw_key(entropy)?;
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
@@ -379,7 +391,7 @@ impl Setup {
             .mode(0o600)
             .open(&draft)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-            .and_then(|()| self.access.extend(&draft))
+            .and_then(|()| self.access.extend(&draft, &self.dir.path))
             .and_then(|()| std::fs::rename(&draft, &path));
         written.map_err(|error| io_error(&path, &error))?;
         self.created.push(path);
@@ -405,11 +417,14 @@ impl Listening {
             let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
             file.lock()?;
             file.write_all(address.to_string().as_bytes())?;
-            DataAccess::of_folder(path).extend(&draft)?;
+            DataAccess::of_folder(path).extend(&draft, path)?;
             std::fs::rename(&draft, &place)?;
             Ok(file)
         };
-        let locked = written().map_err(|error| io_error(&place, &error))?;
+        let locked = written().map_err(|error| {
+            let _ = std::fs::remove_file(&draft);
+            io_error(&place, &error)
+        })?;
         Ok(Self { _locked: locked })
     }
 
@@ -434,20 +449,21 @@ fn env_text() -> String {
     )
 }
 
-/// Creates `path` and its missing parents, for those who may use it, and records what it created.
-fn create_folders(path: &Path, access: DataAccess, created: &mut Vec<PathBuf>) -> Result<()> {
+/// Creates `path` for those who may use it, in the group of `like`, and its missing parents, and records what
+/// it created.
+fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        create_folders(parent, access, created)?;
+        create_folders(parent, access, parent, created)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => created.push(path.to_owned()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
         Err(error) => return Err(blocked(Need::Folder, path, &error)),
     }
-    access.extend(path).map_err(|error| io_error(path, &error))
+    access.extend(path, like).map_err(|error| io_error(path, &error))
 }
 
 /// Removes what a setup has created, and gives its folder the permissions that it had.
@@ -690,6 +706,18 @@ mod tests {
             let refused = open(DataAccess::Group).unwrap_err();
             assert!(refused.detail().contains("`chmod o-w ") && !refused.detail().contains(GROUP_ACCESS));
             chmod(&part, before);
+        }
+        if rustix::process::geteuid().is_root() {
+            let group = root.path().metadata().unwrap().gid();
+            let give = |group: u32| std::os::unix::fs::chown(&secret, None, Some(group)).unwrap();
+            give(group + 1);
+            let refused = open(DataAccess::Group).unwrap_err();
+            assert!(refused.detail().contains(&format!("`chgrp {group} {}`", secret.display())), "{refused}");
+            chmod(&secret, 0o640);
+            assert_eq!(open(DataAccess::Group).unwrap(), std::slice::from_ref(&secret));
+            give(group);
+            assert!(open(DataAccess::Group).unwrap().is_empty());
+            chmod(&secret, 0o660);
         }
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
         chmod(elsewhere.path(), 0o660);

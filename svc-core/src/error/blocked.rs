@@ -122,7 +122,8 @@ fn missing(path: &Path) -> String {
     }
 }
 
-fn described(path: &Path) -> String {
+/// Returns a path with its owner and its mode, if they can be told.
+pub(crate) fn described(path: &Path) -> String {
     match standing(path) {
         Some(standing) => format!("{} ({standing})", path.display()),
         None => path.display().to_string(),

@@ -47,7 +47,9 @@ impl Spool {
             let folder = space.spools().folder();
             if !folder.is_dir() {
                 DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-                folder.parent().map_or(Ok(()), |parent| DataAccess::of_folder(parent).extend(folder))?;
+                folder
+                    .parent()
+                    .map_or(Ok(()), |parent| DataAccess::of_folder(parent).extend(folder, parent))?;
             }
             tempfile::tempfile_in(folder)
         };

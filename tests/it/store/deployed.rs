@@ -156,6 +156,47 @@ fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
     assert!(refused.code == Some(2) && refused.err.contains("set it in the environment"), "{refused:?}");
 }
 
+/// What is created belongs to the group of the folder, also if the folder is not set-group-id.
+#[test]
+fn what_is_created_in_a_folder_of_a_group_is_given_to_that_group() {
+    if !is_root() {
+        eprintln!("SKIPPED groups: only root can make folders of other groups");
+        return;
+    }
+    let place = Place::new();
+    let folder = place.root.path().join("folder");
+    let run = |user, groups: &str, line: &[&str], token: &str| {
+        let mut command = place.command("svc", line, &folder);
+        flag_of(&mut command, Some("1")).env("SVC_TOKEN", token).env("SVC_LOG", "warn");
+        place.run_as(user, groups, &command)
+    };
+    let groups = format!("--groups={GROUP}");
+    fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(SOMEBODY), Some(GROUP)).unwrap();
+    chmod(&folder, 0o770);
+    let refused = run(SOMEBODY, "--clear-groups", &["init"], "");
+    assert_eq!((refused.code, fs::read_dir(&folder).unwrap().count()), (Some(2), 0), "{refused:?}");
+    let fix = format!("or run `chgrp {SOMEBODY} {}` as root", folder.display());
+    for wanted in ["folder/keys cannot be written: it cannot be given to group 2000, which ", &fix] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
+    }
+    let made = run(SOMEBODY, &groups, &["init"], "");
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let token = made.out.lines().find_map(|line| line.strip_prefix("token ")).unwrap().trim().to_owned();
+    for name in ["keys", "artifacts", "svc.env", "svc.db", "keys/content.kek"] {
+        assert_eq!(folder.join(name).metadata().unwrap().gid(), GROUP, "{name}");
+    }
+    for user in [SOMEBODY, SOMEBODY_ELSE] {
+        let served = run(user, &groups, &["mcp-stdio"], &token);
+        assert_eq!(served.code, Some(0), "{served:?}");
+    }
+    let database = folder.join("svc.db");
+    chown(&database, None, Some(SOMEBODY)).unwrap();
+    let refused = run(SOMEBODY, &groups, &["mcp-stdio"], &token);
+    let fix = format!("`chgrp {GROUP} {}`", database.display());
+    assert!(refused.code == Some(2) && refused.err.contains(&fix), "{refused:?}");
+}
+
 fn flag_of<'c>(command: &'c mut Command, flag: Option<&str>) -> &'c mut Command {
     if let Some(flag) = flag {
         command.env("SVC_DATA_GROUP_ACCESS", flag);

@@ -13,7 +13,9 @@ use super::errors::failed;
 use super::space::{FileSpace, PAGE_BYTES};
 use super::timeouts::{StatementLimit, wait_for_lock};
 use super::{JobState, SqliteConn};
+use crate::data_access::share_beside;
 use crate::error::Result;
+use crate::error::blocked::{Need, blocked};
 use crate::hash::sha256;
 use crate::store::budget::Interrupt;
 use crate::store::disk::Disk;
@@ -115,6 +117,9 @@ impl SqliteConn {
             }
         })
         .map_err(failed)?;
+        if let Some(path) = shared.filter(|_| writes) {
+            share_beside(path).map_err(|error| blocked(Need::Write, path, &error))?;
+        }
         conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
         // SQLite creates also what a symbolic link points to.
