@@ -33,6 +33,7 @@ pub mod error;
 pub mod time;
 pub mod id;
 pub mod json;
+pub mod lenient;
 pub mod entropy;
 pub mod capability;
 mod schema;

@@ -9,7 +9,7 @@ use crate::house::source::Source;
 
 /// The layers of the core, from the top. A module uses what is above it.
 const LAYERS: &[&str] = &[
-    "id time mark text token_text ignored json hash schema page error limits spool capability \
+    "id time mark text token_text ignored json lenient hash schema page error limits spool capability \
      entropy sync monitor timers rota mailbox egress config data_dir data_access rate share bisect \
      strangers",
     "store",

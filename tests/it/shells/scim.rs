@@ -95,7 +95,7 @@ fn every_failure_below_the_path_is_an_error_of_the_rfc() {
             ("POST", "/Users", Some(json!({"displayName": "x"})), 400, Some("invalidValue")),
             ("POST", "/Users", Some(json!([])), 400, Some("invalidSyntax")),
             ("POST", "/Users", Some(json!({"userName": "ADA"})), 409, Some("uniqueness")),
-            ("POST", "/Users", Some(json!({"userName": "x", "username": "y"})), 400, Some("invalidSyntax")),
+            ("POST", "/Users", Some(json!({"userName": "x", "username": "y"})), 400, Some("invalidValue")),
             ("PATCH", &person, Some(patch), 400, Some("invalidPath")),
         ] {
             let answer = send(world, method, path, sent.as_ref());

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::attributes::{Asked, Attribute, GROUP, Held, Kind, Names};
 use super::filter::{Compared, of_members};
 use super::group_rows::{self, GroupRow};
-use super::patch::{Change, Does, Operations, changes, unfit};
+use super::patch::{Change, Does, Operations, changes, one_or_many, unfit};
 use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
 use super::users::external_id;
 use super::values::{ExternalId, Schemas, member_of, unquoted};
@@ -311,7 +311,7 @@ pub(super) struct PatchGroup {
     #[serde(rename = "schemas")]
     _schemas: Option<Schemas>,
     /// The changes, in order.
-    #[serde(rename = "Operations")]
+    #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, with commas between them.
     attributes: Option<Names>,

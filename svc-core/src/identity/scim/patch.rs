@@ -7,7 +7,8 @@
 
 use schemars::JsonSchema;
 use scim_v2::filter::{PatchPath, ValFilter};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::attributes::{Attribute, Kind, Named};
@@ -21,6 +22,15 @@ use crate::text::Items;
 
 /// The operations of a PATCH.
 pub(super) type Operations = Items<PatchOperation, SCIM_OPERATIONS_MAX>;
+
+/// Reads the operations, of which some clients send one by itself instead of a list.
+pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operations, D::Error> {
+    let many = match Value::deserialize(deserializer)? {
+        Value::Object(one) => Value::Array(vec![one.into()]),
+        many => many,
+    };
+    Operations::deserialize(many).map_err(D::Error::custom)
+}
 
 /// One change of a resource.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::attributes::{Asked, Attribute, Held, Kind, Names};
 use super::filter::Compared;
-use super::patch::{Change, Does, Operations, changes, unfit};
+use super::patch::{Change, Does, Operations, changes, one_or_many, unfit};
 use super::resource::{Nothing, Shown, User};
 use super::values::{DOCUMENT, Decoration, ExternalId, Flag, Schemas, single};
 use crate::error::{Error, Result};
@@ -192,7 +192,7 @@ pub(super) struct PatchUser {
     #[serde(rename = "schemas")]
     _schemas: Option<Schemas>,
     /// The changes, in order.
-    #[serde(rename = "Operations")]
+    #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, with commas between them.
     attributes: Option<Names>,
@@ -203,7 +203,7 @@ pub(super) struct PatchUser {
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<Shown<User>>> {
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
-    let wanted = patched(&person, &input.operations)?.settle(cx, &person)?;
+    let wanted = patched(&person, &input.operations).settle(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
     person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
@@ -229,6 +229,13 @@ impl Wanted {
         }
     }
 
+    fn set_active(&mut self, active: Result<bool>) {
+        match active {
+            Ok(active) => self.active = Some(active),
+            Err(error) => self.refused.push((Attribute::Active.name(), error)),
+        }
+    }
+
     fn set_external_id(&mut self, external_id: Result<Option<String>>) {
         match external_id {
             Ok(external_id) => self.person.external_id = external_id,
@@ -248,9 +255,14 @@ impl Wanted {
             self.person.handle.clone_from(&person.handle);
             self.refused.push((Attribute::UserName.name(), error));
         }
-        let stays_active = person.active && self.active == Some(true);
         for (name, error) in self.refused {
-            if self.active.is_none() || stays_active {
+            let is_ignored = match self.active {
+                Some(false) => true,
+                // Access comes back only by what is clear.
+                Some(true) => !person.active && name != Attribute::Active.name(),
+                None => false,
+            };
+            if !is_ignored {
                 return Err(error);
             }
             ignored::note(DOCUMENT, name, "it cannot be what is sent beside `active`");
@@ -260,26 +272,26 @@ impl Wanted {
 }
 
 /// Returns what the operations make of a person.
-fn patched(person: &Person, operations: &Operations) -> Result<Wanted> {
+fn patched(person: &Person, operations: &Operations) -> Wanted {
     let mut wanted = Wanted::of(person.clone());
     for found in changes(Kind::User, operations) {
         match found {
-            Ok(changes) => changes.iter().try_for_each(|change| patch_one(&mut wanted, change))?,
+            Ok(changes) => changes.iter().for_each(|change| patch_one(&mut wanted, change)),
             Err(error) => wanted.refused.push(("Operations", error)),
         }
     }
-    Ok(wanted)
+    wanted
 }
 
-fn patch_one(wanted: &mut Wanted, change: &Change) -> Result<()> {
+fn patch_one(wanted: &mut Wanted, change: &Change) {
     let required = || Fault::Mutability.error("the attribute is required");
     match (change.attribute, change.does) {
         (Attribute::UserName, Does::Remove) => wanted.set_handle(Err(required())),
         (Attribute::UserName, _) => wanted.set_handle(handle(change.single())),
-        (Attribute::Active, Does::Remove) => return Err(required()),
+        (Attribute::Active, Does::Remove) => wanted.set_active(Err(required())),
         (Attribute::Active, _) => {
             let active = change.value.as_ref().and_then(Flag::of);
-            wanted.active = Some(active.ok_or_else(|| unfit("`active`: expected true or false"))?);
+            wanted.set_active(active.ok_or_else(|| unfit("`active`: expected true or false")));
         }
         (Attribute::ExternalId, _) => wanted.set_external_id(external_id(change.single())),
         (Attribute::DisplayName, _) if wanted.person.display_name.is_none() => {
@@ -288,7 +300,6 @@ fn patch_one(wanted: &mut Wanted, change: &Change) -> Result<()> {
         }
         _ => {}
     }
-    Ok(())
 }
 
 /// Returns the display name of a person for whom this one is sent: it is immutable once there is one.

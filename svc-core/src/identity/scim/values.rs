@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
 use crate::ignored;
-use crate::json::read_at_most;
+use crate::lenient;
 use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::text::Text;
 
@@ -54,14 +54,11 @@ pub(super) fn single(value: &Value) -> &Value {
     value.as_object().and_then(|members| member_of(members, "value")).unwrap_or(value)
 }
 
-/// Most values in a text that is JSON.
-const VALUES_MAX: usize = 100_000;
-
 /// Returns what a text says that is JSON: some clients write an object or a list as a text.
 pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
-            read_at_most(text.as_bytes(), VALUES_MAX).map_or(Cow::Borrowed(value), Cow::Owned)
+            lenient::value(text.as_bytes()).map_or(Cow::Borrowed(value), Cow::Owned)
         }
         _ => Cow::Borrowed(value),
     }
@@ -143,7 +140,7 @@ impl JsonSchema for ExternalId {
     }
 }
 
-/// True or false, which some identity providers send as a text, or as a list of one.
+/// True or false, which some identity providers send as a text, as 0 or 1, or as a list of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flag(pub bool);
 
@@ -152,7 +149,14 @@ impl Flag {
     pub fn of(value: &Value) -> Option<bool> {
         match single(value) {
             Value::Bool(flag) => Some(*flag),
+            Value::Number(number) => match number.as_u64()? {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            },
             Value::String(text) => match text.trim() {
+                "0" => Some(false),
+                "1" => Some(true),
                 text if text.eq_ignore_ascii_case("true") => Some(true),
                 text if text.eq_ignore_ascii_case("false") => Some(false),
                 _ => None,
@@ -197,8 +201,15 @@ mod tests {
             (json!([false]), Some(false)),
             (json!([{"$ref": null, "value": "False"}]), Some(false)),
             (json!({"Value": true}), Some(true)),
+            (json!(0), Some(false)),
+            (json!(1), Some(true)),
+            (json!("0"), Some(false)),
+            (json!([" 1 "]), Some(true)),
             (json!("yes"), None),
-            (json!(1), None),
+            (json!("00"), None),
+            (json!(2), None),
+            (json!(-1), None),
+            (json!(0.5), None),
             (json!(null), None),
             (json!([]), None),
             (json!([true, false]), None),
@@ -248,8 +259,8 @@ mod tests {
         let read = |value: Value| unquoted(&value).into_owned();
         assert_eq!(read(json!("[{\"value\":\"1\"}]")), json!([{"value": "1"}]));
         assert_eq!(read(json!(" {\"active\":false}")), json!({"active": false}));
-        for same in [json!("[no json"), json!("1"), json!("{\"a\":1,\"a\":2}"), json!({"a": "[]"}), json!("")]
-        {
+        assert_eq!(read(json!("{\"active\":0,\"x\":1e999,\"y\":\"\\ud800\"}"))["active"], 0);
+        for same in [json!("[no json"), json!("1"), json!({"a": "[]"}), json!("")] {
             assert_eq!(read(same.clone()), same);
         }
     }

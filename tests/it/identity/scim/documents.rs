@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use svc_tests::client::Answer;
-use svc_tests::{World, on_both_engines, text};
+use svc_tests::{World, on_both_engines, runtime, text};
 
 const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
@@ -159,6 +159,68 @@ fn nothing_keeps_a_replaced_user_from_becoming_inactive_or_active() {
             let whole = json!({"userName": user["userName"], "externalId": "e"});
             assert_eq!(send(world, "PUT", &path, &whole).status, 200);
         }
+    });
+}
+
+/// What is not used is not even read: it may be anything that has the form of JSON, in any encoding.
+#[test]
+fn nothing_that_is_not_used_keeps_a_user_active() {
+    let deep = [&b"[".repeat(5000)[..], &b"]".repeat(5000)].concat();
+    let odd: [&[u8]; 6] = [
+        b"1e999",
+        &deep,
+        b"{\"a\":1,\"a\":2}",
+        br#""\ud800\u0000""#,
+        b"\"Andr\xe9\"",
+        b"[{\"\xff\":-1e999}]",
+    ];
+    let documents = [
+        ("PATCH", r#"{"Operations":[{"op":"replace","path":"active","value":false}],"x":ODD,"x":ODD}"#),
+        (
+            "PATCH",
+            r#"{"schemas":ODD,"Operations":[{"op":"replace","path":"title","value":ODD,"x":ODD},
+                {"op":"replace","path":"active","value":false}]}"#,
+        ),
+        ("PATCH", r#"{"Operations":[{"op":"replace","value":{"name":ODD,"active":false,"name":ODD}}]}"#),
+        (
+            "PATCH",
+            r#"{"Operations":{"value":{"userName":ODD,"active":"false"},"op":"replace","op":"replace"}}"#,
+        ),
+        ("PUT", r#"{"userName":"odd@corp.example","active":false,"emails":ODD,"displayName":ODD}"#),
+        ("PUT", r#"{"userName":ODD,"externalId":ODD,"active":false,"userName":"odd@corp.example"}"#),
+    ];
+    on_both_engines(|world| {
+        let user = send(world, "POST", "/Users", &json!({"userName": "odd@corp.example"})).body;
+        let path = format!("/Users/{}", text(&user["id"]));
+        let active = json!({"Operations": [{"op": "replace", "path": "active", "value": true}]});
+        let sent = |method: &str, body: Vec<u8>| {
+            let (rest, target) = (world.rest(), format!("/scim/v2{path}"));
+            runtime().block_on(async {
+                let headers = [("content-type", "application/scim+json")];
+                let admin = Some(&*world.people.admin);
+                rest.raw(admin, method, &target, &headers, Some(body.into())).await.status().as_u16()
+            })
+        };
+        for (method, document) in documents {
+            for odd in odd {
+                assert_eq!(send(world, "PATCH", &path, &active).body["active"], true);
+                let parts: Vec<&[u8]> = document.split("ODD").map(str::as_bytes).collect();
+                let status = sent(method, parts.join(odd));
+                let shown = String::from_utf8_lossy(odd.get(..20).unwrap_or(odd));
+                assert_eq!(status, 200, "{document} with {shown}");
+                let found = send(world, "GET", &path, &json!({})).body;
+                assert_eq!(found["active"], false, "{document} with {shown}");
+                assert_eq!(found["userName"], "odd@corp.example", "{document} with {shown}");
+            }
+        }
+        let broken = r#"{"Operations":[{"op":"replace","path":"active","value":false}],"x":tru}"#;
+        for broken in ["", "{", broken] {
+            assert_eq!(sent("PATCH", broken.into()), 400, "{broken}");
+        }
+        let operations = vec![json!({"op": "replace", "path": "title", "value": 1}); 1001];
+        assert_eq!(send(world, "PATCH", &path, &json!({"Operations": operations})).status, 400);
+        let most = &operations[1..];
+        assert_eq!(send(world, "PATCH", &path, &json!({"Operations": most})).status, 200, "a control");
     });
 }
 

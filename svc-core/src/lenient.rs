@@ -1,0 +1,305 @@
+//! JSON of others: nothing of it that is not used makes it fail.
+//!
+//! Only members that are asked for are read. A text that is not JSON is refused; within one that is,
+//!
+//! - what is not a character, such as half of a surrogate pair, becomes SUBSTITUTE, and so does NUL;
+//! - a number beyond all bounds, and what is nested too deeply, becomes an empty object, which is no value of
+//!   anything that decides;
+//! - a member with several values becomes the list of them.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer as _, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::value::RawValue;
+use serde_json::{Deserializer, Map, Value};
+
+/// Most values that are read, counted over all depths. Those within members that are not used do not count.
+const VALUES_MAX: usize = 100_000;
+
+/// Levels of lists and objects that are read: each level reads the text once more.
+const DEPTH_MAX: usize = 12;
+
+/// Why a text could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It does not follow the grammar of RFC 8259.
+    NotJson,
+    /// It is JSON and not an object.
+    NotAnObject,
+    /// Too many values are used.
+    TooMany,
+}
+
+/// Reads the members of an object that are used, by the names that `named` has for them.
+pub fn members(text: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>, Unread> {
+    let text = cleaned(text);
+    let reader = Reader::default();
+    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| Unread::NotJson)?;
+    if !whole.get().starts_with('{') {
+        return Err(Unread::NotAnObject);
+    }
+    let mut read = Map::new();
+    reader.each_member(whole, |name, raw| {
+        if let Some(name) = named(&name) {
+            add(&mut read, name, reader.value(raw, DEPTH_MAX)?);
+        }
+        Ok(())
+    })?;
+    Ok(read)
+}
+
+/// Reads a value.
+pub fn value(text: &[u8]) -> Result<Value, Unread> {
+    let text = cleaned(text);
+    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| Unread::NotJson)?;
+    Reader::default().value(whole, DEPTH_MAX)
+}
+
+/// Adds a value of a member, which may have one.
+fn add(members: &mut Map<String, Value>, name: String, value: Value) {
+    match members.entry(name) {
+        Entry::Vacant(entry) => {
+            entry.insert(value);
+        }
+        Entry::Occupied(mut entry) if *entry.get() != value => {
+            let before = entry.get_mut().take();
+            entry.insert(Value::Array(vec![before, value]));
+        }
+        Entry::Occupied(_) => {}
+    }
+}
+
+struct Reader {
+    /// How many values may still be read.
+    left: Cell<usize>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { left: Cell::new(VALUES_MAX) }
+    }
+}
+
+impl Reader {
+    /// Reads a value that has at most so many levels.
+    fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, Unread> {
+        let left = self.left.get().checked_sub(1).ok_or(Unread::TooMany)?;
+        self.left.set(left);
+        let Some(below) = depth.checked_sub(1) else { return Ok(Value::Object(Map::new())) };
+        match raw.get().as_bytes().first() {
+            Some(b'{') => {
+                let mut read = Map::new();
+                self.each_member(raw, |name, raw| {
+                    add(&mut read, name.into_owned(), self.value(raw, below)?);
+                    Ok(())
+                })?;
+                Ok(Value::Object(read))
+            }
+            Some(b'[') => {
+                let mut read = Vec::new();
+                self.each_item(raw, |raw| {
+                    read.push(self.value(raw, below)?);
+                    Ok(())
+                })?;
+                Ok(Value::Array(read))
+            }
+            _ => Ok(serde_json::from_str(raw.get()).unwrap_or_else(|_| Value::Object(Map::new()))),
+        }
+    }
+
+    fn each_member<'t>(
+        &self,
+        raw: &'t RawValue,
+        each: impl FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>,
+    ) -> Result<(), Unread> {
+        let mut members = Members { each, failed: None };
+        let read = Deserializer::from_str(raw.get()).deserialize_map(&mut members);
+        read.map_err(|_| members.failed.unwrap_or(Unread::NotJson))
+    }
+
+    fn each_item<'t>(
+        &self,
+        raw: &'t RawValue,
+        each: impl FnMut(&'t RawValue) -> Result<(), Unread>,
+    ) -> Result<(), Unread> {
+        let mut items = Items { each, failed: None };
+        let read = Deserializer::from_str(raw.get()).deserialize_seq(&mut items);
+        read.map_err(|_| items.failed.unwrap_or(Unread::NotJson))
+    }
+}
+
+#[derive(Deserialize)]
+struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
+
+/// Hands the members of an object on, until one fails.
+struct Members<F> {
+    each: F,
+    failed: Option<Unread>,
+}
+
+impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Members<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut access: A) -> Result<(), A::Error> {
+        while let Some((Name(name), raw)) = access.next_entry()? {
+            (self.each)(name, raw).map_err(|why| {
+                self.failed = Some(why);
+                A::Error::custom("unread")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Hands the items of a list on, until one fails.
+struct Items<F> {
+    each: F,
+    failed: Option<Unread>,
+}
+
+impl<'t, F: FnMut(&'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Items<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut access: A) -> Result<(), A::Error> {
+        while let Some(raw) = access.next_element()? {
+            (self.each)(raw).map_err(|why| {
+                self.failed = Some(why);
+                A::Error::custom("unread")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the control character SUBSTITUTE in the place of what nothing keeps: NUL, half of a surrogate pair,
+/// which a name has that was cut within a character, and bytes that are not UTF-8.
+///
+/// What decides refuses it, and what decorates has a space for it.
+fn cleaned(text: &[u8]) -> Vec<u8> {
+    const SUBSTITUTE: &[u8] = b"\\u001a";
+    let mut written = Vec::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        substitute(chunk.valid().as_bytes(), SUBSTITUTE, &mut written);
+        if !chunk.invalid().is_empty() {
+            written.extend_from_slice(SUBSTITUTE);
+        }
+    }
+    written
+}
+
+/// Copies a text with a substitute for each escape of what is not kept.
+fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
+    let unit = |at: usize| {
+        let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut at = 0_usize;
+    while let Some(byte) = text.get(at) {
+        let (first, second) = (unit(at), unit(at.saturating_add(6)));
+        let length = match (first, second) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0 | 0xd800..=0xdfff), _) => 6,
+            // What is escaped does not begin an escape.
+            _ if *byte == b'\\' => 2,
+            _ => 1,
+        };
+        let end = at.saturating_add(length).min(text.len());
+        match length {
+            6 => written.extend_from_slice(substitute),
+            _ => written.extend_from_slice(text.get(at..end).unwrap_or_default()),
+        }
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Value, Unread> {
+        members(text.as_bytes(), |name| (!name.starts_with('x')).then(|| name.to_lowercase()))
+            .map(Value::from)
+    }
+
+    #[test]
+    fn what_is_not_used_makes_nothing_fail() {
+        let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
+        let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
+        for rest in [
+            format!("\"x\":{deep}"),
+            format!("\"x\":{many}"),
+            "\"x\":1e999".to_owned(),
+            "\"x\":1,\"x\":2".to_owned(),
+            "\"x\":{\"b\":1,\"b\":2}".to_owned(),
+            "\"x\\ud800\":\"\\udc00\\u0000\"".to_owned(),
+        ] {
+            assert_eq!(read(&format!("{{{rest},\"a\":true}}")), Ok(json!({"a": true})), "{rest:.40}");
+            assert_eq!(read(&format!("{{\"a\":true,{rest}}}")), Ok(json!({"a": true})), "{rest:.40}");
+        }
+        let odd = [b"{\"x\":\"\xff\xfe\",\"\x78\xe9\":1,\"a\":\"Andr\xe9\"}".as_slice(), b" "].concat();
+        assert_eq!(
+            members(&odd, |name| (name == "a").then(|| name.to_owned())).map(Value::from),
+            Ok(json!({"a": "Andr\u{1a}"}))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_value_is_an_empty_object_or_a_list() {
+        for (sent, wanted) in [
+            ("1e999", json!({})),
+            ("{\"b\":-1e999}", json!({"b": {}})),
+            ("[[[[[[[[[[[[1]]]]]]]]]]]]", json!([[[[[[[[[[[[{}]]]]]]]]]]]])),
+            ("{\"b\":1,\"b\":2}", json!({"b": [1, 2]})),
+            ("{\"b\":[1],\"b\":[2]}", json!({"b": [[1], [2]]})),
+            ("{\"b\":1,\"b\":1}", json!({"b": 1})),
+            ("123456789012345678901234567890", json!(123_456_789_012_345_678_901_234_567_890_f64)),
+            ("\"\\ud83d\\ude00\"", json!("\u{1f600}")),
+        ] {
+            assert_eq!(value(sent.as_bytes()), Ok(wanted.clone()), "{sent}");
+            assert_eq!(read(&format!("{{\"A\":{sent}}}")), Ok(json!({"a": wanted})), "{sent}");
+        }
+        assert_eq!(read("{\"a\":true,\"A\":false}"), Ok(json!({"a": [true, false]})));
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_and_so_are_too_many_values() {
+        let cut = ["{\"a\":\"\\u00\"}", "{\"a\":\"\\"];
+        for text in ["", "{", "{\"a\":1,}", "{\"a\":tru}", "{\"x\":}", "{\"a\":1} 2"].iter().chain(&cut) {
+            assert_eq!(read(text), Err(Unread::NotJson), "{text}");
+        }
+        for text in ["[]", "7", "\"{}\"", "null"] {
+            assert_eq!(read(text), Err(Unread::NotAnObject), "{text}");
+        }
+        let many = |count: usize| format!("{{\"a\":[{}1]}}", "1,".repeat(count));
+        assert!(read(&many(VALUES_MAX - 2)).is_ok());
+        assert_eq!(read(&many(VALUES_MAX - 1)), Err(Unread::TooMany));
+    }
+
+    #[test]
+    fn characters_that_nothing_keeps_are_substituted() {
+        for (sent, wanted) in [
+            (r"A\u0000da", "A\u{1a}da"),
+            (r"Ada \ud83d", "Ada \u{1a}"),
+            (r"\uDE00\ud83d", "\u{1a}\u{1a}"),
+            (r"\ud83d\ud83d\ude00\u0041", "\u{1a}\u{1f600}A"),
+            (r"\\u0000\u0041\n", "\\u0000A\n"),
+            ("é\u{1f600}", "é\u{1f600}"),
+        ] {
+            assert_eq!(read(&format!("{{\"a\": \"{sent}\"}}")), Ok(json!({"a": wanted})), "{sent}");
+        }
+    }
+}
