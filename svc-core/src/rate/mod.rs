@@ -11,7 +11,7 @@ mod bucket;
 mod sharing;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,12 +64,28 @@ impl Peer {
 
 impl From<IpAddr> for Peer {
     fn from(address: IpAddr) -> Self {
-        Self(Sender::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)))
-            }
+        Self(Sender::Address(match address {
+            IpAddr::V6(address) => v4_within(address).map_or_else(
+                || Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)).into(),
+                IpAddr::V4,
+            ),
             v4 => v4,
         }))
+    }
+}
+
+/// Returns the IPv4 address in an IPv6 address that stands for it: IPv4-mapped or IPv4-compatible (RFC 4291,
+/// 2.5.5), or of a NAT64 with the well-known prefix (RFC 6052).
+///
+/// All of them share one /64, so that prefix names no host.
+fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        // `::` and `::1` are not IPv4-compatible: no host has an address in 0.0.0.0/8.
+        [0, 0, 0, 0, 0, 0, high, _] if high < 0x100 => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
+        }
+        _ => None,
     }
 }
 
@@ -368,7 +384,29 @@ mod tests {
         assert_eq!(peer("2001:db8:0:1::5"), peer("2001:db8:0:1:ffff::"));
         assert_ne!(peer("2001:db8:0:1::5"), peer("2001:db8:0:2::5"));
         assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
-        assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
+    }
+
+    #[test]
+    fn an_ipv4_address_within_an_ipv6_address_is_the_client() {
+        for (written, wanted) in [
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("::192.0.2.1", "192.0.2.1"),
+            ("64:ff9b::192.0.2.1", "192.0.2.1"),
+            ("64:ff9b::c000:201", "192.0.2.1"),
+            ("::ffff:0.0.0.1", "0.0.0.1"),
+            ("::1", "::2"),
+            ("::", "::1"),
+            ("64:ff9b:0:0:0:1:c000:201", "64:ff9b::1:0:0"),
+            ("64:ff9b:1::192.0.2.1", "64:ff9b:1::192.0.2.2"),
+            ("2002:c000:201::1", "2002:c000:201::2"),
+            ("::fffe:192.0.2.1", "::fffe:192.0.2.2"),
+        ] {
+            assert_eq!(peer(written), peer(wanted), "{written}");
+        }
+        for prefix in ["::ffff:", "::", "64:ff9b::"] {
+            let at = |host: u8| peer(&format!("{prefix}192.0.2.{host}"));
+            assert_ne!(at(1), at(2), "{prefix}");
+        }
     }
 
     #[test]
