@@ -67,7 +67,7 @@ fn step_into_member(name: &str, within: &str) -> String {
 }
 
 /// Returns the fault of a text within JSON that has what is not a character; `None` for any other error.
-pub(crate) fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
+pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
     const FAULTS: [(&str, &str); 3] = [
         (
             "hex escape",

@@ -12,6 +12,7 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use svc_core::json::not_a_character;
 
 use crate::answered::{Answered, Encoded, LONG_TTL_MS, Scope};
 use crate::asked::{Agreed, Agreement, Asked, Declared};
@@ -265,7 +266,11 @@ fn called_tool(message: &Message) -> Option<Cow<'_, str>> {
 
 fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
     let Some(name) = called_tool(message) else {
-        return Err(Refusal::params("the params of tools/call need the name of a tool, a string"));
+        let error = message.params.read::<String>("name").err();
+        return Err(Refusal::params(match error.as_ref().and_then(not_a_character) {
+            Some(fault) => format!("the name of the tool: {fault}"),
+            None => "the params of tools/call need the name of a tool, a string".to_owned(),
+        }));
     };
     let arguments = match message.params.text("arguments") {
         None => Default::default(),
@@ -288,6 +293,9 @@ fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, R
 
 /// Returns what is wrong with JSON, in its own words instead of those of Rust.
 fn words(error: &serde_json::Error) -> String {
+    if let Some(fault) = not_a_character(error) {
+        return fault.to_owned();
+    }
     let text = error.to_string();
     let mut said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said).to_owned();
     for (of_rust, of_json) in [
@@ -300,8 +308,6 @@ fn words(error: &serde_json::Error) -> String {
         ("invalid type: sequence", "an array"),
         ("invalid type: map", "an object"),
         ("invalid type: ", ""),
-        ("lone leading surrogate in hex escape", "half of a surrogate pair, which is no character"),
-        ("unexpected end of hex escape", "half of a surrogate pair, which is no character"),
         ("expected variant identifier", "a name was expected"),
     ] {
         said = said.replace(of_rust, of_json);

@@ -159,7 +159,7 @@ impl Refusal {
 impl From<&InvalidMessage> for Refusal {
     fn from(invalid: &InvalidMessage) -> Self {
         let fault = if invalid.is_unreadable { Fault::Unreadable } else { Fault::NoMessage };
-        Self::new(fault, invalid.message)
+        Self::new(fault, invalid.message.clone())
     }
 }
 

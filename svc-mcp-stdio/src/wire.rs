@@ -13,6 +13,7 @@ use rmcp::model::RequestId;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use svc_core::json::not_a_character;
 
 /// Limit on the messages in a batch.
 pub const BATCH_MAX: usize = 100;
@@ -120,15 +121,15 @@ pub struct InvalidMessage {
     /// Whether it is no JSON at all.
     pub is_unreadable: bool,
     /// What is wrong with it.
-    pub message: &'static str,
+    pub message: Cow<'static, str>,
     /// Its id, if that could be read.
     pub id: Option<RequestId>,
 }
 
 impl InvalidMessage {
     /// Rejects a message that is JSON.
-    pub fn new(message: &'static str, id: Option<RequestId>) -> Self {
-        Self { is_unreadable: false, message, id }
+    pub fn new(message: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
+        Self { is_unreadable: false, message: message.into(), id }
     }
 
     /// Rejects a batch, or a part of one, in a revision that has none.
@@ -140,7 +141,11 @@ impl InvalidMessage {
         if error.is_data() {
             return Self::new("a member of the message appears twice, or it has more than 64 members", None);
         }
-        Self { is_unreadable: true, message: "the message is not JSON", id: None }
+        Self::unreadable(not_a_character(error).unwrap_or("the message is not JSON"))
+    }
+
+    fn unreadable(message: &'static str) -> Self {
+        Self { is_unreadable: true, message: message.into(), id: None }
     }
 }
 
@@ -149,7 +154,7 @@ pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
     match payload.trim_ascii_start().first() {
         Some(b'{') => message(payload).map(Payload::One),
         Some(b'[') => batch(payload).map(Payload::Batch),
-        None => Err(InvalidMessage { is_unreadable: true, message: "the message is empty", id: None }),
+        None => Err(InvalidMessage::unreadable("the message is empty")),
         _ => {
             serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| InvalidMessage::of(&error))?;
             Err(InvalidMessage::new("a message must be a JSON object", None))
@@ -179,7 +184,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     let member = |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
     let sent_id = member("id");
     let id = sent_id.and_then(|id| request_id(id.get()));
-    let refuse = |message| Err(InvalidMessage::new(message, id.clone()));
+    let refuse = |message: &'static str| Err(InvalidMessage::new(message, id.clone()));
     if member("jsonrpc").is_none_or(|version| version.get() != r#""2.0""#) {
         return refuse("the member jsonrpc must be \"2.0\"");
     }
@@ -190,13 +195,17 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
         None => member("result").is_some() || member("error").is_some(),
     };
     if sent_id.is_some() && id.is_none() && member("error").is_none() {
-        return refuse("the id must be a string or an integer, of at most 1,024 bytes");
+        let otherwise = "the id must be a string or an integer, of at most 1,024 bytes";
+        return Err(InvalidMessage::new(not_a_string("the id", sent_id, otherwise), None));
     }
     let method = match member("method") {
         Some(_) if is_response => return refuse("a message is a request or a response, not both"),
         Some(method) => match serde_json::from_str::<String>(method.get()) {
             Ok(method) => method,
-            Err(_) => return refuse("the method must be a string"),
+            Err(_) => {
+                let message = not_a_string("the method", Some(method), "the method must be a string");
+                return Err(InvalidMessage::new(message, id.clone()));
+            }
         },
         None if is_response => String::new(),
         None => return refuse("the message has no method"),
@@ -207,7 +216,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
         Some(params) if params.get().starts_with('{') => {
             match params_of(text, params).map_err(|invalid| invalid.message) {
                 Ok(params) => params,
-                Err(message) => return refuse(message),
+                Err(message) => return Err(InvalidMessage::new(message, id.clone())),
             }
         }
         Some(_) => return refuse("the member params must be an object"),
@@ -218,6 +227,13 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
         (false, None) => Kind::Notification,
     };
     Ok(Message { kind, id, method, params, size: text.len() })
+}
+
+/// Returns why a member is not a string: by a character that is none, or as `otherwise` says.
+fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
+    let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
+    let fault = error.as_ref().and_then(not_a_character);
+    fault.map_or(otherwise.into(), |fault| format!("{what}: {fault}").into())
 }
 
 fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> {
@@ -370,6 +386,16 @@ mod tests {
         for id in ["null", "1.5", "[]", "9223372036854775808"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             assert_eq!(one(&text), Err((false, None)), "{id}");
+        }
+        for (rest, wanted) in [
+            (r#""id":"a\ud800","method":"ping""#, "the id: an escape from \\ud800 to \\udfff is half"),
+            (r#""id":7,"method":"\udc00""#, "the method: an escape from \\ud800"),
+            (r#""id":7,"method":"ping","a\ud800":1"#, "an escape from \\ud800"),
+            (r#""id":7,"method":8"#, "the method must be a string"),
+            (r#""id":{},"method":"ping""#, "the id must be a string or an integer"),
+        ] {
+            let refused = read(&of(&format!(r#"{{"jsonrpc":"2.0",{rest}}}"#))).unwrap_err();
+            assert!(refused.message.starts_with(wanted), "{rest}: {}", refused.message);
         }
         let twice = r#"{"jsonrpc":"2.0","id":7,"method":"ping","id":8}"#;
         assert_eq!(one(twice), Err((false, None)));

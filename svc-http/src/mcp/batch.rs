@@ -141,7 +141,7 @@ impl BatchPost {
             Ok(message) => return self.message(number, message).await,
             Err(invalid) => invalid,
         };
-        let error = self.sender.principal.refuse(service, Error::malformed(invalid.message)).await;
+        let error = self.sender.principal.refuse(service, Error::malformed(invalid.message.clone())).await;
         if error.code() == Code::Malformed {
             return Ok(Some(Refusal::from(&invalid).response(invalid.id.as_ref())));
         }

@@ -196,6 +196,17 @@ fn a_character_that_nothing_keeps_is_named_with_its_field() {
             assert_eq!((status, &told["errors"]), (200, &problem["errors"]), "{answer}");
         }
         assert_eq!(world.lsn(), lsn);
+        for (rest, wanted) in [
+            (
+                r#""id":1,"method":"tools/call","params":{"name":"who\ud800"}"#,
+                "the name of the tool: an escape",
+            ),
+            (r#""id":"a\udc00","method":"ping""#, "the id: an escape"),
+        ] {
+            let (_, answer) = send(world, "/mcp", &format!(r#"{{"jsonrpc":"2.0",{rest}}}"#));
+            let message = text(&answer["error"]["message"]);
+            assert!(message.starts_with(wanted) && message.contains("half of a surrogate pair"), "{answer}");
+        }
         let (status, posted) = send(world, &target, "\u{feff}{\"body\":\"\\ud83d\\ude00\"}");
         assert_eq!(status, 201, "{posted}");
         let read = world.admin("get_message", json!({"message_id": posted["id"]}));
