@@ -116,6 +116,12 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
                  programs",
             ));
         }
+        None if accepts_no_writes(error) => {
+            return Some(Error::new(
+                Code::Unavailable,
+                "no PostgreSQL server in DATABASE_URL accepts writes: name the primary, or promote a standby",
+            ));
+        }
         None if error.code() == Code::Unavailable => {
             if let Some(reason) = closed_socket(url) {
                 return Some(Error::new(Code::Unavailable, reason));
@@ -133,6 +139,18 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
         _ => return None,
     };
     Some(Error::configuration(reported))
+}
+
+/// Returns whether the last server that was tried is read-only: the driver finds that out for
+/// `target_session_attrs`, in these words and without a number of the system, or a statement fails.
+fn accepts_no_writes(error: &Error) -> bool {
+    let is_found = |cause: &std::io::Error| {
+        cause.raw_os_error().is_none() && cause.to_string() == "database does not allow writes"
+    };
+    let state = SqlState::READ_ONLY_SQL_TRANSACTION;
+    causes(error).any(|cause| {
+        cause.downcast_ref().is_some_and(is_found) || cause.to_string().starts_with(state.code())
+    })
 }
 
 /// Returns why a socket in the address cannot be connected to, if its file says.

@@ -173,7 +173,9 @@ mod tests {
 
     use super::super::{PgConn, server_for_tests, session::opening_limit};
     use super::*;
-    use crate::error::Code;
+    use crate::error::{Code, Error};
+    use crate::store::Database;
+    use crate::store::refusal::refusal;
     use crate::time::Clock;
 
     fn server(url: &str) -> Server {
@@ -261,6 +263,26 @@ mod tests {
         conn.batch("select 1").unwrap();
         let refused = conn.batch("create table of_a_session_that_can_change_nothing (a int)").unwrap_err();
         assert!(format!("{refused:?}").contains("read-only"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_start_on_a_server_that_accepts_no_writes_does_not_call_it_down() {
+        let Some(url) = server_for_tests() else { return };
+        let separator = if url.contains('?') { '&' } else { '?' };
+        let only_read = format!("{url}{separator}options=-c%20default_transaction_read_only%3Don");
+        let check = |error: Error, url: &str| {
+            let found = refusal(error, &Database::Postgres(url.into()));
+            assert_eq!(found.code(), Code::Unavailable);
+            let detail = found.detail();
+            assert!(detail.contains("accepts writes") && !detail.contains("running"), "{found}");
+        };
+        for attribute in ["read-write", "primary"] {
+            let url = format!("{only_read}&target_session_attrs={attribute}");
+            check(PgConn::open(&server(&url)).err().unwrap(), &url);
+        }
+        let conn = PgConn::open(&server(&only_read)).unwrap();
+        conn.batch("select 1").unwrap();
+        check(conn.batch("create table of_a_start_on_a_read_only_server (a int)").unwrap_err(), &only_read);
     }
 
     #[test]
