@@ -13,19 +13,20 @@ use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, Message};
 use secrecy::ExposeSecret as _;
-use svc_core::config::{MailConfig, SmtpSecurity};
+use svc_core::config::MailConfig;
 use svc_core::mailbox::MailAddress;
 use svc_core::op::Arrival;
 use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
 
-use crate::smtp::{Reply, Status};
-use crate::smtp_stream::BoundedStream;
+use crate::smtp::{Failure, Reply, Status};
+use crate::smtp_stream;
 use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
 /// Longest time until there is a connection.
@@ -41,7 +42,7 @@ const DETAIL_MAX: usize = 300;
 pub(crate) struct MailSender {
     config: MailConfig,
     from: Address,
-    tls: TlsParameters,
+    tls: TlsConnector,
     hello: ClientId,
 }
 
@@ -89,12 +90,8 @@ fn verdict(step: Step, reply: &Reply) -> Verdict {
 
 /// Why a letter, or all of them, was not accepted.
 enum Failed {
-    /// The server has rejected it.
-    Rejected(Step, Reply),
-    /// The connection does not work, for this reason.
-    Broken(String),
-    /// The server has given no reply that can be read.
-    Unreadable,
+    /// A command failed.
+    Command(Step, Failure),
     /// It took too long.
     Slow,
     /// Nothing can be sent to such an address.
@@ -107,7 +104,7 @@ impl MailSender {
     pub fn new(config: &MailConfig) -> Result<Self> {
         Ok(Self {
             from: address(&config.from.address)?,
-            tls: TlsParameters::new(config.server.host.clone()).map_err(Error::internal)?,
+            tls: smtp_stream::system_tls()?,
             hello: ClientId::default(),
             config: config.clone(),
         })
@@ -115,31 +112,16 @@ impl MailSender {
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
         let server = &self.config.server;
-        let at = (&*server.host, server.port);
-        let of_session = |error: SmtpError| Failed::at(Step::Session, error);
-        let mut connection = if server.security == SmtpSecurity::Tls {
-            // What the server sends is not bounded, but its certificate says that it is the right one.
-            let tls = Some(self.tls.clone());
-            AsyncSmtpConnection::connect_tokio1(at, Some(CONNECT_TIMEOUT), &self.hello, tls, None).await
-        } else {
-            let stream = BoundedStream::connect(at, CONNECT_TIMEOUT).await;
-            let stream = stream.map_err(|error| Failed::Broken(error.to_string()))?;
-            AsyncSmtpConnection::connect_with_transport(Box::new(stream), &self.hello).await
-        }
-        .map_err(of_session)?;
-        let is_wanted = match server.security {
-            SmtpSecurity::Tls => false,
-            SmtpSecurity::StartTls => true,
-            SmtpSecurity::Local => server.login.is_some() && connection.can_starttls(),
-        };
-        if is_wanted {
-            connection.starttls(self.tls.clone(), &self.hello).await.map_err(of_session)?;
-        }
+        let opened = smtp_stream::open(server, &self.tls, &self.hello, CONNECT_TIMEOUT).await;
+        let stream = opened.map_err(|failure| Failed::Command(Step::Session, failure))?;
+        let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
+        let mut connection = connected.map_err(Failed::at(Step::Session))?;
         if let Some(login) = &server.login {
             let [name, password] =
                 [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&mechanisms, &Credentials::new(name, password)).await.map_err(of_session)?;
+            let login = connection.auth(&mechanisms, &Credentials::new(name, password)).await;
+            login.map_err(Failed::at(Step::Session))?;
         }
         Ok(connection)
     }
@@ -190,12 +172,11 @@ impl MailSender {
     async fn send_one(&self, connection: &mut AsyncSmtpConnection, letter: &Letter) -> Result<(), Failed> {
         let to = address(letter.to()).map_err(|_| Failed::NoAddress)?;
         let message = self.message(letter, &to)?;
-        let at = |step: Step| move |error: SmtpError| Failed::at(step, error);
         let from = Mail::new(Some(self.from.clone()), Vec::new());
-        connection.command(from).await.map_err(at(Step::Session))?;
-        connection.command(Rcpt::new(to, Vec::new())).await.map_err(at(Step::Receiver))?;
-        connection.command(Data).await.map_err(at(Step::Content))?;
-        connection.message(&message).await.map_err(at(Step::Content))?;
+        connection.command(from).await.map_err(Failed::at(Step::Session))?;
+        connection.command(Rcpt::new(to, Vec::new())).await.map_err(Failed::at(Step::Receiver))?;
+        connection.command(Data).await.map_err(Failed::at(Step::Content))?;
+        connection.message(&message).await.map_err(Failed::at(Step::Content))?;
         Ok(())
     }
 
@@ -225,20 +206,15 @@ impl MailSender {
 }
 
 impl Failed {
-    fn at(step: Step, error: SmtpError) -> Self {
-        match Reply::of(&error) {
-            Some(reply) => Self::Rejected(step, reply),
-            // The error repeats what the server said, which may name the receiver.
-            None if error.is_response() => Self::Unreadable,
-            None => Self::Broken(error.to_string()),
-        }
+    fn at(step: Step) -> impl Fn(SmtpError) -> Self {
+        move |error| Self::Command(step, error.into())
     }
 
     /// Returns whether another letter can follow on the same connection.
     fn leaves_connection(&self) -> bool {
         match self {
-            Self::Rejected(step, reply) => verdict(*step, reply) != Verdict::Operator,
-            Self::Broken(_) | Self::Unreadable | Self::Slow => false,
+            Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != Verdict::Operator,
+            Self::Command(_, Failure::Unreadable | Failure::Broken(_)) | Self::Slow => false,
             Self::NoAddress | Self::Malformed(_) => true,
         }
     }
@@ -247,15 +223,15 @@ impl Failed {
     fn arrival(&self) -> Arrival {
         let later = |detail: &str| Arrival::Later { detail: detail.to_owned(), after: None };
         match self {
-            Self::Rejected(step, reply) => rejected(*step, reply),
+            Self::Command(step, Failure::Rejected(reply)) => rejected(*step, reply),
             Self::NoAddress => {
                 Arrival::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
-            Self::Broken(reason) => {
+            Self::Command(_, Failure::Broken(reason)) => {
                 tracing::warn!(reason, "the mail server could not be reached");
                 later("the mail server could not be reached")
             }
-            Self::Unreadable => {
+            Self::Command(_, Failure::Unreadable) => {
                 tracing::warn!("the mail server has given no reply that can be read");
                 later("the mail server has given no reply that can be read")
             }
@@ -315,13 +291,13 @@ impl Sender for MailSender {
 #[cfg(test)]
 mod tests {
     use secrecy::SecretString;
-    use svc_core::config::{SmtpLogin, SmtpServer};
+    use svc_core::config::{SmtpLogin, SmtpSecurity, SmtpServer};
     use svc_core::mailbox::Mailbox as Sender;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::smtp::errors;
+    use crate::smtp_stream::failures;
 
     /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and what
     /// the server was told.
@@ -387,6 +363,7 @@ mod tests {
             (Receiver, "550 sorry, no mailbox here by that name (#5.1.1)", Address),
             (Receiver, "550 No Such User Here", Address),
             (Receiver, "553 sorry, that domain is not in my list", Address),
+            (Receiver, "550", Address),
             (Receiver, "550 192.0.2.1 does not know 5.1.1.7", Address),
             (Content, "550 5.1.1 no such user", Address),
             (Content, "554 5.2.1 disabled", Address),
@@ -399,11 +376,13 @@ mod tests {
             (Content, "552 5.3.4 too large", Mail),
             (Content, "554-delivery error: dd\r\n554 this message is spam", Mail),
             (Content, "550 no such user", Mail),
+            (Content, "550", Mail),
             (Content, "554 192.0.2.1 is listed, see 5.1.1.7", Mail),
             (Content, "554 5.1.1.7 is listed", Mail),
             (Receiver, "450 4.2.0 greylisted", Later),
             (Receiver, "451 5.1.1 the code says later", Later),
             (Receiver, "452 too many recipients", Later),
+            (Receiver, "450", Later),
             (Receiver, "421 4.7.0 closing", Later),
             (Content, "451 4.3.0 out of disk", Later),
             (Session, "550 5.1.1 the sender is unknown", Operator),
@@ -419,10 +398,10 @@ mod tests {
             (Content, "502 not implemented", Operator),
         ];
         let lines: Vec<String> = cases.iter().map(|(_, reply, _)| format!("{reply}\r\n")).collect();
-        let errors = errors(&lines.iter().map(String::as_bytes).collect::<Vec<_>>());
-        for ((step, reply, wanted), error) in cases.into_iter().zip(errors) {
-            let failed = Failed::at(step, error);
-            let Failed::Rejected(_, read) = &failed else { panic!("{reply} was not read") };
+        let failures = failures(&lines.iter().map(String::as_bytes).collect::<Vec<_>>());
+        for ((step, reply, wanted), failure) in cases.into_iter().zip(failures) {
+            let failed = Failed::Command(step, failure);
+            let Failed::Command(_, Failure::Rejected(read)) = &failed else { panic!("{reply} was not read") };
             assert_eq!(verdict(step, read), wanted, "{step:?}: {reply}");
             let arrival = failed.arrival();
             let is_as_wanted = match wanted {
@@ -436,8 +415,8 @@ mod tests {
 
     #[test]
     fn a_reply_that_cannot_be_read_is_tried_again() {
-        for error in errors(&[b"550\r\n", b"550no such user\r\n", b"550 \xe9l\xe8ve\r\n"]) {
-            let failed = Failed::at(Step::Receiver, error);
+        for failure in failures(&[b"550no such user\r\n", b"550-no\r\n551 such user\r\n", b"571 no\r\n"]) {
+            let failed = Failed::Command(Step::Receiver, failure);
             assert!(matches!(failed.arrival(), Arrival::Later { .. }) && !failed.leaves_connection());
         }
     }

@@ -5,8 +5,8 @@
 With a certificate it takes nothing before STARTTLS and a login. The first line on standard output is
 {"port": ...}. Each line on standard input says how mail is answered from then on, and is repeated as
 {"answers": ...}: `take`, a reply to each receiver such as `451 later`, or `hang`, which takes a mail and never
-says so. A JSON object has replies by receiver instead: each a command, MAIL, RCPT or DATA, and the reply to it;
-what is to all receivers is under `*`. Then one line is printed for each mail:
+says so. A JSON object has replies by receiver instead: each a command, MAIL, RCPT or DATA, and the reply to it,
+which is sent in Latin-1; what is to all receivers is under `*`. Then one line is printed for each mail:
 
     {"mail": {...}}           it was taken
     {"refused": RECEIVER}     it was not
@@ -53,7 +53,7 @@ def refusal(command, receiver):
         return None
     replies = json.loads(answers)
     of, reply = replies.get(receiver) or replies.get("*") or (None, None)
-    return reply if of == command else None
+    return reply.encode("latin-1") if of == command else None
 
 
 class Handler:
@@ -65,11 +65,11 @@ class Handler:
 
     async def handle_RCPT(self, server, session, envelope, address, options):
         reply = refusal("RCPT", address)
-        if reply:
+        if reply and reply[:1] not in ("2", b"2"):
             say({"refused": address})
             return reply
         envelope.rcpt_tos.append(address)
-        return "250 OK"
+        return reply or "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
         reply = refusal("DATA", envelope.rcpt_tos[0])

@@ -281,6 +281,8 @@ const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("RCPT", "556 5.1.10 null MX", true, 0, false),
     ("RCPT", "550 5.2.1 disabled", true, 0, false),
     ("RCPT", "550 no such user", true, 0, false),
+    ("RCPT", "550", true, 0, false),
+    ("RCPT", "550 5.1.1 Bo\u{ee}te inconnue", true, 0, false),
     ("DATA", "550 5.1.1 no such user", true, 0, false),
     ("RCPT", "553 5.1.7 bad sender", false, 0, true),
     ("RCPT", "550 5.1.8 bad domain of the sender", false, 0, true),
@@ -293,12 +295,18 @@ const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("DATA", "550 5.7.26 not authenticated", false, 1, false),
     ("DATA", "554 5.3.0 failed", false, 1, false),
     ("DATA", "554 no", false, 1, false),
+    ("DATA", "554", false, 1, false),
+    ("DATA", "554 refus\u{e9}", false, 1, false),
     ("RCPT", "450 4.2.1 busy", false, 0, true),
     ("RCPT", "451 4.7.1 greylisted", false, 0, true),
     ("RCPT", "452 4.2.2 full", false, 0, true),
     ("DATA", "451 4.3.0 later", false, 0, true),
     ("RCPT", "450 4.4.1 no answer of the next server", false, 0, true),
+    ("RCPT", "450", false, 0, true),
     ("DATA", "250 taken", false, 0, false),
+    ("RCPT", "250", false, 0, false),
+    ("DATA", "250", false, 0, false),
+    ("DATA", "250 Destinataire accept\u{e9}", false, 0, false),
 ];
 
 #[test]
