@@ -218,8 +218,9 @@ fn an_answer_has_the_trees_of_the_first_texts_and_the_others_can_be_sent_again()
         assert_eq!(begins, wanted);
         assert!(answers > 1);
         // One text is never left out.
-        let long = json!({"texts": ["\u{1}".repeat(500_000), "a"]});
-        let output = post(world, &cookie, &[OWN], &long).output();
+        let long = format!("{}\n\n{}", "**a** ".repeat(4_000), "\u{1}".repeat(330_000));
+        let output = post(world, &cookie, &[OWN], &json!({"texts": [long, "a"]})).output();
+        assert!(output.to_string().len() > 2 << 20);
         assert_eq!(output["items"].as_array().unwrap().len(), 1);
     });
 }
