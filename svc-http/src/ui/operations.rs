@@ -40,10 +40,7 @@ pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
 fn is_used(row: &Operation) -> bool {
     let frame = row.http().frame;
     frame.is_none_or(|frame| {
-        matches!(
-            frame,
-            Frame::SignIn | Frame::Session | Frame::OidcLogin | Frame::Approval | Frame::Markdown
-        )
+        matches!(frame, Frame::SignIn | Frame::Session | Frame::OidcLogin | Frame::Approval | Frame::Markdown)
     })
 }
 
