@@ -16,12 +16,13 @@ const DIFF = /^(?:diff|patch)$/i;
  * @param {string} language
  * @param {string} whole What is copied: also what is not shown of it.
  * @param {import("../pure/shown.js").Left} [left] What of the body may still be named.
+ * @param {string} [info] All that is written beside the fence.
  */
-export function codeNode(text, language, whole, left = newLeft()) {
+export function codeNode(text, language, whole, left = newLeft(), info = language) {
   const name = shownText(language.slice(0, 50));
   const body = left.rows && DIFF.test(language)
     ? diffNode(text, left)
     : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
   const copy = copyButton(whole, { class: "link small", "data-copy": name || say.code });
-  return h("div.code", h("div.row.small.quiet", h("span", name || say.code), h("span.end", copy)), body);
+  return h("div.code", h("div.row.small.quiet", h("span", shownText(info) || say.code), h("span.end", copy)), body);
 }

@@ -69,7 +69,7 @@ const MAKERS = {
   break: () => h("br"),
   rule: () => h("hr"),
   code: ({ text = "" }, { left }) => h("code", { dir: "ltr" }, ...shownNodes(text, left)),
-  code_block: ({ text = "", whole = text, language }, { left }) => codeNode(text, language ?? "", whole, left),
+  code_block: ({ text = "", whole = text, language = "", info }, { left }) => codeNode(text, language, whole, left, info),
   paragraph: ({ children }, how) => h("p", AUTO, ...all(children, how)),
   // The page has headings of its own; those of a message are under the message's.
   heading: ({ level, children }, how) =>

@@ -17,7 +17,7 @@ const POSTED = `To run **before** the release:
 
 1. Save this as \`walk.py\`:
 
-   \`\`\`python
+   \`\`\`python and a note beside it
 ${indented(PROGRAM, "   ")}
    \`\`\`
 
@@ -147,6 +147,7 @@ export const tests = {
       await page.at(`t/${task.id}`);
       await drawn(page, at);
       assert.equal(await page.textContent(`${at} ol > li pre[data-language=python]`), PROGRAM);
+      assert.match(await page.textContent(`${at} ol > li .code`), /^python and a note beside it/);
       assert.equal(await page.getAttribute(`${at} a[href*=Tree]`, "href"), "https://en.example/Tree_(graph)");
       const cells = (tag) => page.texts(`${at} table ${tag}`);
       assert.deepEqual(await cells("th"), ["Case", "Expected", "Took"]);

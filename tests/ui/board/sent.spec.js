@@ -13,7 +13,7 @@ const ALONE = "push.js";
 /** It runs all others. */
 const RUNNER = "modules.js";
 /** Kilobytes packed by gzip: what is fetched before the first screen is there, and all that there is. */
-const [FIRST_MAX, ALL_MAX] = [90, 176];
+const [FIRST_MAX, ALL_MAX] = [90, 177];
 
 const names = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".js") && name !== "strings/test.js");
 const sources = new Map(names.map((name) => [name, readFileSync(new URL(name, SOURCES), "utf8")]));

@@ -2,8 +2,6 @@
 //!
 //! Neither a text nor its tree is kept, and no event or audit row has anything of them.
 
-use std::io;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +16,7 @@ use crate::error::Error;
 use crate::id::ChannelId;
 use crate::limits::{MARKDOWN_ANSWER_BYTES_MAX, MARKDOWN_BYTES_MAX, MARKDOWN_TEXTS_MAX, MARKDOWN_TIME_MAX};
 use crate::op::{Feature, Frame, Read, Shared, reading};
+use crate::page::json_bytes;
 use crate::text::Items;
 use crate::time::{Clock, Time};
 
@@ -114,23 +113,6 @@ fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, texts: &Vec<Prepared>) -
         trees.push(tree);
     }
     Ok(ParsedMarkdown { texts: trees })
-}
-
-/// Returns how many bytes of JSON a value is.
-fn json_bytes(value: &impl Serialize) -> Result<usize> {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).map_err(Error::internal)?;
-    Ok(count.0)
 }
 
 fn check_size(texts: &[String]) -> Result<()> {
