@@ -66,8 +66,9 @@ const MAY_SPELL_CAPABILITIES: &[(&str, &str)] =
 /// Where route strings may be: the routes that are no operation.
 const ROUTES: &[&str] = &["svc-http/src/route.rs", "svc-http/src/routes.rs"];
 
-/// Lines of a file: without its unit tests, and in all.
-const LINES_MAX: [usize; 2] = [500, 800];
+/// Lines of a file without its unit tests: beyond the first number there is a warning.
+const LINES_WARN: usize = 500;
+const LINES_MAX: usize = 700;
 
 /// As in `.rustfmt.toml`.
 const COLUMNS_MAX: usize = 110;
@@ -157,12 +158,12 @@ fn modules_use_only_layers_above_them() {
 fn files_are_short_and_say_what_they_are() {
     let mut findings = Vec::new();
     for source in sources() {
-        let lines = [source.code_outside_tests(), &source.text].map(|text| text.lines().count());
-        if lines[0] > LINES_MAX[0] || lines[1] > LINES_MAX[1] {
-            findings.push(format!(
-                "{} has {} lines, {} without unit tests; at most {}, {}",
-                source.path, lines[1], lines[0], LINES_MAX[1], LINES_MAX[0]
-            ));
+        let lines = source.code_outside_tests().lines().count();
+        let finding = format!("{} has {lines} lines without unit tests", source.path);
+        if lines > LINES_MAX {
+            findings.push(format!("{finding}; at most {LINES_MAX}"));
+        } else if lines > LINES_WARN {
+            eprintln!("warning: {finding}; better {LINES_WARN}");
         }
         if !source.text.starts_with("//! ") {
             findings.push(format!("{} does not begin with what it is (//!)", source.path));
