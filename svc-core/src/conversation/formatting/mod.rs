@@ -74,14 +74,17 @@ struct ParseMarkdown {
     texts: Items<String, MARKDOWN_TEXTS_MAX>,
 }
 
+/// The first texts of a request, as many as there was time for.
+struct Prepared(Vec<PreparedText>);
+
 /// A text that was parsed and searched for mentions.
-struct Prepared {
+struct PreparedText {
     parsed: Parsed,
     mentioning: Mentioning,
 }
 
 /// Parses as many of the first texts as there is time for, and at least one.
-fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Vec<Prepared>> {
+fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Prepared> {
     check_size(&input.texts)?;
     let clock = Clock::system();
     let deadline = clock.deadline(MARKDOWN_TIME_MAX);
@@ -92,13 +95,14 @@ fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Vec<Prepared>> {
         }
         let text = with_line_feeds(text);
         let mentioning = Mentioning::within(&[&text], &mut room);
-        prepared.push(Prepared { parsed: Parsed::of(&text), mentioning });
+        prepared.push(PreparedText { parsed: Parsed::of(&text), mentioning });
     }
-    Ok(prepared)
+    Ok(Prepared(prepared))
 }
 
-fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, texts: &Vec<Prepared>) -> Result<ParsedMarkdown> {
+fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &Prepared) -> Result<ParsedMarkdown> {
     cx.caller().check_has(WorkspaceRead)?;
+    let Prepared(texts) = prepared;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
     let mentioning: Vec<&Mentioning> = texts.iter().map(|text| &text.mentioning).collect();
     let reached = reached_by_each(cx, channel.map(|channel| channel.id), &mentioning)?;
