@@ -96,7 +96,7 @@ pub fn changing<I: InputType, O: 'static>(
 
 /// An operation while it is declared: its effect, and the steps before its function.
 ///
-/// `P` is what these steps prepare for the function: nothing, or [`With`] a value.
+/// `P` is what these steps prepare for the function: nothing, or `With` a value.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
     key: Key,
