@@ -13,7 +13,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 fn end_some_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
-    claims::end_some(cx, member, ClaimEnd::Deactivated)
+    Ok(claims::end_some(cx, member, ClaimEnd::Deactivated)?.more)
 }
 
 fn end_claims(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

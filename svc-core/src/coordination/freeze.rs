@@ -200,7 +200,7 @@ fn freeze_member(
     };
     let frozen_at = freeze.frozen_at;
     let claims_released = begun.get_or_insert(Begun { frozen_at, claims_released: 0 }).claims_released;
-    if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
+    if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }
     Ok(Some(FrozenMember { freeze, claims_released }))
@@ -233,7 +233,7 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
         return Ok(Some(member));
     }
     // A freeze that was cut off may have left some, which do not come back with it.
-    if claims::end_some(cx, member.id, ClaimEnd::Frozen)? {
+    if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }
     cx.emit(Subject::WORKSPACE.about(member.id), &MemberUnfrozen { member_id: member.id })?;

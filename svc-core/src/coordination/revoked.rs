@@ -108,7 +108,7 @@ fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken, begun: &mut Begun) -> R
     let releases =
         input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;
     let ended = match releases {
-        true => claims::end_step(cx, member, ClaimEnd::Released)?,
+        true => claims::end_some(cx, member, ClaimEnd::Released)?,
         false => Ended { live: 0, more: false },
     };
     // A token that ends itself ends last, or it could not take the next step.

@@ -14,7 +14,7 @@ use crate::op::{Read, Write};
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
     let mut live: i64 = 0;
     loop {
-        let ended = end_step(cx, member, end)?;
+        let ended = end_some(cx, member, end)?;
         live = live.saturating_add(ended.live);
         if !ended.more {
             return Ok(live);
@@ -40,14 +40,6 @@ const A_LIVE_OF: &str = "
     where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3
     limit 1";
 
-/// Ends the first claims of a member, in the order in which their threads were created. Returns whether there
-/// may be more.
-///
-/// Call it in steps only for a member that can begin no claim in between.
-pub(in crate::coordination) fn end_some(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<bool> {
-    Ok(end_step(cx, member, end)?.more)
-}
-
 /// The claims that a step has ended.
 pub(in crate::coordination) struct Ended {
     /// How many of them were live.
@@ -56,8 +48,10 @@ pub(in crate::coordination) struct Ended {
     pub more: bool,
 }
 
-/// Ends the first claims of a member, as [`end_some`] does, and counts them.
-pub(in crate::coordination) fn end_step(
+/// Ends the first claims of a member, in the order in which their threads were created, and counts them.
+///
+/// Call it in steps only for a member that can begin no claim in between.
+pub(in crate::coordination) fn end_some(
     cx: &mut Write<'_>,
     member: MemberId,
     end: ClaimEnd,

@@ -47,7 +47,7 @@ pub(in crate::coordination) use expired::ClaimExpired;
 pub(super) use fence::check_holder;
 pub(in crate::coordination) use hold::{acknowledge, shorten_lease};
 pub use many::end_all;
-pub(in crate::coordination) use many::{Ended, end_some, end_step, expire_first, has_live, live_of};
+pub(in crate::coordination) use many::{Ended, end_some, expire_first, has_live, live_of};
 pub(in crate::coordination) use replay::without_claim;
 pub(in crate::coordination) use resume::{newest_of_caller, resumed};
 
