@@ -21,7 +21,7 @@ const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc:
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub place: Range<usize>,
-    /// Where it leads.
+    /// The URL that it stands for.
     pub target: String,
 }
 

@@ -80,7 +80,7 @@ pub(crate) enum Node {
     Break,
     Mention {
         text: String,
-        /// The member; none for a group.
+        /// The mentioned member. A group has none.
         #[serde(skip_serializing_if = "Option::is_none")]
         member: Option<MemberId>,
     },
@@ -169,7 +169,7 @@ impl JsonSchema for Node {
 pub(crate) struct Mention {
     /// Its place in the text.
     pub place: Range<usize>,
-    /// The member; none for a group.
+    /// The mentioned member, or `None` for a group.
     pub member: Option<MemberId>,
 }
 
@@ -208,11 +208,11 @@ struct Maker<'t> {
     mentioned: Range<usize>,
     /// Nodes that may still be added.
     room: usize,
-    /// Where the source begins for which there was no room.
+    /// The position in the source from which on there was no room for nodes.
     rest: Option<usize>,
 }
 
-/// What a node is in.
+/// The surroundings of a node.
 #[derive(Clone, Copy)]
 struct Around {
     level: usize,
@@ -369,7 +369,7 @@ impl Maker<'_> {
         push_text(text(rest), nodes);
     }
 
-    /// Returns whether there is room for so many more nodes.
+    /// Takes room for this number of nodes, and returns whether there was enough.
     fn take(&mut self, nodes: usize) -> bool {
         let left = self.room.checked_sub(nodes);
         self.room = left.unwrap_or(self.room);

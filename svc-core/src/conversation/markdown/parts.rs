@@ -80,7 +80,7 @@ pub(super) enum Kind {
     HardBreak,
 }
 
-/// Where a link or an image leads.
+/// The target of a link or an image.
 #[derive(Debug)]
 pub(super) struct Target {
     /// The address as browsers read it, if a link may lead there.
@@ -218,7 +218,7 @@ struct Builder<'t> {
     /// Nodes and bytes of addresses that may still be added.
     nodes: usize,
     hrefs: usize,
-    /// Where in the source the last part ends, or its container begins.
+    /// The position in the source at which the last part ends, or its container begins.
     covered: usize,
 }
 
@@ -276,7 +276,7 @@ impl Builder<'_> {
 
     /// Adds the definitions of references before a place in a container of blocks, if there are any.
     ///
-    /// The parser says nothing of them. Fails with where they begin if there is no room.
+    /// The parser has no events for them. Fails with their position if there is no room.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
         let holds_blocks = |part: &Part| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
         if !self.open.last().is_none_or(holds_blocks) {
@@ -411,7 +411,7 @@ impl Builder<'_> {
         self.roots.push(Part { kind: Kind::Paragraph, source, children: vec![shown] });
     }
 
-    /// Returns what a part is that begins with an event, or is one; none for what these options do not make.
+    /// Returns the kind of the part that an event begins, or `None` for an event that these options exclude.
     fn kind_of(&mut self, event: Event<'_>) -> Option<Kind> {
         let tag = match event {
             Event::Start(tag) => tag,
@@ -447,8 +447,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns where a link leads; none if the tree has too many bytes of addresses by then, which a
-    /// reference repeats.
+    /// Returns the target of a link, or `None` if the addresses of the tree, which references repeat, have
+    /// too many bytes.
     fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<Target> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };

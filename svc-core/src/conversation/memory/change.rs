@@ -128,7 +128,7 @@ pub(super) struct CreateMemoryBlock {
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     read_only: bool,
-    /// What it says.
+    /// Its text.
     #[schemars(transform = default_is("nothing"))]
     value: Option<Value>,
 }

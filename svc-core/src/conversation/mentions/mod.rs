@@ -89,7 +89,7 @@ pub(crate) struct Reached {
     /// The members that it mentions by their handles, in its order, without its author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
-    /// Where it mentions its author, other members that it reaches, and groups.
+    /// The places at which it mentions its author, other members that it reaches, and groups.
     pub mentions: Vec<Mention>,
     groups: BTreeSet<Group>,
     /// All members and groups that it names, reached or not.
@@ -134,9 +134,10 @@ pub(crate) fn reached(
     Ok(Meant::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
 }
 
-/// Finds whom each of these texts reaches, in a channel or anywhere in the workspace, whoever its author is.
+/// Returns the members that each of these texts reaches, in a channel or in the whole workspace, for any
+/// author.
 ///
-/// Outside of channels there are no groups.
+/// Groups exist only in channels.
 pub(crate) fn reached_by_each(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
@@ -146,14 +147,14 @@ pub(crate) fn reached_by_each(
     Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
 }
 
-/// What the names in some texts mean.
+/// The members and groups that the names in some texts mean.
 struct Meant {
     members: BTreeMap<String, Called>,
     /// The groups that may be named, and why the caller does not reach one, if it does not.
     groups: BTreeMap<Group, Option<WhyNot>>,
 }
 
-/// What a mention means: the longest name that is one, and whose it is.
+/// The meaning of a mention: its longest name that is one, and the member or group of that name.
 #[derive(Clone, Copy)]
 enum Meaning<'m> {
     Member(Written<'m>, &'m Called),
@@ -230,21 +231,21 @@ impl Meant {
     }
 }
 
-/// What became of a mention, at each of its places.
+/// The result of resolving a mention, which is the same at each of its places.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
-    /// The bytes that it has; 0 if it is none.
+    /// Its length in bytes; 0 if it is not a mention.
     length: usize,
-    /// The member that it shows, or none for a group, if it shows any.
+    /// `Some` if it is shown as a mention: with its member, or `None` for a group.
     shown: Option<Option<MemberId>>,
 }
 
-/// Whom a text reaches, while that is found.
+/// The members and groups that a text reaches, while they are collected.
 #[derive(Default)]
 struct Unfinished {
     author: Option<MemberId>,
     reached: Reached,
-    /// The mentions of nobody, in lower case.
+    /// The mentions that reach nobody, in lower case.
     unreached: BTreeSet<String>,
 }
 

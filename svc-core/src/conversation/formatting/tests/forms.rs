@@ -336,7 +336,7 @@ fn inlines() -> Vec<Form> {
     ]
 }
 
-/// What CommonMark hides from a reader, and an agent reads.
+/// Source that CommonMark hides from a reader, although an agent reads it.
 fn hidden() -> Vec<Form> {
     let head = |name: &str| [cell([t(name)])];
     let none = || json!(["none"]);

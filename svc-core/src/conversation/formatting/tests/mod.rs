@@ -180,7 +180,7 @@ proptest! {
 /// Bytes of a hostile text.
 const HOSTILE: usize = 100_000;
 
-/// What hostile texts repeat.
+/// Pieces that hostile texts repeat.
 const REPEATED: [&str; 46] = [
     "\u{301}",
     "\u{202e}",
