@@ -183,6 +183,11 @@ impl<'t, F: FnMut(&'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Item
     }
 }
 
+/// Puts the control character SUBSTITUTE in the place of NUL in a text that is not JSON, such as a query.
+pub fn text(text: &str) -> String {
+    text.replace('\0', "\u{1a}")
+}
+
 /// Puts the control character SUBSTITUTE in the place of what nothing keeps: NUL, half of a surrogate pair,
 /// which a name has that was cut within a character, and bytes that are not UTF-8.
 ///

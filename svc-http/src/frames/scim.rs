@@ -49,6 +49,9 @@ impl Framing for Scim {
         };
         let members = if received.body.is_empty() { Map::new() } else { members(&received.body, named)? };
         text.extend(query);
+        for (_, value) in &mut text {
+            *value = lenient::text(value);
+        }
         let body = serde_json::to_vec(&members).map_err(Error::internal)?;
         Ok(op::Input { text, body: body.into(), ..op::Input::default() })
     }

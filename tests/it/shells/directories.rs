@@ -123,6 +123,9 @@ fn entra() -> Vec<Step> {
         ),
         get("/Users/{bibi}", 200, json!({"id": "{bibi}", "displayName": "Bibi B"})),
         get("/Users/5171a35d82074e068ce2", 404, refused("404", json!(null))),
+        // No name has a NUL: such a name means nothing, and does not fail.
+        get("/Users/{bibi}?attributes=userName,%00", 200, json!({"id": "{bibi}", "displayName": null})),
+        get("/Users/{bibi}%00", 404, refused("404", json!(null))),
         // She is changed.
         patch(
             "/Users/{bibi}",
