@@ -269,6 +269,8 @@ fn exports_are_made_one_after_another() {
 }
 
 /// A page that a lost connection has cut off is read again.
+///
+/// One connection breaks in an export: two that break one after another are too many.
 #[test]
 fn an_export_goes_on_after_its_connection_has_broken() {
     if !engines().contains(&svc_core::Engine::Postgres) {
@@ -276,27 +278,28 @@ fn an_export_goes_on_after_its_connection_has_broken() {
     }
     let world = World::open(svc_core::Engine::Postgres);
     lived_in(&world);
-    let others = "select count(pg_terminate_backend(pid)) from pg_stat_activity
-                  where datname = current_database() and application_name = 'svc' and state <> 'idle'
-                  and query like '%payload%'";
-    let is_over = AtomicBool::new(false);
-    let (broken, statuses) = std::thread::scope(|scope| {
-        let breaking = scope.spawn(|| {
-            let mut broken = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                broken += world.database.number(others);
-            }
-            broken
-        });
-        let export = |_| {
+    let one_of_others = "select count(pg_terminate_backend(pid)) from (
+                           select pid from pg_stat_activity
+                           where datname = current_database() and application_name = 'svc'
+                           and state <> 'idle' and query like '%payload%' limit 1) as reading";
+    let export = || {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let breaking = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if world.database.number(one_of_others) > 0 {
+                        return true;
+                    }
+                }
+                false
+            });
             let input = json!({"workspace_id": world.id("workspace")});
-            world.call(&world.people.admin, "export_workspace", input).status
-        };
-        let statuses: Vec<u16> = (0..40).map(export).collect();
-        is_over.store(true, Ordering::Relaxed);
-        (breaking.join().unwrap(), statuses)
-    });
-    // Two that break one after another are too many.
-    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
-    assert!(broken > 0 && statuses.contains(&200), "{broken} connections broken: {statuses:?}");
+            let status = world.call(&world.people.admin, "export_workspace", input).status;
+            is_over.store(true, Ordering::Relaxed);
+            (status, breaking.join().unwrap())
+        })
+    };
+    let exports: Vec<(u16, bool)> = (0..40).map(|_| export()).collect();
+    assert!(exports.iter().all(|(status, _)| *status == 200), "{exports:?}");
+    assert!(exports.iter().any(|(_, is_broken)| *is_broken), "{exports:?}");
 }
