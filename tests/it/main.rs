@@ -6,14 +6,18 @@
 //! table; the others show what the service promises beyond it.
 
 mod attacks;
+mod audit;
 mod conversation;
 mod coordination;
 mod gates;
 mod house;
 mod identity;
-mod integrity;
 mod log;
 mod op;
 mod outreach;
+mod portability;
+mod retention;
+mod sharing;
 mod shells;
 mod store;
+mod stream;

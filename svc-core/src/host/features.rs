@@ -5,14 +5,17 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
+use crate::audit::state::{self, Difference, StateReport};
 use crate::host::parts;
 use crate::id::WorkspaceId;
-use crate::integrity::portability::{ExportReport, verify_file};
-use crate::integrity::state::{self, Difference, StateReport};
 use crate::log::note::PublicKey;
 use crate::op::{Feature, Table};
+use crate::portability::{ExportReport, verify_file};
 use crate::store::Database;
-use crate::{Result, conversation, coordination, gates, identity, integrity, outreach};
+use crate::{
+    Result, audit, conversation, coordination, gates, identity, outreach, portability, retention, sharing,
+    stream,
+};
 
 /// Returns every feature, in the order of the layers.
 pub(crate) fn features() -> Vec<Feature> {
@@ -76,20 +79,20 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::relations::feature(),
         gates::backlinks::feature(),
         gates::context::feature(),
-        integrity::events::feature(),
-        integrity::census::feature(),
-        integrity::checkpoints::feature(),
-        integrity::snapshot::feature(),
-        integrity::room::feature(),
-        integrity::subscriptions::feature(),
-        integrity::resource_subscriptions::feature(),
-        integrity::idempotency_keys::feature(),
-        integrity::audit::feature(),
-        integrity::holds::feature(),
-        integrity::retention::feature(),
-        integrity::purge::feature(),
-        integrity::portability::feature(),
-        integrity::sharing::feature(),
+        stream::events::feature(),
+        stream::census::feature(),
+        stream::checkpoints::feature(),
+        stream::snapshot::feature(),
+        stream::room::feature(),
+        stream::subscriptions::feature(),
+        stream::resource_subscriptions::feature(),
+        retention::idempotency_keys::feature(),
+        audit::feature(),
+        retention::holds::feature(),
+        retention::feature(),
+        retention::purge::feature(),
+        portability::feature(),
+        sharing::feature(),
         outreach::delivery_address::feature(),
         outreach::preferences::feature(),
         outreach::mail::feature(),

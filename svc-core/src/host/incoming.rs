@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
-use crate::integrity::portability::ArrivingExport;
 use crate::op::{Admission, Input, Operation, Read};
+use crate::portability::ArrivingExport;
 use crate::spool::Spooled;
 
 impl Service {

@@ -23,8 +23,6 @@ use crate::host::opening;
 use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
-use crate::integrity::resource_subscriptions::ResourceSubscriptions;
-use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::FILES_READ_WAIT;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -40,6 +38,8 @@ use crate::spool::Spools;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
+use crate::stream::resource_subscriptions::ResourceSubscriptions;
+use crate::stream::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 

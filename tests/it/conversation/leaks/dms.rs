@@ -12,8 +12,8 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{Setup, World, text};
 
 use super::{inputs, is_discreet, is_personal, on_each_engine, read_all, trail_after, trail_end, viewers};
-use crate::integrity::origin::export;
 use crate::op::asking::{Way, all_pages};
+use crate::portability::origin::export;
 
 /// What is sealed of what is said between two.
 const WORDS: &str = "quetzal, between us";

@@ -1,0 +1,3 @@
+//! Tickets by which strangers read one channel.
+
+mod tickets;
