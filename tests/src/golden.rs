@@ -68,6 +68,9 @@ fn write_compact(value: &Value, indent: usize, column: usize, out: &mut String) 
         _ => return out.push_str(&line),
     };
     out.push(open);
+    if members.iter().all(|(name, member)| name.is_empty() && !member.is_object() && !member.is_array()) {
+        return write_filled(&members, indent, out);
+    }
     for (at, (name, member)) in members.iter().enumerate() {
         out.push_str(if at == 0 { "\n" } else { ",\n" });
         out.push_str(&" ".repeat(indent + 2));
@@ -77,6 +80,30 @@ fn write_compact(value: &Value, indent: usize, column: usize, out: &mut String) 
     out.push('\n');
     out.push_str(&" ".repeat(indent));
     out.push(close);
+}
+
+/// Writes the items of a list of plain values, as many on a line as fit.
+fn write_filled(items: &[(String, &Value)], indent: usize, out: &mut String) {
+    let mut column = COLUMNS;
+    for (at, (_, item)) in items.iter().enumerate() {
+        let text = one_line(item);
+        if at > 0 {
+            out.push(',');
+        }
+        if column + text.len() + 2 >= COLUMNS {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + 2));
+            column = indent + 2;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(&text);
+        column += text.len() + 1;
+    }
+    out.push('\n');
+    out.push_str(&" ".repeat(indent));
+    out.push(']');
 }
 
 /// JSON on one line, with a space where people put one.

@@ -48,7 +48,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
     response_headers_conformance,response_schema_conformance,positive_data_acceptance";
 
 /// Where the document describes the id of an MCP message.
-const MCP_ID: &str = "/requestBody/content/application~1json/schema/anyOf/0/properties/id";
+const MCP_ID: &str = "/components/schemas/JsonRpcRequest/properties/id";
 
 /// The ids that requests name, by the kind of object.
 struct Ids {
@@ -91,10 +91,19 @@ impl Ids {
 /// within what is allowed, that nothing is kept for longer than by the instance, what is a filter, and that
 /// who signs in at the mock says as whom.
 fn made_concrete(document: &mut Value, ids: &Ids) {
+    // JSON-RPC wants whole numbers without a fraction, which schemas cannot express.
+    *document.pointer_mut(MCP_ID).unwrap() = json!({"type": "string"});
+    let named = document["components"].clone();
+    let resolve = |value: &mut Value| {
+        if let Some(address) = value["$ref"].as_str() {
+            *value = named.pointer(address.strip_prefix("#/components").unwrap()).unwrap().clone();
+        }
+    };
     for item in document["paths"].as_object_mut().unwrap().values_mut() {
         for operation in item.as_object_mut().unwrap().values_mut() {
             let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
             for parameter in parameters.into_iter().flatten() {
+                resolve(parameter);
                 let name = text(&parameter["name"]);
                 limit(&name, &mut parameter["schema"], ids);
                 if ["timeout_secs", "sub"].contains(&&*name) {
@@ -102,13 +111,10 @@ fn made_concrete(document: &mut Value, ids: &Ids) {
                 }
                 parameter.as_object_mut().unwrap().remove("example");
             }
-            // JSON-RPC wants whole numbers without a fraction, which schemas cannot express.
-            if let Some(id) = operation.pointer_mut(MCP_ID) {
-                *id = json!({"type": "string"});
-            }
             for media in ["json", "scim+json"] {
                 let content = operation.pointer_mut(&format!("/requestBody/content/application~1{media}"));
                 let Some(content) = content else { continue };
+                resolve(&mut content["schema"]);
                 // What makes a file whole, no schema says.
                 if content["schema"]["properties"].is_null() && content["example"].is_object() {
                     content["schema"] = json!({"enum": [content["example"]]});
@@ -373,7 +379,7 @@ fn the_document_is_valid_openapi() {
         ("/responses/201/content/application~1json/schema", nowhere.clone()),
         ("/requestBody/content/application~1json/schema/properties/title", nowhere),
         ("/requestBody/content/application~1json/schema/properties/title", json!({"type": "words"})),
-        ("/responses/201/headers/Svc-Room-LSN/schema/type", json!("words")),
+        ("/responses/201/headers/Svc-Room-LSN/$ref", json!("#/components/headers/Nothing")),
         ("/operationId", json!("get_channel")),
     ] {
         let mut document = document.clone();
