@@ -13,7 +13,7 @@ use svc_core::op::Reply;
 use svc_core::spool::Content;
 use svc_core::{Code, Error, Standing};
 
-use crate::response_body::ResponseBody;
+use crate::limits::response_body::ResponseBody;
 
 /// An HTTP response.
 pub(crate) type Response = hyper::Response<ResponseBody>;

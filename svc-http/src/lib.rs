@@ -16,10 +16,8 @@
 #[path = "../../svc-core/src/strangers.rs"]
 mod strangers;
 mod limits;
-mod pace;
+mod settings;
 mod own_wakes;
-mod stream;
-mod response_body;
 mod encode;
 mod accept;
 mod html;
@@ -29,10 +27,6 @@ mod forwarded;
 mod hosts;
 mod origin;
 mod listen;
-mod in_flight;
-mod body;
-mod transfer;
-mod unread;
 mod problems;
 mod route;
 mod openapi;
@@ -53,9 +47,7 @@ mod smtp_stream;
 mod mail;
 mod push;
 mod server;
-#[cfg(test)]
-mod ceilings;
 
-pub use limits::HttpSettings;
 pub use listen::{listen, raise_descriptors};
 pub use server::{serve, serve_layer};
+pub use settings::HttpSettings;

@@ -14,13 +14,13 @@ use svc_core::op::{self, Admission, Effect, Operation};
 use svc_core::spool::Upload;
 use svc_core::{Code, Holder, Result};
 
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::Response;
 use crate::html::Form;
-use crate::in_flight::in_turns;
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::in_turns;
+use crate::limits::transfer;
 use crate::state::{Link, ServerState, Unverified};
-use crate::transfer;
 
 /// Handles a request that the route of `operation` matches.
 pub(crate) async fn handle(

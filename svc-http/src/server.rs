@@ -34,19 +34,21 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::{builder, left_idle, reject};
 use crate::encode::{self, Response};
-use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
+use crate::limits::body;
+use crate::limits::pace::Pace;
+use crate::limits::write_timeout::Stream;
+use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
 use crate::mcp::Shown;
 use crate::openapi::Document;
 use crate::own_wakes::OwnWakes;
-use crate::pace::Pace;
 use crate::phase::{Phase, closing};
 use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
+use crate::settings::HttpSettings;
 use crate::state::{Link, ServerState, Unverified};
-use crate::stream::Stream;
 use crate::workers::Sender;
-use crate::{body, frames, health, hosts, mcp, problems, rest, workers, ws};
+use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: what its requests share, what answers them, and what they are counted in.
 struct Server {

@@ -12,20 +12,21 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Peer, Place, Result, Service, Standing};
 use tokio::sync::watch;
 
-use crate::body::Bodies;
 use crate::decode;
 use crate::encode::{self, Response};
 use crate::forwarded;
 use crate::hosts::Hosts;
-use crate::in_flight::InFlight;
-use crate::limits::{HANDSHAKES_MAX, HttpSettings};
+use crate::limits::HANDSHAKES_MAX;
+use crate::limits::body::Bodies;
+use crate::limits::in_flight::InFlight;
+use crate::limits::pace::Pace;
+use crate::limits::transfer::Transfers;
+use crate::limits::unread::UnreadAnswers;
 use crate::oidc::Provider;
 use crate::origin::{Use, cookie_counts};
-use crate::pace::Pace;
 use crate::phase::{Phase, closing};
-use crate::transfer::Transfers;
+use crate::settings::HttpSettings;
 use crate::ui::Board;
-use crate::unread::UnreadAnswers;
 
 /// What all requests to one server share, whatever answers them.
 pub(crate) struct ServerState {

@@ -38,11 +38,11 @@ use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply,
 use svc_core::{Code, Error, Holder, Peer, Result};
 
 use crate::accept::Accepted;
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::html::Form;
-use crate::in_flight::{Busy, in_turns};
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::{Busy, in_turns};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
 

@@ -21,11 +21,11 @@ use tokio::time::{Instant, sleep};
 use super::event_stream::{self, KEEP_ALIVE, Pending};
 use super::post::{EARLY, accepted, busy, cancelled};
 use super::{Endpoint, Sender, refuse};
-use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::in_turns;
+use crate::limits::body::held;
+use crate::limits::in_flight::in_turns;
+use crate::limits::unread;
 use crate::state::ServerState;
-use crate::unread;
 
 /// Bytes of a batch's responses after which its remaining messages are rejected.
 const BATCH_ANSWER_MAX: usize = 1 << 20;

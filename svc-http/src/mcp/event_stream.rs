@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::encode::Response;
-use crate::response_body::ResponseBody;
+use crate::limits::response_body::ResponseBody;
 
 /// How often a comment is sent, so that nobody between takes the connection for dead.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);

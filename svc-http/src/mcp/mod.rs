@@ -35,10 +35,10 @@ use svc_mcp_stdio::wire::{self, InvalidMessage, Message, Payload};
 use svc_mcp_stdio::{Principal, head};
 
 use crate::accept::Accepted;
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode;
 use crate::encode::{self, Response};
-use crate::in_flight::Busy;
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::Busy;
 use crate::state::{Link, ServerState, Unverified};
 use batch::BatchPost;
 use cancels::{Cancels, Scope};

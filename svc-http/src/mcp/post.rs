@@ -21,12 +21,12 @@ use super::cancels::Parked;
 use super::event_stream::{self, KEEP_ALIVE, Pending};
 use super::sessions::{AnswerPlace, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
-use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::{Busy, InFlight, in_turns};
+use crate::limits::body::held;
+use crate::limits::in_flight::{Busy, InFlight, in_turns};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
-use crate::unread::{self, UnreadAnswers};
 
 /// How long an answer may take until its stream begins.
 pub(super) const EARLY: Duration = Duration::from_secs(2);

@@ -20,10 +20,10 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 use crate::decode;
 use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::{Phase, closing};
 use crate::state::{Link, ServerState, Unverified};
-use crate::unread::{self, UnreadAnswers};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 

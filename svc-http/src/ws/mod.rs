@@ -24,10 +24,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::Phase;
 use crate::state::{Link, ServerState};
-use crate::unread::{self, UnreadAnswers};
 use socket::{End, Socket};
 
 /// Time in which the first frame must arrive.

@@ -16,8 +16,8 @@ use svc_core::spool::Spooled;
 use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
 use tokio::time::{Instant, timeout};
 
-use crate::body::{JSON, check_framing, is_one_of, not_of_these_types};
-use crate::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
+use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
+use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
 
 /// Maximum transfers at the same time, and those of one client.
 pub(crate) const TRANSFERS_MAX: usize = 8;

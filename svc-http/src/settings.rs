@@ -1,4 +1,4 @@
-//! Concurrency limits and I/O timeouts of one server. Rate limits belong to the core.
+//! The settings of the HTTP server.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,25 +7,6 @@ use svc_core::config::{Config, MailConfig, OidcConfig, PublicUrl, PushConfig};
 use svc_core::egress::Egress;
 use svc_core::id::WorkspaceId;
 use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX, WS_CONNECTIONS_MAX};
-
-/// Longest time that a client may take to send a request's head.
-pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after which a peer that reads nothing of what is sent to it is disconnected.
-pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time that connections may take to finish once the listener is closed.
-pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Longest time that what was cut off after that may take to end.
-pub(crate) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Limit on the requests that wait for the identity provider at the same time.
-///
-/// One address may have half of them.
-pub(crate) const PROVIDER_CALLS_MAX: usize = 128;
-/// Limit on the WebSockets whose handshake had no credential and whose first frame has not arrived.
-///
-/// One address may have half of them.
-pub(crate) const HANDSHAKES_MAX: usize = 512;
 
 /// The settings of the HTTP server.
 #[derive(Clone, Debug)]

@@ -7,16 +7,17 @@ use svc_core::limits::{
     WAITS_OF_CLIENT_MAX,
 };
 
-use crate::body::{BYTES_MAX, UNFINISHED_MAX};
 use crate::connection::STREAMS_MAX;
-use crate::in_flight::CLIENT_DIVISOR;
-use crate::limits::{HANDSHAKES_MAX, HttpSettings, PROVIDER_CALLS_MAX};
+use crate::limits::body::{BYTES_MAX, UNFINISHED_MAX};
+use crate::limits::in_flight::CLIENT_DIVISOR;
+use crate::limits::transfer::{TRANSFERS_MAX, TRANSFERS_OF_ONE};
+use crate::limits::unread;
+use crate::limits::{HANDSHAKES_MAX, PROVIDER_CALLS_MAX};
 use crate::mcp::sessions;
 use crate::server::UNVERIFIED_MAX;
-use crate::transfer::{TRANSFERS_MAX, TRANSFERS_OF_ONE};
-use crate::unread;
+use crate::settings::HttpSettings;
 
-const PAGE: &str = include_str!("../../man/svc-http.8");
+const PAGE: &str = include_str!("../../../man/svc-http.8");
 
 /// A cell without a number.
 const NONE: &str = "\\-";

@@ -17,7 +17,7 @@ use svc_core::Place;
 use svc_core::spool::Spooled;
 use tokio::task::JoinHandle;
 
-use crate::pace::{Pace, Pending, Sending};
+use crate::limits::pace::{Pace, Pending, Sending};
 
 /// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
