@@ -13,10 +13,8 @@ use svc_core::op::Reply;
 use svc_core::spool::Content;
 use svc_core::{Code, Error, Standing};
 
+pub(crate) use crate::limits::response_body::Response;
 use crate::limits::response_body::ResponseBody;
-
-/// An HTTP response.
-pub(crate) type Response = hyper::Response<ResponseBody>;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

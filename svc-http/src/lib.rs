@@ -47,6 +47,8 @@ mod smtp_stream;
 mod mail;
 mod push;
 mod server;
+#[cfg(test)]
+mod ceilings;
 
 pub use listen::{listen, raise_descriptors};
 pub use server::{serve, serve_layer};

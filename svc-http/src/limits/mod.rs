@@ -26,8 +26,6 @@ pub(crate) mod in_flight;
 pub(crate) mod body;
 pub(crate) mod transfer;
 pub(crate) mod unread;
-#[cfg(test)]
-mod ceilings;
 
 use std::time::Duration;
 

@@ -19,6 +19,9 @@ use tokio::task::JoinHandle;
 
 use crate::limits::pace::{Pace, Pending, Sending};
 
+/// An HTTP response.
+pub(crate) type Response = hyper::Response<ResponseBody>;
+
 /// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
 

@@ -9,7 +9,7 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout_at};
 
-use crate::encode::Response;
+use crate::limits::response_body::Response;
 
 /// Limit on the unread bytes of all clients together.
 pub(crate) const TOTAL_MAX: usize = 64 << 20;

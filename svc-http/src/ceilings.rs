@@ -17,7 +17,7 @@ use crate::mcp::sessions;
 use crate::server::UNVERIFIED_MAX;
 use crate::settings::HttpSettings;
 
-const PAGE: &str = include_str!("../../../man/svc-http.8");
+const PAGE: &str = include_str!("../../man/svc-http.8");
 
 /// A cell without a number.
 const NONE: &str = "\\-";
