@@ -63,15 +63,27 @@ pub(crate) fn feature() -> Feature {
             )
             .by(Maker::Agent),
         )
-        .records(vec![
-Records::table("approval_gates", "lsn id").after("messages")
-    .ids("id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by resolved_actor_id \
-          message_id")
-    .texts("state").bools("blocks_close needs_person")
-    .times("requested_at expires_at resolved_at").ints("lsn")
-    .proven("id", "channel_id thread_id state blocks_close needs_person requested_by requested_actor_id \
-                   requested_at expires_at resolved_by resolved_actor_id resolved_at message_id lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("approval_gates", "lsn id")
+            .after("messages")
+            .ids(
+                "id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by \
+                 resolved_actor_id message_id",
+            )
+            .texts("state")
+            .bools("blocks_close needs_person")
+            .times("requested_at expires_at resolved_at")
+            .ints("lsn")
+            .proven(
+                "id",
+                "channel_id thread_id state blocks_close needs_person requested_by requested_actor_id \
+                 requested_at expires_at resolved_by resolved_actor_id resolved_at message_id lsn",
+            ),
+    ]
 }
 
 fn operations() -> Vec<Operation> {

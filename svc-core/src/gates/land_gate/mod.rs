@@ -100,12 +100,20 @@ pub(crate) fn feature() -> Feature {
                 json!({"thread_id": w.id("gated_thread"), "pointer": "spooler", "head_sha": "5be01d7"})
             }),
         )
-        .records(vec![
-Records::table("land_gates", "thread_id").through("thread_id", "threads")
-    .ids("thread_id member_id actor_id").bools("required").texts("pointer head_sha verdict objection")
-    .times("set_at").ints("lsn")
-    .proven("thread_id", "required pointer head_sha verdict objection member_id actor_id set_at lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("land_gates", "thread_id")
+            .through("thread_id", "threads")
+            .ids("thread_id member_id actor_id")
+            .bools("required")
+            .texts("pointer head_sha verdict objection")
+            .times("set_at")
+            .ints("lsn")
+            .proven("thread_id", "required pointer head_sha verdict objection member_id actor_id set_at lsn"),
+    ]
 }
 
 named_enum! {

@@ -63,15 +63,30 @@ pub(crate) fn feature() -> Feature {
             json!({"message_id": w.id("objection"), "target_message_id": w.id("disputed_message"),
                    "kind": "refutes"})
         }))
-        .records(vec![
-Records::table("relations", "lsn id").after("messages").after("members")
-    .ids("id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id to_channel_id made_by \
-          resolved_by resolved_actor_id")
-    .texts("kind").bools("derived").times("made_at resolved_at").ints("lsn")
-    .proven("from_id id", "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
-                           made_by made_at lsn resolved_by resolved_actor_id resolved_at")
-    .goes_with("from_id", "messages").goes_with("to_id", "messages"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("relations", "lsn id")
+            .after("messages")
+            .after("members")
+            .ids(
+                "id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id \
+                 to_channel_id made_by resolved_by resolved_actor_id",
+            )
+            .texts("kind")
+            .bools("derived")
+            .times("made_at resolved_at")
+            .ints("lsn")
+            .proven(
+                "from_id id",
+                "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
+                 made_by made_at lsn resolved_by resolved_actor_id resolved_at",
+            )
+            .goes_with("from_id", "messages")
+            .goes_with("to_id", "messages"),
+    ]
 }
 
 fn operations() -> Vec<Operation> {

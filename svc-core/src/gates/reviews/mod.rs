@@ -60,24 +60,48 @@ pub(crate) fn feature() -> Feature {
             })
             .id_at("/findings/0/id"),
         )
-        .records(vec![
-Records::table("review_requirements", "lsn thread_id").through("thread_id", "threads")
-    .ids("thread_id").ints("approvals lsn")
-    .proven("thread_id", "approvals lsn"),
-Records::table("reviewers", "thread_id member_id").through("thread_id", "threads")
-    .ids("thread_id member_id added_by").times("added_at").ints("lsn")
-    .proven("thread_id member_id", "added_by added_at lsn"),
-Records::table("reviews", "lsn id").through("thread_id", "threads").after("messages")
-    .ids("id thread_id member_id actor_id message_id").texts("verdict objection head_sha")
-    .times("submitted_at").ints("lsn").bools("superseded")
-    .proven("id", "thread_id member_id actor_id verdict objection head_sha message_id submitted_at lsn \
-                   superseded"),
-Records::table("findings", "lsn number id").through("thread_id", "threads").after("reviews")
-    .ids("id review_id thread_id resolved_by resolved_actor_id").ints("number line lsn")
-    .texts("severity resolution").times("resolved_at")
-    .proven("id", "review_id thread_id number severity line resolution resolved_by resolved_actor_id \
-                   resolved_at lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("review_requirements", "lsn thread_id")
+            .through("thread_id", "threads")
+            .ids("thread_id")
+            .ints("approvals lsn")
+            .proven("thread_id", "approvals lsn"),
+        Records::table("reviewers", "thread_id member_id")
+            .through("thread_id", "threads")
+            .ids("thread_id member_id added_by")
+            .times("added_at")
+            .ints("lsn")
+            .proven("thread_id member_id", "added_by added_at lsn"),
+        Records::table("reviews", "lsn id")
+            .through("thread_id", "threads")
+            .after("messages")
+            .ids("id thread_id member_id actor_id message_id")
+            .texts("verdict objection head_sha")
+            .times("submitted_at")
+            .ints("lsn")
+            .bools("superseded")
+            .proven(
+                "id",
+                "thread_id member_id actor_id verdict objection head_sha message_id submitted_at lsn \
+                 superseded",
+            ),
+        Records::table("findings", "lsn number id")
+            .through("thread_id", "threads")
+            .after("reviews")
+            .ids("id review_id thread_id resolved_by resolved_actor_id")
+            .ints("number line lsn")
+            .texts("severity resolution")
+            .times("resolved_at")
+            .proven(
+                "id",
+                "review_id thread_id number severity line resolution resolved_by resolved_actor_id \
+                 resolved_at lsn",
+            ),
+    ]
 }
 
 fn requirements() -> Vec<Operation> {
