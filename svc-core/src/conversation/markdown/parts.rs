@@ -246,7 +246,7 @@ impl Builder<'_> {
         let Range { start, end } = source;
         let is_end = matches!(event, Event::End(_));
         let shown = match event {
-            Event::End(TagEnd::TableRow) => self.add_cells(end),
+            Event::End(TagEnd::TableHead | TagEnd::TableRow) => self.add_cells(end),
             _ => self.add_definitions(if is_end { end } else { start }),
         };
         if let Err(rest) = shown {

@@ -375,6 +375,7 @@ fn hidden() -> Vec<Form> {
             "| a |\n|-|\n| b | rm -rf / | @ada\n| c | |\n|d",
             vec![table(none(), &[&head("a"), &[cell([t("b | rm -rf / | @ada")])], &head("c"), &head("d")])],
         ),
+        ("\u{c}|a|b|\n|-|-|\n", vec![table(json!(["none", "none"]), &[&[cell([]), cell([t("a|b|")])]])]),
         (
             "> |a|b|\n> |-|-|\n> |`c`||d|\n",
             vec![of(
