@@ -1,7 +1,7 @@
-//! The turns of workspaces: which of them have something waiting on a way.
+//! Turns of workspaces: selects the workspaces that have something due on a delivery channel.
 //!
-//! The statement steps from one workspace to the next by an index that begins with the workspace, so it costs
-//! the same however much waits in each.
+//! The statement steps from one workspace to the next by an index that begins with the workspace, so its cost
+//! does not depend on how much is due in each.
 
 /// Steps from one workspace to the next; see [`workspaces`](crate::op::OwnQueue::workspaces).
 ///
