@@ -11,7 +11,7 @@ use crate::id::ReviewId;
 
 /// The notice of a review's message.
 const NOTICE: &str = "review";
-/// Metadata key of the byte ranges: pairs of a begin and an end, the review's own text first.
+/// Metadata key of the byte ranges: pairs of start and end, the review's own text first.
 const SPANS: &str = "spans";
 
 /// A finding as it appears in the text.
