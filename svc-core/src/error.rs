@@ -77,7 +77,7 @@ macro_rules! codes {
 codes! {
     /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
     ///
-    /// `errors` has each field that is, at most 8, and what is expected of it.
+    /// `errors` has up to 8 faulty fields, each with what is expected of it.
     Malformed = "malformed-request", 400, "The request could not be read",
         "Correct the fields that the detail names.";
     /// No credential came with the request, or it is unknown, expired or revoked.
@@ -129,14 +129,14 @@ codes! {
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
         "Stop working on the thread, or claim it again with `claim_thread`.";
-    /// Another member, or nobody, holds the claim that the change needs.
+    /// Another member, or no one, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
         "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder. If that is \
          gone, a member with `channel:admin` can release or hand off its claim.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
-    /// Live claims, a paused repository or a full slot are in the way: `conflicts` names each.
+    /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` names each.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
         "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
     /// Nothing is left of a limit of the thread's budget: `exceeded` names each such limit.
@@ -289,7 +289,7 @@ impl Code {
     }
 }
 
-/// The member of a problem that has each fault of an input by itself, with its field.
+/// The member of a problem that lists each fault of an input separately, with its field.
 pub(crate) const ERRORS: &str = "errors";
 
 /// A failure: what is reported to the caller, and a cause for the server's log.
@@ -298,11 +298,11 @@ pub struct Error {
     code: Code,
     detail: Cow<'static, str>,
     extra: Map<String, Value>,
-    /// What to do next, where the code's own advice is about other cases.
+    /// The next step, if the code's own advice does not apply.
     next: Option<&'static str>,
     room_lsn: Option<i64>,
     is_repeated: bool,
-    /// Maximum bytes of the answer, if the request has asked for that.
+    /// Maximum bytes of the answer, if the request has set it.
     pub(crate) max_bytes: Option<NonZeroU32>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -323,8 +323,8 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates a failure of kind `code`.
     ///
-    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out,
-    /// and so are secrets of the service in it.
+    /// `detail` tells the caller what was wrong with this request; the middle of a long one is omitted, and
+    /// so are secrets of the service in it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -357,7 +357,7 @@ impl Error {
         Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
     }
 
-    /// Returns an error for what is within a field as one for that field; others stay as they are.
+    /// Turns an error about a value within a field into one for that field; others are unchanged.
     pub fn about(self, field: &str) -> Self {
         match self.code {
             Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
@@ -397,7 +397,7 @@ impl Error {
         self
     }
 
-    /// Says what to do next, in place of the code's own advice.
+    /// Replaces the code's own advice on what to do next.
     #[must_use]
     pub fn with_next(self, next: &'static str) -> Self {
         Self { next: Some(next), ..self }
@@ -408,7 +408,7 @@ impl Error {
         self.next.unwrap_or_else(|| self.code.next())
     }
 
-    /// Returns it with the address of its `link` completed by that of the service, if it lacks one.
+    /// Completes the address of its `link` with that of the service, if it is a path.
     #[must_use]
     pub fn linked_at(mut self, service: &str) -> Self {
         let url = self.extra.get_mut("link").and_then(|link| link.get_mut("url"));
@@ -427,7 +427,7 @@ impl Error {
         self
     }
 
-    /// Says of a failure of the service that a step of the change was committed before it.
+    /// States, for a failure of the service, that a step of the change was already committed.
     pub(crate) fn within_change(self) -> Self {
         if !matches!(self.code, Code::Unavailable | Code::Overloaded | Code::Closing) {
             return self;
@@ -436,7 +436,7 @@ impl Error {
             .with_next("Send it again: it goes on from there.")
     }
 
-    /// Says that it answers a repeat of a request that was answered before.
+    /// Marks it as the answer to a repeat of a request that was answered before.
     pub(crate) fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
@@ -453,8 +453,8 @@ impl Error {
 
     /// Returns the position that the log of the caller's workspace had reached, if the caller was known.
     ///
-    /// None for rejected callers (401, 403, 429) and for faults of the service (5xx): these learn nothing of
-    /// it.
+    /// Returns `None` for rejected callers (401, 403, 429) and for faults of the service (5xx), which reveal
+    /// nothing about the log.
     pub fn room_lsn(&self) -> Option<i64> {
         let status = self.code.status();
         self.room_lsn.filter(|_| !matches!(status, 401 | 403 | 429) && status < 500)
@@ -487,7 +487,7 @@ impl Error {
     }
 }
 
-/// Returns whether a call to the disk failed because there is no space for what it writes.
+/// Returns whether a call to the disk failed because there is no space for its data.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
