@@ -17,8 +17,8 @@ use crate::text::Count;
 
 /// Waits until a memory block has a newer version than the given one, and returns the block.
 ///
-/// If it already has, the call returns at once. If the block is deleted during the wait, it is not found.
-/// Returns `{"timed_out": true}` on timeout.
+/// If it has one, the call returns at once. A block deleted during the wait is not found. Returns
+/// `{"timed_out": true}` on timeout.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMemoryBlock {

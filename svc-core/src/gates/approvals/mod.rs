@@ -264,7 +264,7 @@ impl Stored {
 struct RequestApproval {
     /// The thread.
     thread_id: ThreadId,
-    /// The question: what is to be approved.
+    /// The question for the approver.
     question: Prose<1, QUESTION_MAX>,
     /// Whether the thread does not close before this is accepted or cancelled. Default: true.
     ///

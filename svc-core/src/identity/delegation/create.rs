@@ -40,7 +40,7 @@ pub(super) struct CreateDelegationGrant {
     subject: MemberId,
     /// The other member, who acts for it.
     delegate: MemberId,
-    /// The maximum capabilities of the delegate's tokens.
+    /// Maximum capabilities of the delegate's tokens.
     #[schemars(schema_with = "lendable")]
     capabilities: Capabilities,
     /// Its purpose. Every member of the workspace can read it in the event.

@@ -211,9 +211,9 @@ fn last_of(address: &str) -> &str {
 
 /// Returns a filter rewritten to the grammar of RFC 7644, since some clients deviate from it.
 ///
-/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` is `emails[(type eq
-/// "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is one, and allows
-/// literals in lower case only.
+/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` is
+/// `emails[(type eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is
+/// one, and allows literals in lower case only.
 fn normal(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let (mut rest, mut opened) = (text.trim(), None);
