@@ -124,8 +124,7 @@ impl Capabilities {
         Capability::ALL.iter().copied().collect()
     }
 
-    /// Returns the capabilities of an anonymous caller where the public channels of a workspace are open to
-    /// all.
+    /// Returns the capabilities of an anonymous caller, if public channels are open to all.
     pub fn of_anonymous() -> Self {
         [Capability::WorkspaceRead, Capability::SearchQuery].into_iter().collect()
     }

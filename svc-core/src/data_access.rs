@@ -27,8 +27,7 @@ impl DataAccess {
         if group { Self::Group } else { Self::Owner }
     }
 
-    /// Returns the access to a folder in use, which was checked: its write permissions are those of its
-    /// users.
+    /// Returns the access to a folder in use, which was checked, by its write permissions.
     pub(crate) fn of_folder(path: &Path) -> Self {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }
@@ -49,8 +48,7 @@ impl DataAccess {
         }
     }
 
-    /// Gives the group of `folder` the owner's permissions for a file that was just created, whatever the
-    /// umask.
+    /// Gives the group of `folder` the owner's permissions for a new file, whatever the umask.
     pub(crate) fn extend(self, path: &Path, folder: &Path) -> io::Result<()> {
         if self == Self::Owner {
             return Ok(());
@@ -61,8 +59,7 @@ impl DataAccess {
     }
 }
 
-/// Gives the file at `path` to the group of `other`. In a folder that is set-group-id, it already belongs to
-/// it.
+/// Gives the file at `path` to the group of `other`. In a set-group-id folder, it already belongs to it.
 fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     let group = other.metadata()?.gid();
     if path.metadata()?.gid() == group {
@@ -77,8 +74,7 @@ fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     })
 }
 
-/// Gives SQLite's files beside a database to the group that may write the database: SQLite does that only as
-/// root.
+/// Gives SQLite's files beside a database to the database's group, which SQLite does only as root.
 pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
     if database.metadata()?.mode() & 0o020 == 0 {
         return Ok(());

@@ -263,8 +263,7 @@ impl DataDir {
         }
     }
 
-    /// Returns the error for an empty folder that others can write and whose permissions this user may not
-    /// change.
+    /// Returns the error for an empty folder that others can write, if this user may not change that.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let (shown, standing) = (self.path.display(), standing(&self.path).unwrap_or_default());
         let (who, others) = match access {
@@ -307,8 +306,7 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(io_error(&path, &error)),
         }
-        // The previous holder may have finished in the meantime; then the locked file is no longer in the
-        // folder.
+        // The previous holder may have finished; then the locked file is no longer in the folder.
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
             self.reject_occupied()?;
@@ -449,8 +447,7 @@ fn env_text() -> String {
     )
 }
 
-/// Creates `path` and its missing parents with the given access, in the group of `like`, and records them in
-/// `created`.
+/// Creates `path` and its missing parents, in the group of `like`, and records them in `created`.
 fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());

@@ -89,7 +89,7 @@ codes! {
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
         "Leave the change to someone who may make it; the detail says who, where that is known.";
-    /// A person has to accept this approval: `link` has the address where one does, and when that ends.
+    /// A person has to accept this approval: `link` has the address of the page, and when it expires.
     NeedsPerson = "needs-person", 403, "A person has to accept this",
         "Hand the address in `link` to a person, who decides there; `get_approval_gate` has the outcome.";
     /// The member is frozen and may only read until an administrator unfreezes it.
@@ -139,7 +139,7 @@ codes! {
     /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` names each.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
         "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
-    /// Nothing is left of a limit of the thread's budget: `exceeded` names each such limit.
+    /// A limit of the thread's budget is used up: `exceeded` names each such limit.
     BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
         "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
     /// A spawn budget of the workspace does not allow the child: `limit` names the limit.
@@ -154,26 +154,26 @@ codes! {
     /// You used this idempotency key for another request in the last 24 hours; nothing was changed.
     IdempotencyMismatch = "idempotency-mismatch", 422, "The key was used for another request",
         "Use a new key for each new request, and the same key only to repeat it.";
-    /// The first request with this idempotency key created what `id` names; its secret is shown only once.
+    /// The first request with this idempotency key created the object `id`; its secret is shown only once.
     IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
         "If you lost the secret, revoke what `id` names and create another with a new key.";
     /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
     ///
     /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
-    /// cannot refute one that others see who do not see it.
+    /// cannot refute one that is visible to members who do not see the first.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep what belongs together in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` names the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
-    /// The tables of a workspace do not hold what its log determines.
+    /// The tables of a workspace differ from the state that its log determines.
     StateDiffers = "state-differs", 409, "The tables differ from the log",
         "Stop everything that uses the database, keep a copy of it, and restore a backup; `svc verify` in \
          svc(1) says how.";
-    /// The log does not have what follows the cursor: it was pruned there, or it is older than the cursor.
+    /// The log lacks the events after the cursor: they were pruned, or the log is older than the cursor.
     ///
-    /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
+    /// `floor` is the oldest remaining event and `snapshot` the address of the log's current state.
     MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
     /// The instance has the workspace that is to be restored, or is importing it.
@@ -202,8 +202,8 @@ codes! {
     /// The `Expect` header expects something other than `100-continue`.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
         "Leave the `Expect` header out, or send `Expect: 100-continue`.";
-    /// There is no space on the disk for a file that is sent or returned: files that are being moved have
-    /// used up their budget, or only the database may use the rest of the disk.
+    /// There is no space on the disk for a file that is sent or returned: other transfers have used up the
+    /// budget, or only the database may use the rest of the disk.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
         "Read or drop the exports that you have begun, and try again once other transfers have ended; if \
          the failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
@@ -213,7 +213,7 @@ codes! {
     /// Too many requests in the window.
     RateLimited = "rate-limited", 429, "Too many requests",
         "Try again after as many seconds as `Retry-After` or `retry_after_secs` says.";
-    /// The service failed through a fault of its own.
+    /// The service failed because of an internal fault.
     Internal = "internal", 500, "Internal error",
         "The server's log has the cause: tell the operator, and do not try again at once.";
     /// The service is overloaded and did not accept the request.
@@ -233,7 +233,7 @@ codes! {
     /// request needs, or too many requests were ahead of it.
     Unavailable = "unavailable", 503, "The database is unavailable",
         "Try again shortly; if the failure lasts, tell the operator.";
-    /// The identity provider does not respond, or not as it should.
+    /// The identity provider does not respond, or responds incorrectly.
     ProviderUnavailable = "provider-unavailable", 503, "The identity provider is unavailable",
         "Sign in again shortly, or with a token; if the failure lasts, tell the operator.";
     /// The database failed during the commit, so the change may or may not have happened.

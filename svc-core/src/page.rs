@@ -48,8 +48,7 @@ pub struct Page<T, K = i64> {
     is_late: bool,
 }
 
-/// The rows read for one page: they end at [`PAGE_BYTES`] or after one larger row, or when the page has to
-/// end.
+/// The rows read for one page, up to [`PAGE_BYTES`], or one larger row, or until the page has to end.
 #[derive(Debug)]
 pub struct Rows<T> {
     rows: Vec<T>,
@@ -88,7 +87,7 @@ impl<T> Rows<T> {
     }
 }
 
-/// Returns whether a page has to end now, and if so gives it half of a budget for being completed.
+/// Returns whether a page has to end now. If so, it gets half of a budget to be completed in.
 pub(crate) fn ends_now(budget: &Budget) -> bool {
     let ends = budget.is_page_over();
     if ends {
@@ -219,8 +218,7 @@ impl<T, K: Position> Page<T, K> {
         page
     }
 
-    /// Creates a page of rows that were searched up to a horizon; a page that is not full continues from
-    /// there.
+    /// Creates a page of rows searched up to a horizon; a page that is not full continues from there.
     pub fn within(
         horizon: Horizon<K>,
         rows: Rows<T>,

@@ -20,8 +20,7 @@ pub(crate) fn inputs() -> ProptestConfig {
     ProptestConfig::with_cases(inputs.unwrap_or(INPUTS_DEFAULT).div_ceil(per_case))
 }
 
-/// Returns the inputs of a case: pieces of `known` and other bytes. Each lacks the first piece of the one
-/// before.
+/// Returns the inputs of a case: pieces of `known` and other bytes, each input one piece shorter.
 pub(crate) fn sent(known: &[&str]) -> impl Strategy<Value = [Vec<u8>; PER_CASE]> + use<> {
     let known: Vec<Vec<u8>> = known.iter().map(|piece| piece.as_bytes().to_vec()).collect();
     let other = collection::vec(any::<u8>(), 0..4);

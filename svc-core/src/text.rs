@@ -110,8 +110,7 @@ pub struct Handle<const MAX: usize>(String);
 pub(crate) const APP_HANDLES: &str = "app:";
 /// Prefix of the handles of removed people, and no others.
 pub(crate) const DELETED_HANDLES: &str = "deleted:";
-/// Prefixes that no chosen handle may have: those of apps, of members of other services and of removed
-/// people.
+/// Prefixes that no chosen handle may have: those of apps, other services and removed people.
 const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, has a reserved prefix.

@@ -53,8 +53,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     scheme.trim_end_matches(':').eq_ignore_ascii_case("bearer").then(|| rest.trim_start())
 }
 
-/// Returns whether a text names a variable in the style of configurations, or is a placeholder for a reader
-/// to replace.
+/// Returns whether a text is a variable's name, as in configurations, or another placeholder.
 fn is_placeholder(text: &str) -> bool {
     let is_between =
         |begin: &str, end: &str| text.len() > 1 && text.starts_with(begin) && text.ends_with(end);

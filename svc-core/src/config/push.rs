@@ -53,8 +53,7 @@ impl VapidKey {
 }
 
 impl PushConfig {
-    /// Returns the reason why some push services, such as Apple's, reject this service's pushes, if there is
-    /// one.
+    /// Returns the reason why some push services, such as Apple's, reject pushes of this service, if any.
     pub fn subject_problem(&self) -> Option<&'static str> {
         let Some(subject) = &self.subject else {
             return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");

@@ -87,8 +87,8 @@ struct Follow {
     kind: FollowedKind,
     /// Number of messages of others there that you have not seen, among the last 100; null for a member.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if the last 100 are all withdrawn or if
-    /// there are none, and for a member.
+    /// The position of its last message in the workspace's log; null if none of the last 100 is live, and for
+    /// a member.
     last_lsn: Option<i64>,
     /// When you began to follow it.
     followed_at: Time,

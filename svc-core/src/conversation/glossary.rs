@@ -265,7 +265,7 @@ fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Resul
     Ok(term)
 }
 
-/// The term is deleted: one of the same name that was set since is another.
+/// A repeat does not return a term of the same name that was set since.
 impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
     type Kept = ();
 

@@ -1,5 +1,4 @@
-//! Conversation: channels, their visibility and presence, the messages of their threads, and the texts that
-//! members share.
+//! Conversation: channels, their visibility, presence, the messages of threads, and shared texts.
 //!
 //! Every feature with a place in the workspace finds it through [`places`]; an object that the caller may not
 //! see is not found. Tasks and their states belong to coordination.

@@ -73,8 +73,7 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
     Ok(leaf)
 }
 
-/// Cuts the leaf of the message at `lsn` out of its segment and requests the scrub, for the event at
-/// `because`.
+/// Cuts a message's leaf out of its segment and requests the scrub, for the event at `because`.
 ///
 /// It changes nothing if the leaf is cut already or the segment does not open.
 pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
@@ -284,8 +283,7 @@ mod tests {
     const NODES: usize = 400;
     const MARK: [u8; 2] = [0xF5, 0x5E];
 
-    /// Returns bytes as long as a segment's row with `nodes` nodes, filled with the segment's number and
-    /// version.
+    /// Returns bytes as long as a segment's row, filled with the segment's number and version.
     fn marked(shelf: u16, version: u32, nodes: usize) -> Vec<u8> {
         let mark = [&MARK[..], &shelf.to_be_bytes(), &version.to_be_bytes()].concat();
         let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());

@@ -38,8 +38,7 @@ named_enum! {
     }
 }
 
-/// The author of a judgement: the member, and the member whose credential it was. They differ under
-/// delegation.
+/// The author of a judgement: the member, and under delegation the delegate whose credential it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judge {
     pub member: MemberId,

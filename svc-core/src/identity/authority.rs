@@ -88,8 +88,7 @@ pub(super) fn exchanged(
     }
 }
 
-/// Returns whether the caller may know of a token of its workspace. If not, the token is reported as not
-/// found.
+/// Returns whether the caller may know of a token of its workspace. Otherwise the token is not found.
 pub(super) fn finds(caller: &Caller, token: TokenId) -> bool {
     caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
 }
@@ -116,8 +115,7 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     }
 }
 
-/// Fails if the caller applies to itself an action that only others may apply to it; `does` describes the
-/// action.
+/// Fails if the caller does something to itself that only others may do; `does` describes it.
 ///
 /// The caller is the member it acts as and, under delegation, the delegate.
 pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
@@ -127,8 +125,8 @@ pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> R
     Ok(())
 }
 
-/// Returns the names of the capabilities in `wanted` but not in `held`, joined by commas, or `None` if all
-/// are held.
+/// Returns the names of the capabilities that `held` lacks, joined by commas, or `None` if it covers
+/// `wanted`.
 fn lacking(held: Capabilities, wanted: Capabilities) -> Option<String> {
     let lacking = wanted.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();

@@ -2,7 +2,7 @@
 //!
 //! A deactivated member may not use the service at all. The transaction that deactivates it also ends the
 //! grants by which it acts for others, every token that acts as it or that it holds, derived and exchanged
-//! ones too, its sessions and the first of its claims; if it has very many claims, the rest ends in later
+//! ones too, its sessions and the first of its claims; if it has very many claims, the others end in later
 //! steps. Projectors of the event handle everything else that depends on the member. From the commit on,
 //! every server rejects its credentials, and its WebSockets close. Reactivating it restores none of that.
 //! Removing a person deactivates it and deletes its identifying data; its row and its id stay, because the
@@ -101,7 +101,7 @@ fn forget(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Deactivates an active member of the caller's workspace, and ends its credentials and claims. If it has
-/// very many claims, the rest ends in the steps that call [`Write::end_some`] after that.
+/// very many claims, the others end in the steps that call [`Write::end_some`] after that.
 ///
 /// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
 /// and the caller does not reach as far.

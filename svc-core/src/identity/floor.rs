@@ -64,8 +64,7 @@ impl LogRange {
         .with("room_lsn", self.head)
     }
 
-    /// Returns the hash of the event at a position, to which the next one links. Returns `None` before the
-    /// first event.
+    /// Returns the hash of the event at a position, or `None` before the first event.
     pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
         self.hash_in(cx, cx.caller().workspace_id, position)
     }

@@ -17,7 +17,7 @@
 //! - `setup`: creating a workspace: on a new instance, by its operator, or in bootstrap mode
 //! - `oidc`: signing in at an identity provider
 //! - `operator`: the status of a server, for the instance's operator
-//! - `scim`: managing the people of a workspace by an identity provider
+//! - `scim`: management of a workspace's people by an identity provider
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;

@@ -10,9 +10,9 @@ pub const PAGE_MAX: i64 = 500;
 pub const PAGE_BYTES: usize = 1_048_576;
 /// Default maximum bytes of an answer over MCP.
 pub const ANSWER_MCP_BYTES: usize = 60_000;
-/// Minimum for the maximum bytes of an answer that a caller can set.
+/// Minimum that a caller can set for the bytes of an answer.
 pub const ANSWER_BYTES_MIN: i64 = 4096;
-/// Maximum bytes of an answer that a caller can set.
+/// Maximum that a caller can set for the bytes of an answer.
 pub const ANSWER_BYTES_MAX: i64 = 1_048_576;
 /// Maximum bytes of an answer in JSON.
 pub const ANSWER_BYTES: usize = 4_194_304;

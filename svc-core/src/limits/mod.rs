@@ -128,7 +128,7 @@ pub const SHARE_TICKET_MAX_SECS: i64 = 172_800;
 pub const SHARE_ARTIFACTS_MAX: usize = 100;
 /// Maximum items on a page that is read with a share ticket.
 pub const SHARE_PAGE_MAX: i64 = 100;
-/// Default of the maximum life of a browser's session, in seconds.
+/// Default maximum life of a browser's session, in seconds.
 pub const SESSION_TTL_SECS: i64 = 28_800;
 /// Maximum life that an operator can set for sessions, in seconds.
 pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
@@ -192,8 +192,7 @@ pub const SLOT_CAPACITY_MAX: i64 = 10_000;
 pub const SLOTS_MAX: i64 = 1000;
 /// Maximum claims that a list of slots names for each slot.
 pub const SLOT_HOLDERS_MAX: i64 = 100;
-/// Maximum claims that a list of slots counts in all. If there are more, each slot gets a share of this
-/// number.
+/// Maximum claims that a list of slots counts in all. If there are more, each slot gets a share.
 pub const SLOT_CLAIMS_COUNTED_MAX: i64 = 1000;
 /// Maximum claims that a list of slots names in all.
 pub const SLOT_LIST_HOLDERS_MAX: i64 = 600;

@@ -1,5 +1,4 @@
-//! Limits of resources that callers share beside the database: places to wait, files, subscriptions,
-//! deliveries.
+//! Limits of resources that callers share: places to wait, files, subscriptions, deliveries.
 
 /// Maximum credential lookups in progress.
 pub const LOOKUPS_MAX: usize = 64;
@@ -13,7 +12,7 @@ pub const WAITING_OF_WORKSPACE_MAX: usize = 4096;
 pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 /// Maximum subscriptions of one token to resources.
 pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
-/// Maximum files that are checked while they are received, at the same time.
+/// Maximum files that are checked at the same time while they are received.
 pub const FILES_JUDGED_MAX: usize = 1;
 /// Maximum delivery batches of one delivery channel that a process sends at the same time.
 pub const PARCELS_MAX: usize = 16;

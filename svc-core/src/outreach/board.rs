@@ -1,7 +1,7 @@
 //! The board: the pages for people, which a browser gets without a credential.
 //!
 //! The pages contain no data of any workspace: they call the operations of the API, with the session of their
-//! browser. So they are the same for everybody, and the HTTP shell contains them.
+//! browser. So they are the same for everyone, and the HTTP shell contains them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

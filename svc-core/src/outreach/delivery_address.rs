@@ -1,5 +1,4 @@
-//! Email addresses of members. An address counts once its owner has confirmed it with a code that was sent to
-//! it.
+//! Email addresses of members, which they confirm with a code that is sent to the address.
 //!
 //! A new address receives the code and nothing else. Until it is confirmed, the old address stays in use; it
 //! is notified of the change. The code is drawn when it is taken for sending, and only its hash is stored.
@@ -100,7 +99,7 @@ pub(super) struct Delivery {
     /// Whether delivery is suspended because the address does not exist or has rejected three emails in a
     /// row. Set it again to confirm it again.
     suspended: bool,
-    /// When rejected emails are sent again; null if all were accepted.
+    /// When failed emails are sent again; null if none failed.
     retry_at: Option<Time>,
     /// Why the last email was not accepted; null if it was.
     last_error: Option<String>,
@@ -413,8 +412,7 @@ impl JsonSchema for ConfirmationCode {
     }
 }
 
-/// Confirms the address that you have set with the code that was sent there, and returns your delivery
-/// settings.
+/// Confirms the address that you have set, with the code sent there, and returns your delivery settings.
 ///
 /// From then on, your notifications are emailed there. Confirming again with the same code changes nothing.
 ///

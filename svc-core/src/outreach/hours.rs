@@ -1,8 +1,8 @@
 //! Quiet hours, in which a member gets nothing, and the times of digests.
 //!
-//! Both are local times in the member's time zone. A time that a clock change skips becomes the end of the
-//! gap; a time that occurs twice is the first one. Quiet hours end with the second, but with the first if
-//! that is the time to which the clock is set back.
+//! Both are local times in the member's time zone. A time that a clock change skips means the end of the gap;
+//! a time that occurs twice means the first occurrence. Quiet hours end at the second occurrence, but at the
+//! first if that is the time to which the clock is set back.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -202,8 +202,7 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Optio
             Twice::First => ambiguous.earlier().ok()?,
             Twice::Second => {
                 let later = ambiguous.later().ok()?;
-                // If the local time just before is later than `shown`, the clock is set back to `shown`
-                // itself.
+                // If the local time just before is later than `shown`, the clock is set back to `shown`.
                 let before = Timestamp::from_microsecond(later.as_microsecond().checked_sub(1)?).ok()?;
                 if zone.to_datetime(before) < shown { later } else { ambiguous.earlier().ok()? }
             }
@@ -285,8 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// Zones that change their clocks at different times, one of them by half an hour, and one that never
-    /// does.
+    /// Zones that change their clocks at different times, one by half an hour, and one that never does.
     const ZONES: [&str; 3] = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata"];
 
     fn quiet(start: &str, end: &str, zone: &str, days: Option<Vec<&str>>) -> QuietHours {

@@ -1,5 +1,4 @@
-//! Notifications outside of the service: the preferences of members and the delivery; and the pages that
-//! people open.
+//! Notifications outside of the service: preferences and delivery; and the pages that people open.
 //!
 //! - `hours`: quiet hours and the times of digests, and `preferences`: the notifications that each member
 //!   wants

@@ -1,5 +1,4 @@
-//! Web push as a delivery channel: composing the notifications to a member's browsers, and recording the
-//! results.
+//! Web push as a delivery channel: notifications to a member's browsers, and their results.
 //!
 //! The due items of a thread are one notification to each browser. After its push service failed, a browser
 //! gets nothing for a while, and the items wait for it. The browsers that got them in the meantime are
@@ -76,9 +75,9 @@ const MEMBERS: &str = "
 pub struct PushPiece {
     /// The endpoint and keys of the browser.
     pub browser: Browser,
-    /// Replaces an earlier notification with the same topic.
+    /// The topic; a later notification with the same topic replaces this one.
     pub topic: String,
-    /// Whether a member has mentioned this one or sent it a direct message.
+    /// Whether the member was mentioned or got a direct message.
     pub is_urgent: bool,
     /// The notification in JSON.
     pub payload: Vec<u8>,
@@ -111,7 +110,7 @@ struct Notification<'a> {
     count: usize,
 }
 
-/// Takes the due notifications of a member, unless it has quiet hours or all its browsers are paused.
+/// Takes the due notifications of a member, unless it is in quiet hours or all its browsers are paused.
 fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
@@ -295,8 +294,7 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<(
     Ok(())
 }
 
-/// Returns when an item is next due to a browser that lacks it. Returns `None` if all have it or it is too
-/// late.
+/// Returns when an item is next due to a browser that lacks it. Returns `None` if there is none.
 fn next_due(targets: &[(Target, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
     let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));

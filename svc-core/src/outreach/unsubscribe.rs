@@ -1,5 +1,4 @@
-//! Unsubscribing: the link in each email by which its recipient turns emails off without signing in (RFC
-//! 8058).
+//! Unsubscribing: the link in each email that turns emails off without signing in (RFC 8058).
 //!
 //! The link does nothing else and reveals nothing of the member. All emails to an address have the same link.
 //! It is valid as long as the address is the member's, because people keep emails for long. A link to a

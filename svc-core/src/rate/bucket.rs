@@ -42,7 +42,7 @@ impl Allowance {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     pub allowance: Allowance,
-    /// When the whole allowance is available again. If that has passed, it is.
+    /// When the whole allowance is available again. If that time has passed, it already is.
     full_at: Monotonic,
     /// Requests that were admitted here and not yet reported to the other servers.
     untold: u32,

@@ -217,8 +217,8 @@ impl Ceiling {
         (0..most).take_while(|_| fits_one_more()).count()
     }
 
-    /// Returns whether no place is available to any holder, and the workspace holds its half: then it would
-    /// wait for its own places.
+    /// Returns whether all places are used up and the workspace holds its half: it would wait for its own
+    /// places.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
         state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted(workspace), 1)
@@ -258,8 +258,7 @@ impl Rules {
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Checks whether the workspace can take `size` more for any client. Fails with the scope whose places
-    /// are used up.
+    /// Checks whether the workspace can take `size` more for any client. Fails with the exhausted scope.
     fn fits_in_workspace(
         &self,
         state: &State,
@@ -468,7 +467,7 @@ mod tests {
 
     #[test]
     fn one_workspace_holds_three_quarters_and_one_client_three_quarters_of_that() {
-        // The number of all places, of those that the first client gets, its colleague, another workspace.
+        // All places, and those that the first client gets, its colleague, and another workspace.
         for (all, first, second, other) in
             [(1, 1, 0, 0), (2, 1, 0, 1), (3, 1, 1, 1), (4, 2, 1, 1), (8, 4, 2, 2), (100, 56, 19, 25)]
         {

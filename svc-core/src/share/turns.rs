@@ -10,8 +10,7 @@ use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::rota::Rota;
 
-/// The waiting callers, in the order in which they are served: workspaces in turn, inside a workspace clients
-/// in turn.
+/// The waiting callers in the order of service: workspaces in turn, and inside a workspace clients in turn.
 pub(super) struct Turns<T>(Rota<WorkspaceId, Clients<T>>);
 
 /// The waiting clients of a workspace.

@@ -10,7 +10,7 @@ pub(super) enum Effect {
     Taken(&'static str),
     /// It means the same as another parameter with another value.
     Instead(&'static str, &'static str),
-    /// It requests what is the case anyway.
+    /// It requests the only behaviour that there is.
     None,
     /// It tunes the driver or the pool of another program.
     Ignored(&'static str),
@@ -27,7 +27,7 @@ enum Rule {
     Number,
     /// Another name of this parameter.
     As(&'static str),
-    /// One of these values requests what is the case anyway; others are rejected, with the remedy.
+    /// These values request the only behaviour that there is; others are rejected, with the remedy.
     Holds(&'static [&'static str], &'static str),
     /// It is rejected, with the remedy.
     Refused(&'static str),

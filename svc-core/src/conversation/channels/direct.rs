@@ -104,14 +104,13 @@ const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
 pub(crate) struct ListedDm {
     /// The id of its channel.
     id: ChannelId,
-    /// Its first thread, for talking in.
+    /// Its first thread, for messages.
     thread_id: ThreadId,
     /// Its members including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
     /// Number of its messages that are unread in your inbox, up to 100; null for a delegate, who reads none.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if the last 100 are all withdrawn or if
-    /// there are none.
+    /// The position of its last message in the workspace's log; null if none of the last 100 is live.
     last_lsn: Option<i64>,
     /// The position of its opening in the workspace's log.
     lsn: i64,

@@ -161,8 +161,7 @@ enum About {
     Message(MessageId),
 }
 
-/// Removes a reason from the items of a message, of these members or of all, and deletes items without a
-/// reason.
+/// Removes a reason from a message's items, of these members or of all. An item without a reason is deleted.
 pub(crate) fn take_back(
     cx: &mut Write<'_>,
     message: MessageId,

@@ -114,8 +114,7 @@ impl Kind {
     /// Returns the maximum number of nodes that it becomes, without its children.
     pub fn nodes(&self) -> usize {
         match self {
-            // The source before and after its text, if its target is not allowed; otherwise the node and its
-            // address.
+            // The source before and after its text if its target is not allowed, or the node and its address.
             Self::Link(_) | Self::Image(_) => 2,
             // A line and its line break.
             Self::Html(_) => 2,
@@ -275,8 +274,7 @@ impl Builder<'_> {
         Added::Yes
     }
 
-    /// Adds the definitions of references before a position, if there are any and the open part contains
-    /// blocks.
+    /// Adds the definitions of references before a position, if the open part may contain any.
     ///
     /// The parser has no events for them. Fails with their position if there is not enough room.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
@@ -449,8 +447,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the target of a link. Returns `None` if the addresses of the tree, which references repeat,
-    /// have too many bytes.
+    /// Returns the target of a link. Returns `None` if the addresses of the tree have too many bytes.
     fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<Target> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };

@@ -88,7 +88,7 @@ pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock)
     Ok(Attachment { thread_id, block_id, lsn })
 }
 
-/// An attachment that was removed stays removed, even if the block is attached again.
+/// A repeat does not find a removed attachment, even if the block is attached again.
 impl<I> Answer<I> for Attachment {
     type Kept = (ThreadId, BlockId, i64);
 

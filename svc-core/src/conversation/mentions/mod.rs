@@ -366,8 +366,7 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Notifies the members that an edited message newly reaches, and takes back the notifications of those named
-/// no longer.
+/// Updates the notifications of an edited message: adds those of new mentions, takes back those of removed.
 pub(crate) fn retell(
     cx: &mut Write<'_>,
     because: &Recorded,

@@ -106,8 +106,7 @@ impl NameRoom {
     }
 }
 
-/// Maximum names of one mention, the shortest and the longest: text without spaces has a boundary after each
-/// character.
+/// Maximum names of one mention, the shortest and the longest: without spaces, each character ends a name.
 const NAMES_MAX: usize = 64;
 /// Number of longest names among them.
 const LAST_NAMES: usize = 16;
@@ -321,8 +320,7 @@ fn is_of_handle(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '@' | '+' | ':' | '.' | '_' | '-') || is_mark(c)
 }
 
-/// Returns whether the local part of an email address may have this character, in addition to those of
-/// handles.
+/// Returns whether the local part of an email address may have this punctuation character.
 fn is_of_email(c: char) -> bool {
     matches!(c, '!' | '#' | '$' | '%' | '&' | '\'' | '*' | '+' | '-' | '.' | '=' | '?' | '^' | '_' | '`')
         || matches!(c, '{' | '|' | '}' | '~')
@@ -398,8 +396,7 @@ impl Run {
     /// Returns the lengths in characters of the names with which the run can begin, the shortest first.
     fn ends(&self) -> Vec<usize> {
         let mut ends = Vec::new();
-        // Whether a name can end before the last examined character, if that is punctuation allowed after a
-        // name.
+        // Whether a name can end before the last examined character, if that can follow a name.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
             let Some(before) = self.char(index) else { continue };
@@ -422,8 +419,7 @@ impl Run {
         ends
     }
 
-    /// Returns the end of a handle-like text: an email address, or the characters of a manually chosen
-    /// handle.
+    /// Returns the end of a handle-like text: an email address, or the characters of a chosen handle.
     fn looks_like_until(&self) -> Option<usize> {
         let chars = || self.0.iter().map(|(c, _)| *c);
         let plain = chars().take_while(|c| is_of_handle(*c)).count();

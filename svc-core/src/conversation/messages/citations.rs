@@ -69,7 +69,7 @@ impl CitationChange {
         Ok(Self { made: to_make(cx, from, cited)?, ended: Vec::new() })
     }
 
-    /// Finds the changes by an edit of a message.
+    /// Finds the changes that an edit of a message makes.
     pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
         let workspace = cx.caller().workspace_id;
         let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));

@@ -135,8 +135,7 @@ pub(super) struct EditMessage {
     content: Patch<GivenContent>,
 }
 
-/// An edit that is ready to be written: the content before and after it, with the mentions in both, and the
-/// new content sealed.
+/// An edit that is ready to be written: the content before and after it, with all mentions, and sealed.
 ///
 /// It is valid as long as nothing else has edited the message.
 pub(super) struct Draft {
@@ -194,8 +193,7 @@ impl Draft {
         }
         let mentioned_before = Mentioning::of(&before.texts());
         let mentioned = Mentioning::of(&after.texts());
-        // Sealed bytes are about as many as those of the text, and the event has them as base64 beside the
-        // row's.
+        // Sealed bytes are about as many as those of the text; the event has them as base64 as well.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
         Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })

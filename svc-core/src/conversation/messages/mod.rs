@@ -339,8 +339,7 @@ pub(crate) fn live_messages(
     })
 }
 
-/// Returns the last live messages of a thread that the caller may see, oldest first, and the number of older
-/// ones.
+/// Returns the last live messages of a thread that the caller may see, and the number of older ones.
 ///
 /// They were posted after the position `since`, and are limited to `limit` and to the bytes of a page.
 /// Messages before the last 2000, withdrawn ones included, are neither read nor counted.

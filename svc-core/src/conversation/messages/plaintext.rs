@@ -164,8 +164,7 @@ pub(super) fn open(
     serde_json::from_slice(&text).map_err(|_| Unopened)
 }
 
-/// Opens a text that [`seal`] sealed for a message, applies `change`, and seals the result for another
-/// message.
+/// Opens a text that [`seal`] sealed, applies `change`, and seals the result for another message.
 ///
 /// The inner error means that it does not open.
 pub(crate) fn reseal(

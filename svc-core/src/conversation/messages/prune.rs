@@ -24,8 +24,7 @@ pub(crate) struct DueMessages {
     pub count: i64,
 }
 
-/// Returns the messages of a workspace that were posted before a time, up to the number that is pruned at
-/// once.
+/// Returns the messages that were posted before a time, up to the number that is pruned at once.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
     let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
     let last = last_where(floor, head, |lsn| {

@@ -32,8 +32,8 @@ pub(super) struct InboxItem {
     actor_id: Option<MemberId>,
     /// Whether you have read it.
     read: bool,
-    /// The first 200 characters of the message as it reads now; null if it is not about one, or if that
-    /// cannot be opened.
+    /// The first 200 characters of the message as it reads now; null if there is none, or if it cannot be
+    /// opened.
     preview: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Marking items read, a limited number in one step.
+//! Marking items as read, a limited number in one step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl<I> Answer<I> for LeftUnread {
 /// A position in the log.
 type Lsn = Count<0, { i64::MAX }>;
 
-/// Marks items of your inbox read, and returns how many are left unread.
+/// Marks items of your inbox as read, and returns how many are left unread.
 ///
 /// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Marking them again changes nothing. If you follow
 /// `target_id`, everything posted there until now counts as seen, too.
@@ -65,7 +65,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
     mark(cx, List::Inbox, &named)
 }
 
-/// Marks messages that address you read, and returns how many are left unread.
+/// Marks messages that address you as read, and returns how many are left unread.
 ///
 /// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Other items of your inbox stay as they are.
 ///

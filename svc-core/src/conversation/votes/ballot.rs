@@ -1,5 +1,5 @@
-//! Ballots: the choices of members. Each member has one ballot in a vote, which it may change while the vote
-//! is open.
+//! Ballots: the choices of members. Each member has one in a vote, which it may change while the vote is
+//! open.
 //!
 //! The count of each option has its own row, so that a read does not count the ballots of a large workspace.
 

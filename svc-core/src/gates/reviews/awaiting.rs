@@ -1,7 +1,7 @@
 //! Pending reviews: threads for which the caller's approval would count and that lack its verdict.
 //!
-//! The statement states for many threads the rules that [`judges`](crate::gates::judges) and
-//! [`verdicts`](super::verdicts) state for one, and a test compares the two.
+//! The statement applies to many threads the rules that [`judges`](crate::gates::judges) and
+//! [`verdicts`](super::verdicts) apply to one, and a test compares the two.
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;

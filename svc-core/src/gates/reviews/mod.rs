@@ -1,5 +1,4 @@
-//! Reviews: the judgements of others about the work in a thread, and the number of approvals that its close
-//! requires.
+//! Reviews: judgements of others about the work in a thread, and the approvals that its close requires.
 //!
 //! Anyone who sees a thread may review it; [`judges`](super::judges) decides which approvals count. A verdict
 //! stays on record. The text of a review and of its findings is one sealed message of the thread by the

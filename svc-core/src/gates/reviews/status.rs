@@ -122,8 +122,7 @@ pub(super) struct ReviewStatus {
     blocking: i64,
     /// The first 10 of them.
     blocking_findings: Vec<FindingId>,
-    /// The last verdict of each author, then others up to 1000 in total, newest first. `list_reviews` has
-    /// all.
+    /// The last verdict of each author, then others, up to 1000, newest first. `list_reviews` has all.
     reviews: Vec<WeighedReview>,
 }
 

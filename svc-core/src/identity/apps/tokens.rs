@@ -58,7 +58,7 @@ pub(super) struct AppToken {
     secret: String,
     /// The installation with which it ends.
     installation_id: InstallationId,
-    /// The app's member, as which it acts.
+    /// The member that it acts as: the app's.
     bot_member_id: MemberId,
     /// Its label.
     label: Option<String>,

@@ -1,5 +1,4 @@
-//! The handle of a person who joins by signing in: its verified email address, or else one made from its
-//! name.
+//! The handle of a person who joins by signing in: its verified email address, or one made from its name.
 //!
 //! The address is used as it is, in lower case, so that it matches members who were prepared by their
 //! addresses. Addresses with characters beyond ASCII, in quotes or at a bare host name do not become new

@@ -51,8 +51,7 @@ impl Kind {
         }
     }
 
-    /// Returns the meaning of a path. Returns `None` if neither RFC 7643 nor an extension defines it for this
-    /// kind.
+    /// Returns the meaning of a path. Returns `None` if it is not defined for this kind.
     pub fn named(self, path: &AttrPath) -> Option<Named> {
         use Named::{Constant, Kept, Unkept};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {

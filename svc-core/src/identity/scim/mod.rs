@@ -1,4 +1,4 @@
-//! SCIM 2.0 (RFC 7643, RFC 7644): managing the people of a workspace by an identity provider.
+//! SCIM 2.0 (RFC 7643, RFC 7644): management of a workspace's people by an identity provider.
 //!
 //! Its users are the people of the token's workspace, without agents and removed people. A user's `userName`
 //! is its handle, in any case; `displayName` is set once, and later values are ignored, as are attributes

@@ -180,8 +180,7 @@ enum Target {
     Unkept,
 }
 
-/// Returns the target of a path. Fails if the path is invalid, or if a stored attribute cannot be changed
-/// this way.
+/// Returns the target of a path. Fails for an invalid path or an impossible change of a stored attribute.
 fn target(kind: Kind, path: &str) -> Result<Target> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;

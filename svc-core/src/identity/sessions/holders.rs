@@ -6,8 +6,7 @@ use crate::id::{MemberId, SessionId, TokenId};
 use crate::limits::HOLDERS_MAX;
 use crate::op::Read;
 
-/// Returns the first active members of the caller's workspace with a live credential that carries a
-/// capability.
+/// Returns the first active members of the workspace with a live credential that carries a capability.
 pub(crate) fn holders(cx: &Read<'_>, capability: Capability) -> Result<Vec<MemberId>> {
     let wanted: Capabilities = std::iter::once(capability).collect();
     let found: Vec<(MemberId,)> =

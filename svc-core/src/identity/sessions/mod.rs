@@ -82,7 +82,7 @@ without_keys! {
     MintFirstAdmin => MintedToken,
 }
 
-/// Returns the session that your browser is signed in with, and the member as whom it acts.
+/// Returns the session that your browser is signed in with, and the member that it acts as.
 ///
 /// A bearer token is not a session: with one, even beside the cookie of a session, the answer is 401. Its
 /// problem lists in `sign_in` the methods for signing in: `token`, and `oidc` if that is enabled.

@@ -152,8 +152,7 @@ pub(crate) struct Mint<'a> {
     pub expires_at: Option<Time>,
     /// The requested quotas.
     pub quotas: Option<Quotas>,
-    /// Quotas of the object, other than the caller's token, that the token belongs to: its own may not be
-    /// higher.
+    /// Quotas that the token's own may not exceed, in addition to the caller's.
     pub quotas_above: Option<Quotas>,
     /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,

@@ -86,8 +86,7 @@ const LIVE_OF_GRANT: &str =
 const REVOKE_OF_GRANT: &str =
     "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
 
-/// Revokes the live tokens of a delegation grant, and those derived from them, and returns the tokens that
-/// ended.
+/// Revokes the live tokens of a delegation grant and those derived from them. Returns all of these.
 ///
 /// The caller's event names them, and invalidates their cache entries.
 pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
@@ -108,8 +107,7 @@ const REVOKE_OF_INSTALLATION: &str = "
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2";
 
-/// Revokes the live tokens of an app installation, and those derived from them, and returns the tokens that
-/// ended.
+/// Revokes the live tokens of an app installation and those derived from them. Returns all of these.
 ///
 /// The caller's event names them, and invalidates their cache entries.
 pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
@@ -135,8 +133,7 @@ pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Re
     live.iter().try_for_each(|(token_id, carries)| authority::check_revokes(cx.caller(), *token_id, *carries))
 }
 
-/// Revokes the live tokens that act as a member or that it holds for others, and returns the tokens that
-/// ended.
+/// Revokes the live tokens that act as a member or that it holds for others. Returns all of these.
 ///
 /// A token derived from one of them acts as the same member, or is held by it, so it ends as well. Fails if
 /// one of them reaches further beyond the workspace than the caller. The caller's event names them, and

@@ -18,7 +18,7 @@ use crate::time::Time;
 /// Maximum items listed in one email; of the others it has the number only.
 const MAIL_ITEMS_MAX: usize = 50;
 
-/// Subject of a letter.
+/// Kind of a letter, with its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
     /// The code for an address that is not confirmed.
@@ -69,8 +69,7 @@ impl Letter {
         &self.id
     }
 
-    /// Returns the link by which the recipient turns emails off. Returns `None` for a letter about the
-    /// address itself.
+    /// Returns the link that turns emails off, or `None` for a letter about the address itself.
     pub fn unsubscribe(&self) -> Option<&str> {
         self.unsubscribe.as_deref()
     }

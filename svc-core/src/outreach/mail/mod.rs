@@ -1,7 +1,7 @@
 //! Email: the notifications that members have not read, sent to the addresses that they have confirmed.
 //!
 //! A notification is emailed a while after it was created, in one letter for each thread, or with all others
-//! in a digest. What exceeds the hourly limit waits for the digest. Quiet hours and digests postpone a due
+//! in a digest. Emails beyond the hourly limit wait for the digest. Quiet hours and digests postpone a due
 //! time when it is taken, since only the program knows time zones. An address that fails temporarily gets a
 //! longer pause after each failure. A letter that is rejected for its content is dropped. An address that
 //! does not exist is suspended, and so is one that rejects several letters in a row.
@@ -238,8 +238,7 @@ fn later(
     Ok(retried.or_else(|| preferences.quiet_until(now)).max(digest))
 }
 
-/// Returns the items of each thread, or of each channel if they are about no thread, in the order of their
-/// first items.
+/// Returns the items of each thread, or of each channel for items without a thread, ordered by first item.
 fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
