@@ -113,11 +113,11 @@ codes! {
     /// The object's current state does not allow the change.
     WrongState = "wrong-state", 409, "The state does not allow this",
         "Read the object again, and do what its state allows.";
-    /// The object has another version than the one that was expected: `version` is the present one, and
-    /// `updated_by` its writer.
+    /// The object does not have the expected version: `version` is the current one, and `updated_by` its
+    /// writer.
     VersionConflict = "version-conflict", 409, "The object has changed since",
         "Read the object again, and make the change to its present version.";
-    /// The close is refused: the detail and `reasons` name the conditions that are not met.
+    /// The close is rejected: the detail and `reasons` name the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
     /// The workspace is under a legal hold, and nothing of it is destroyed before the last one is released.

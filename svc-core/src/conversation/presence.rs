@@ -56,8 +56,8 @@ named_enum! {
     enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
 }
 
-/// The condition that the member of the row `$p` of `presence` is online, if `$since` is what
-/// [`online_since`] returns.
+/// The condition that the member of the row `$p` of `presence` is online; `$since` is the result of
+/// [`online_since`].
 macro_rules! online {
     ($p:ident, $since:literal) => {
         concat!("(", stringify!($p), ".seen_at > ", $since, ")")

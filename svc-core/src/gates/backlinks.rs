@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Something that leads to a message.
+/// A backlink of a message: a relation, a pin, a reaction or a vote.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Backlink {

@@ -7,7 +7,7 @@
 ///
 /// The first two are subqueries of the next workspace after `$2` and after `k.workspace_id`, the third is the
 /// condition that something is due in the workspace `k.workspace_id` at `$1`. It has `limit 1` in place of
-/// `exists`, which Postgres may answer by reading what is due in all workspaces.
+/// `exists`, for which Postgres may read the due rows of all workspaces.
 macro_rules! workspaces_in_turn {
     ($first:expr, $next:expr, $is_due:expr) => {
         concat!(

@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
 }
 
-/// Returns the link for the mails to an address, at a service with this public address.
+/// Returns the link for the emails to an address, at a service with this public address.
 pub(super) fn link(
     sealer: &Sealer,
     service: &str,

@@ -208,7 +208,7 @@ fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator
 
 /// Archives a channel and returns it.
 ///
-/// An archived channel can be read as before, but takes no new threads, messages or members until it is
+/// An archived channel can be read as before, but accepts no new threads, messages or members until it is
 /// unarchived. Archiving it again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.

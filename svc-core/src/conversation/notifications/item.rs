@@ -13,7 +13,7 @@ use crate::page::{Horizon, Page, filling};
 use crate::store::columns;
 use crate::time::Time;
 
-/// Something that concerns you.
+/// An item of your inbox.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxItem {
     /// The position of the notifying event in the workspace's log.

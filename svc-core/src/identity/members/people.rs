@@ -57,7 +57,7 @@ pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
     cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns how many people of the caller's workspace have one of these ids, each of which is there once.
+/// Returns how many people of the caller's workspace have one of these ids, which are distinct.
 pub(crate) fn count_people_of(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
     let sql = match cx.engine() {
         Engine::Sqlite => COUNT_OF_SQLITE,

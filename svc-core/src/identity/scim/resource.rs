@@ -16,7 +16,7 @@ use crate::time::Time;
 /// The schema of a list.
 pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// A person of the workspace. An attribute is absent if it has no value or was not asked for.
+/// A person of the workspace. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimUser", extend("required" = []))]
@@ -56,7 +56,7 @@ impl User {
     }
 }
 
-/// A group of people. An attribute is absent if it has no value or was not asked for.
+/// A group of people. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimGroup", extend("required" = []))]
