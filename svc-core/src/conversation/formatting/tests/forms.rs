@@ -336,7 +336,7 @@ fn inlines() -> Vec<Form> {
     ]
 }
 
-/// Source that CommonMark hides from a reader, although an agent reads it.
+/// Source that CommonMark hides from a reader, but that an agent reads.
 fn hidden() -> Vec<Form> {
     let head = |name: &str| [cell([t(name)])];
     let none = || json!(["none"]);
