@@ -152,8 +152,8 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
     pub workspace_id: Here,
-    /// `all` for the keys of messages and every other text; `none` for evidence without content, which cannot
-    /// be imported. Default: `all`.
+    /// `all` for message keys and every other text; `none` for evidence without content, which cannot be
+    /// imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }

@@ -179,7 +179,7 @@ pub(crate) fn feature() -> Feature {
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// The reason, for those who decide on its release. It is not in the log.
+    /// The reason, for deciding on its release. It is not in the log.
     reason: Prose<1, REASON_MAX>,
 }
 

@@ -195,7 +195,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long a workspace keeps data, the instance's maximum, and the amount to be removed next.
+/// Returns how long a workspace keeps data, the instance's maximum, and what is removed next.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {

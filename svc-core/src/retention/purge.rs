@@ -87,9 +87,9 @@ impl Event for WorkspacePurged {
 ///
 /// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which
 /// verifies as before. A result keeps its hash and reads as null, a memory block keeps its label and is
-/// empty. Messages are gone at once, the rest in steps; the call returns at the end, and the purge continues
-/// without you if it is cut off. Content that is written after the call stays. A call while a purge is in
-/// progress joins that one.
+/// empty. Messages are gone at once, the rest in steps; the call returns at the end, and continues without
+/// you if it is cut off. Content written after the call stays. A call while a purge is in progress joins that
+/// one.
 ///
 /// Fails with 409 `legal-hold` if the workspace is under a legal hold; the rest is destroyed when it has
 /// ended.

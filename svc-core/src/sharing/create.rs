@@ -49,7 +49,7 @@ pub(super) struct CreateShareTicket {
     channel_id: ChannelId,
     /// When the ticket expires. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
-    /// The number of seconds until it expires.
+    /// Seconds until it expires.
     expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
     /// The artifacts to share, by the SHA-256 of their bytes.
     #[schemars(transform = default_is("none"))]

@@ -55,7 +55,7 @@ struct ListTombstones {
     #[serde(default)]
     include_purged: bool,
     cursor: Option<Cursor>,
-    /// Maximum tombstones on the page. Default: 100.
+    /// Maximum tombstones per page. Default: 100.
     limit: Option<Count<1, 500>>,
 }
 
