@@ -188,7 +188,7 @@ pub(crate) fn unsubscribe_question() -> Response {
     page(shell::unsubscribe_question())
 }
 
-/// Returns the response with a page that says that mail is off, and links to the board at this address.
+/// Returns the response with a page that confirms that mail is off, and links to the board at this address.
 pub(crate) fn unsubscribed(board: &str) -> Response {
     page(shell::unsubscribed(board))
 }

@@ -33,7 +33,7 @@ pub(super) fn unsubscribe_question() -> String {
     )
 }
 
-/// Returns a page that says that mail is off.
+/// Returns a page that confirms that mail is off.
 pub(super) fn unsubscribed(board: &str) -> String {
     let said = "<p>You will no longer get mail. You can turn it on again in your settings.</p>\n";
     page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))

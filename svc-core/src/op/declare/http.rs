@@ -34,7 +34,7 @@ pub enum Success {
     Created,
     /// 204: there is nothing to return.
     NoContent,
-    /// 303: the browser goes on to another address, with a GET.
+    /// 303: the browser continues at another address, with a GET.
     SeeOther,
 }
 

@@ -133,7 +133,7 @@ impl std::fmt::Debug for Parcel {
 pub enum Arrival {
     /// It was accepted.
     Accepted,
-    /// It may be accepted later, or after the given time if there is one.
+    /// It may be accepted later, but not before the given delay, if there is one.
     Later {
         /// The receiver's response, or the reason for the failure.
         detail: String,
