@@ -45,7 +45,7 @@ pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
     headers.remove(ROOM_LSN);
 }
 
-/// Adds the headers with the limits and the rest of them, so that a client can slow down.
+/// Adds the headers with the limits and the remaining quotas, so that a client can slow down.
 ///
 /// They follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
 pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[Standing]) {

@@ -52,7 +52,7 @@ pub(crate) enum Failed {
     Transport(reqwest::Error),
     /// The response has too many bytes.
     TooLarge,
-    /// The status of the server reports a failure.
+    /// The server has failed, with this status.
     Faulty(u16),
 }
 

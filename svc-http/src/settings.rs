@@ -33,7 +33,7 @@ pub struct HttpSettings {
     pub mail: Option<MailConfig>,
     /// The identity of this service for push services; `None` if push is off.
     pub push: Option<PushConfig>,
-    /// The addresses that requests may reach if a member has supplied the address.
+    /// The permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
     /// Whether a request without a credential acts as the first person.
     pub auth_disabled: bool,

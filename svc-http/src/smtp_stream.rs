@@ -168,7 +168,7 @@ fn readable(line: &[u8]) -> String {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| '?'));
     }
-    // lettre requires a word in the reply to EHLO: a control character is one that is not shown.
+    // lettre requires a word in the reply to EHLO: a control character is one, and is not shown.
     text.push_str(match text.len() {
         3 => " \u{7f}",
         4 => "\u{7f}",

@@ -57,7 +57,7 @@ pub(crate) struct Link {
     pub slot: Arc<Place>,
 }
 
-/// A request whose credential has not been verified yet, and then the rest of its limits.
+/// A request whose credential has not been verified yet, and then its remaining quotas.
 #[derive(Default)]
 pub(crate) struct Unverified {
     /// Its slot among the others of its address.
@@ -76,7 +76,7 @@ impl Unverified {
         self.tell(standings);
     }
 
-    /// Takes the rest of the limits to report to the caller of a request that was not admitted.
+    /// Takes the remaining quotas to report to the caller of a request that was not admitted.
     pub fn tell(&mut self, standings: &[Standing]) {
         self.standings = standings.to_vec();
     }

@@ -118,7 +118,7 @@ impl Principal {
         self.head.credential.mark()
     }
 
-    /// Returns the rest of the limits that the message counts against, if it was admitted.
+    /// Returns the remaining quotas that the message counts against, if it was admitted.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }

@@ -1,6 +1,6 @@
 //! The service: opens the database, starts the core threads, and accepts requests.
 //!
-//! This is the composition root; it makes no decisions of its domain.
+//! This is the composition root: it connects modules and contains no rules.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;

@@ -79,7 +79,7 @@ pub(crate) struct Header {
     pub head: HeadOf,
     /// The number of the last audit row.
     pub audit_seq: i64,
-    /// The content that it has.
+    /// The content in the file.
     pub words: Words,
 }
 

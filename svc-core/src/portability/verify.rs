@@ -160,7 +160,7 @@ impl PartSender {
             }
             sent => sent.is_ok(),
         };
-        // Once the maximum of other batches wait, it was taken.
+        // Once the maximum number of further batches waits, this one was taken.
         let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
         // If the other thread has ended, an earlier part has a fault.
         if sent { Ok(()) } else { Err(Invalid::not_kept()) }

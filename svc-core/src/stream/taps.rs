@@ -29,7 +29,7 @@ pub struct TapEvent {
     pub kind: String,
     /// When it happened.
     pub at: Time,
-    /// The place and the member that it is about.
+    /// Its channel, thread and member.
     pub subject: Subject,
     /// Its payload, as canonical JSON.
     pub payload: String,

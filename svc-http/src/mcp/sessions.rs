@@ -73,7 +73,7 @@ struct State {
 struct AnswerStream {
     answers: mpsc::Sender<Bytes>,
     places: Arc<Semaphore>,
-    /// The data of the session that requests receive if it is a connection.
+    /// The session's state as a connection, for its requests.
     connection: Arc<Connection>,
 }
 
@@ -293,7 +293,7 @@ impl Session {
         Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
 
-    /// Returns the data for its requests, if it is a connection.
+    /// Returns its state as a connection, if it is one.
     pub fn connection(&self) -> Option<Arc<Connection>> {
         self.stream.as_ref().map(|stream| Arc::clone(&stream.connection))
     }

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::{Gap, Kind, Result, Token, is_member, tokens, written};
 
-/// The function in the body of a module that returns a module which it needs: that module is made first.
+/// The function by which a module's body gets a module that it requires: that module is made first.
 pub(super) const NEED: &str = "$n";
-/// The function that loads a module later.
+/// The function by which it loads a module later.
 pub(super) const LOAD: &str = "$l";
 /// The address that the module would have as a separate file.
 pub(super) const ADDRESS: &str = "$a";

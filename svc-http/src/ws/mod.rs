@@ -63,7 +63,7 @@ pub(crate) async fn upgrade(
     let peer = Holder::at(state.peer(link, request.headers()));
     let place = || match &admission {
         Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
-        // No credential would have a slot.
+        // No slot would be left, whatever the credential.
         None if state.sockets.is_full() => Err(state.sockets.exhausted(peer, 1)),
         None => state.handshakes.take(peer, 1),
     };

@@ -167,7 +167,7 @@ fn opens_links(asked: &Asked) -> bool {
     asked.revision.is_stateless() && asked.declared.links
 }
 
-/// Returns the state that a call returns, if it does; the inner value is `None` if it is not text.
+/// Returns the state that a call brings back, if any; the inner value is `None` if it is not text.
 fn sealed_state(call: &Call) -> Option<Option<String>> {
     let params = &call.message.params;
     params.text("requestState")?;

@@ -43,7 +43,7 @@ impl Admission {
         self.client.map(|client| Holder { client, workspace: self.access.charged_to() })
     }
 
-    /// Returns the rest of the limits that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if its caller is known.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }
@@ -97,7 +97,7 @@ const PATH_MAX: usize = 1024;
 /// Receives an admission. Called on a core thread: it must only pass it on.
 pub(crate) type Admitted = Box<dyn FnOnce(std::result::Result<Admission, NotAdmitted>) + Send>;
 
-/// Why a request was not admitted, and the rest of the limits that it counted against.
+/// Why a request was not admitted, and the remaining quotas that it counted against.
 #[derive(Clone, Debug)]
 pub struct NotAdmitted {
     error: Error,
@@ -114,7 +114,7 @@ impl NotAdmitted {
         self.error.code()
     }
 
-    /// Returns the rest of the limits that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if its caller is known.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }

@@ -61,9 +61,9 @@ impl KnownCredential {
         self.payer.workspace
     }
 
-    /// Returns whether responses report the rest of its limits.
+    /// Returns whether responses report its remaining quotas.
     ///
-    /// They do not for a share ticket: the rest would show how busy the workspace is.
+    /// They do not for a share ticket: the quotas would show how busy the workspace is.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.caller.via, Via::Ticket(_))
     }

@@ -229,8 +229,8 @@ impl Dispatch {
     /// Reports to other servers the limits of which a request has used up a share, and then ends its
     /// admission.
     ///
-    /// `is_told` says whether the response reports the rest of them, admitted or not. Callers that are not
-    /// authenticated never receive it.
+    /// `is_told` says whether the response reports what remains of them, admitted or not. Callers that
+    /// are not authenticated never receive it.
     fn settle(&self, charged: Option<Charged>, is_told: bool, outcome: Result<Admission>, done: Admitted) {
         let Charged { standings, due } = charged.unwrap_or_default();
         let standings: Arc<[Standing]> = if is_told { standings.into() } else { Arc::default() };

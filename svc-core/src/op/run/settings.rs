@@ -67,7 +67,7 @@ pub struct Settings {
     pub oidc_auto_provision: bool,
     /// The key for browsers' web push subscriptions; `None` if push is off.
     pub vapid_public_key: Option<String>,
-    /// The addresses that requests may reach if a member has supplied the address.
+    /// The permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,

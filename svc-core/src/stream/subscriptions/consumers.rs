@@ -51,7 +51,7 @@ pub(super) struct Consumer {
     stored: i64,
     /// The earliest time of the next write of the position.
     write_at: Monotonic,
-    /// The last time when no newer connection held it.
+    /// When a check last found no newer connection that holds it.
     checked: Monotonic,
 }
 

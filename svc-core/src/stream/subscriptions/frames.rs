@@ -135,7 +135,7 @@ pub enum ServerFrame {
     SubscribeAck {
         /// The version of these frames.
         schema_version: u32,
-        /// The token with the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
         /// The position after which events follow.
         after_id: i64,
@@ -157,7 +157,7 @@ pub enum ServerFrame {
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// The token with the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
     },
     /// No event matched up to here.
@@ -166,7 +166,7 @@ pub enum ServerFrame {
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// The token with the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
     },
     /// The log lacks the events after the position; the connection is closed.

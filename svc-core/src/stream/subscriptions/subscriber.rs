@@ -87,7 +87,7 @@ pub struct Subscriber {
     pub(super) offered: Option<Offered>,
     /// The verified position up to which the log itself was read, if it was.
     pub(super) cursor: Option<ChainCursor>,
-    /// The number of events sent since it last had received all.
+    /// The number of events sent since it was last up to date.
     pub(super) ahead: usize,
     pub(super) consumer: Option<Consumer>,
     /// The position to which its client wants to move the consumer.
@@ -158,7 +158,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns the last batch: the next one begins at the same position.
+    /// Undoes the last batch: the next one begins at the same position.
     pub fn put_back(&mut self) {
         self.offered = None;
     }
@@ -167,7 +167,7 @@ impl Subscriber {
     fn take_offered(&mut self) {
         let Some(Offered { led_to, positions, has_all }) = self.offered.take() else { return };
         self.after = led_to;
-        // Later events do not count against a subscriber that had received all.
+        // Later events do not count against a subscriber that was up to date.
         self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
             consumer.sent(positions.into_iter());
