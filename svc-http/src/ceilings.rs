@@ -1,4 +1,4 @@
-//! The ceilings that the manual lists are those of the code.
+//! Checks that the manual lists the ceilings of the code.
 
 use svc_core::limits::{
     CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX, LOOKUPS_QUEUED_MAX,
