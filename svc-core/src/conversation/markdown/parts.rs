@@ -23,8 +23,68 @@ pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Parses a text [with line feeds](with_line_feeds), for the board and for the search for mentions.
+/// Returns the part of a text that is parsed: the lines before the first one that nests too many containers.
+///
+/// The parser takes time in proportion to the lines times the quotes and lists that they are in.
+pub(crate) fn parsed_part(text: &str) -> &str {
+    let mut end = 0_usize;
+    for line in text.split_inclusive('\n') {
+        if nests_too_much(line) {
+            break;
+        }
+        end = end.saturating_add(line.len());
+    }
+    text.get(..end).unwrap_or(text)
+}
+
+/// Maximum columns before the last marker of a container in a line: each container needs two or more.
+const MARKER_COLUMNS_MAX: usize = 256;
+
+/// Returns whether a line may open, or continue, more containers than there are levels to show.
+fn nests_too_much(line: &str) -> bool {
+    let mut rest = line;
+    let mut columns = 0_usize;
+    let mut markers = 0_usize;
+    loop {
+        let marker = rest.trim_start_matches([' ', '\t']);
+        let indent = rest.get(..rest.len().saturating_sub(marker.len())).unwrap_or_default();
+        columns = indent.chars().fold(columns, |sum, c| sum.saturating_add(if c == '\t' { 4 } else { 1 }));
+        let Some(after) = after_marker(marker).filter(|_| !is_rule(marker)) else { return false };
+        columns = columns.saturating_add(marker.len().saturating_sub(after.len()));
+        markers = markers.saturating_add(1);
+        if markers > MARKDOWN_LEVELS_MAX || columns > MARKER_COLUMNS_MAX {
+            return true;
+        }
+        rest = after;
+    }
+}
+
+/// Returns the rest of a line that begins with the marker of a quote or of a list item.
+fn after_marker(line: &str) -> Option<&str> {
+    if let Some(after) = line.strip_prefix('>') {
+        return Some(after);
+    }
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let after = match digits {
+        0 => line.strip_prefix(['-', '+', '*'])?,
+        1..=9 => line.get(digits..)?.strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    after.is_empty().then_some(after).or_else(|| after.starts_with(char::is_whitespace).then_some(after))
+}
+
+/// Returns whether a line is a thematic break, such as `- - -`.
+fn is_rule(line: &str) -> bool {
+    let mark = line.chars().next();
+    matches!(mark, Some('-' | '*'))
+        && line.matches(['-', '*']).count() > 2
+        && line.chars().all(|c| Some(c) == mark || c.is_whitespace())
+}
+
+/// Parses the [parsed part](parsed_part) of a text [with line feeds](with_line_feeds), for the board and for
+/// the search for mentions.
 pub(crate) fn events(text: &str) -> OffsetIter<'_> {
+    let text = parsed_part(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     Parser::new_ext(text, options).into_offset_iter()
 }
@@ -239,7 +299,9 @@ impl Builder<'_> {
                 },
             }
         }
-        self.add_definitions(self.text.len()).err()
+        let parsed = parsed_part(self.text).len();
+        let rest = (parsed < self.text.len()).then_some(parsed);
+        self.add_definitions(parsed).err().or(rest)
     }
 
     fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> Added {

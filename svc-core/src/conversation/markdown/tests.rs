@@ -1,9 +1,12 @@
 //! The examples of CommonMark's specification, compared before the rules for display.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::PathBuf;
 
-use super::parts::{Kind, Part, Target, parts};
+use pulldown_cmark::{Event, Parser};
+
+use super::parts::{Kind, Part, Target, events, parsed_part, parts};
 
 /// Name of the variable with the folder of the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
@@ -167,4 +170,48 @@ fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
         }
     }
     assert!(findings.is_empty(), "\n{findings}");
+}
+
+/// Returns how many containers and other elements are open at once.
+fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
+    let mut depth = 0;
+    events
+        .map(|(event, _)| {
+            depth += match event {
+                Event::Start(_) => 1,
+                Event::End(_) => -1,
+                _ => 0,
+            };
+            depth
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// The parser takes time in proportion to the lines times the containers that they are in.
+#[test]
+fn no_text_nests_containers_without_end() {
+    for marker in ["- ", "> ", ">", "+ ", "1. ", "12) ", "* > ", "-\t"] {
+        let line = format!("{}a\n", marker.repeat(1_000));
+        let text = format!("{line}{}", "a\n".repeat(1_000));
+        let control = depth(Parser::new(&text).into_offset_iter());
+        assert!(control > 900, "{marker:?} nests {control} elements");
+        assert_eq!(parsed_part(&text), "", "{marker:?}");
+        let wide = format!("first\n\n{text}");
+        assert_eq!(parsed_part(&wide), "first\n\n", "{marker:?}");
+    }
+    let steps: String = (0..400).map(|level| format!("{}- a\n", "  ".repeat(level))).collect();
+    assert!(depth(Parser::new(&steps).into_offset_iter()) > 700);
+    assert!(depth(events(&steps)) < 300);
+    for kept in [
+        "- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n",
+        "* * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * *",
+        "------------------------------------------------------------------------------------",
+        "****************************************bold****************************************",
+        "> > > > > > > > - - - - 1. a\n",
+        "1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1",
+        "",
+    ] {
+        assert_eq!(parsed_part(kept), kept);
+    }
 }
