@@ -61,8 +61,8 @@ impl<'w> Watched<'w> {
 const POST: [&str; 8] =
     ["BEGIN", "SET", "SELECT 1", "INSERT 0 1", "UPDATE 1", "SELECT 1", "COMMIT", "SELECT 1"];
 
-/// The statements of a read of one row: its transaction and time limit, the head of the log, which tells
-/// whether cached entries are valid, the row, and the end.
+/// The statements of a read of one row: its transaction and time limit, the head of the log, which validates
+/// the connection's cache, the row, and the end.
 const READ: [&str; 5] = ["BEGIN", "SET", "SELECT 1", "SELECT 1", "ROLLBACK"];
 
 #[test]
