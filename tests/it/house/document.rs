@@ -213,8 +213,7 @@ fn limit_of_scim(name: &str, schema: &mut Value, ids: &Ids) {
         "excludedAttributes" => *schema = json!({"enum": [if is_list { json!([]) } else { json!("") }]}),
         "userName" => *schema = json!({"type": "string", "pattern": "^[A-Za-z]{8,20}$"}),
         "displayName" if schema["maxLength"].is_null() => *schema = json!({"enum": [null, "Mary"]}),
-        // Only people whom no request can delete, because a deleted person can no longer be a member of a
-        // group.
+        // Only the admin, since no request can delete it: a deleted person can no longer be a member.
         "members" if is_list => {
             let admin = ids.named(|name| name == "admin");
             *schema = json!({"enum": [[], [{"value": admin[0]}]]});
