@@ -1,7 +1,7 @@
-//! The board in Chromium, on the real server: runs what is in tests/ui/board.
+//! The board in Chromium, on the real server: runs the tests in tests/ui/board.
 //!
-//! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them
-//! run once more on Postgres, where browsers and agents are at two servers.
+//! Each test here runs a few files there, each in a separate world, so that no test takes long. A few of them
+//! run once more on Postgres, where browsers and agents use two servers.
 
 use std::process::Command;
 
@@ -12,10 +12,10 @@ use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
 use svc_tests::process::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
-/// The variables with the programs that are put before the service.
+/// The variables with the proxies that are put in front of the service.
 const PROXIES: [&str; 3] = ["SVC_TEST_NGINX", "SVC_TEST_CADDY", "SVC_TEST_HAPROXY"];
 
-/// The command that runs files of tests, if this run has what they need.
+/// Returns the command that runs files of tests, if this run has their requirements.
 fn runner(files: &[&str]) -> Option<Command> {
     let node = script("board", &[&["runner.js"], files].concat());
     if node.is_none() {
@@ -38,7 +38,7 @@ fn on_sqlite(files: &[&str]) {
     }
 }
 
-/// Runs files of tests on Postgres, each with two servers on a database of its own.
+/// Runs files of tests on Postgres, each with two servers on a separate database.
 #[track_caller]
 fn on_postgres(files: &[&str]) {
     if !engines().contains(&Engine::Postgres) {
