@@ -44,7 +44,7 @@ fn work(world: &World, token: &str, thread: &str) {
     world.call(token, "set_thread_result", json!({"thread_id": thread, "result": {}})).output();
 }
 
-/// The conditions that prevent a close, each with its ids.
+/// Returns the conditions that prevent a close, each with its ids.
 fn unmet(world: &World, thread: &str) -> Vec<(String, Value)> {
     let refused = go(world, thread, "close").refused(409, "close-refused");
     let reasons = refused["reasons"].as_array().unwrap().iter();

@@ -154,7 +154,7 @@ pub fn paths_in(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The kind of the first piece of the text, and its length.
+/// Returns the kind of the first piece of the text, and its length.
 fn next_piece(text: &str) -> (Piece, usize) {
     if text.starts_with("//") {
         return (Piece::Comment, text.find('\n').unwrap_or(text.len()));

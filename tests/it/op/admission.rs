@@ -180,7 +180,7 @@ fn derived_tokens_share_one_limit() {
     });
 }
 
-/// The decisions in the audit trail, the latest first.
+/// Returns the decisions in the audit trail, the latest first.
 fn decisions(world: &World) -> Vec<(String, String, Value)> {
     let action = "authorization.decision";
     let input = json!({"workspace_id": world.id("workspace"), "action": action, "limit": 200});

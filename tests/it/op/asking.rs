@@ -52,7 +52,7 @@ impl Way {
         [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.http().rest_only)
     }
 
-    /// All ways; in process only where a request costs little.
+    /// Returns all ways; in process only where a request costs little.
     pub fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
         let core = (engine == Engine::Sqlite).then_some(Self::Core);
         core.into_iter().chain(Self::over_the_wire(operation))

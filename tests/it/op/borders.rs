@@ -264,7 +264,7 @@ pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature
     assert_eq!(border.world.lsn(), lsn, "and nothing was changed");
 }
 
-/// Hidden and unknown ids are indistinguishable in every response.
+/// Checks that hidden and unknown ids are indistinguishable in every response.
 ///
 /// If a single field or header differs, a caller that tries ids learns which of them exist in a private
 /// channel or in another workspace.

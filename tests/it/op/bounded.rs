@@ -239,7 +239,7 @@ fn check_text(world: &World, operation: &Operation, input: &Value, wanted: &str)
     assert!(parts > 1, "{operation:?}");
 }
 
-/// A refusal because of a long footprint fits, too.
+/// Checks that a refusal because of a long footprint fits, too.
 fn check_refusal(world: &World, of: &Long) {
     world.admin("claim_thread", json!({"thread_id": of.wide[0]}));
     let params = json!({"name": "claim_thread", "arguments": {"thread_id": of.wide[1]}});
@@ -256,7 +256,7 @@ fn check_refusal(world: &World, of: &Long) {
     assert!(bytes <= SIZES[0] && refused["error"]["data"]["conflicts"].is_array(), "{bytes}: {refused}");
 }
 
-/// A claim and the newest messages stay.
+/// Checks that a claim and the newest messages stay.
 fn check_claims(world: &World, of: &Long) {
     for size in SIZES {
         let pack =
@@ -288,7 +288,7 @@ fn check_claims(world: &World, of: &Long) {
     assert_eq!((&kept["truncated"], &kept["version"]), (&json!(true), &json!(2)), "what changed is cut, too");
 }
 
-/// A wait returns the items that fit, and continues from there.
+/// Checks that a wait returns the items that fit, and continues from there.
 fn check_wait(world: &World, of: &Long, from: i64) {
     let wait = world.operation("wait_for_event");
     for size in SIZES {

@@ -16,7 +16,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A time after the leases of all periodic work.
 const LATER: Duration = Duration::from_secs(20);
 
-/// A world, and another service on its database.
+/// Returns a world, and another service on its database.
 fn two(engine: Engine, seed: u64) -> (World, Service) {
     let world = World::with(engine, Setup { seed, ..Setup::default() });
     let other = world.another_service(seed + 1);

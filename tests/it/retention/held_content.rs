@@ -96,7 +96,7 @@ fn memory_block(world: &World, word: &str) {
     check_kept(world, &[value, described, value_2]);
 }
 
-/// Each operation that stores a checkpoint, and each end of a claim, replaces a checkpoint.
+/// Replaces a checkpoint by each operation that stores one, and by each end of a claim.
 fn checkpoint(world: &World, word: &str) {
     let channel = world.new_channel("held");
     let thread = world.new_thread(&channel, "held");
@@ -165,7 +165,7 @@ fn result(world: &World, word: &str) {
     check_kept(world, &words);
 }
 
-/// A kept text stays until the last hold is released.
+/// Checks that a kept text stays until the last hold is released.
 fn held_text(world: &World, word: &str) {
     let holds = [hold(world), hold(world)];
     boot(world, word);
@@ -181,7 +181,7 @@ fn held_text(world: &World, word: &str) {
     assert_eq!(kept(), before, "there is the hold of the boot");
 }
 
-/// A message and its edits are sealed, so they are read as members do.
+/// Checks a message and its edits, which are sealed and so are read as members do.
 fn message(world: &World, word: &str) {
     let said = |number: u32| format!("{word}-{number}");
     let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": said(1)}));

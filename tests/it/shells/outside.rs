@@ -127,7 +127,7 @@ impl Agent {
     }
 }
 
-/// Two agents find, claim and finish a task.
+/// Lets two agents find, claim and finish a task.
 fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
     let (few, all) = (worker.read(), admin.read());
     assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));

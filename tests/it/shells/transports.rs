@@ -250,7 +250,7 @@ fn succeeds_over_rest(
     );
 }
 
-/// The examples of the built-in operations have one outcome over all transports.
+/// Checks that the examples of the built-in operations have one outcome over all transports.
 ///
 /// A field that only one shell reads, or a change that only one records, would give the same call two
 /// meanings.

@@ -173,7 +173,7 @@ fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
     }
 }
 
-/// An import that is killed leaves nothing visible, and does not block the next one.
+/// Checks that an import that is killed leaves nothing visible, and does not block the next one.
 fn moved(engine: Engine, mode: &str) {
     let (source, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
     let (workspace, file) = (fill(&source, MOVED), folder.path().join("moving.json"));

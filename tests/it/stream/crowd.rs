@@ -17,7 +17,7 @@ use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::process::Running;
 use svc_tests::site::{Site, done};
 
-/// The variable with the Python that has what the tests need.
+/// The variable with the path of the Python that has the packages of the tests.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 /// The variable with the number of clients.
 const CROWD: &str = "SVC_TEST_CROWD";

@@ -21,7 +21,7 @@ use crate::audit::histories::History;
 use crate::portability::origin::export;
 use crate::retention::policy::verified;
 
-/// The variable with the Python that has what the tests need.
+/// The variable with the path of the Python that has the packages of the tests.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// Returns the second verifier's report on each file, or `None` if this run has no Python.
@@ -113,7 +113,7 @@ fn two_verifiers_agree_on_good_and_broken_logs() {
             for tamper in ["select 1".to_owned()].into_iter().chain(tampers) {
                 history.tampered(&tamper, || {
                     let said = serde_json::to_value(history.report()).unwrap();
-                    // The program is run for some logs: it gives the same report, but reads and prints it.
+                    // For some logs the program itself runs: it differs only in how it reads and prints.
                     if wanted.len() % 4 == 0 {
                         assert_eq!(by_program(&history), said, "{tamper}");
                     }

@@ -72,7 +72,7 @@ impl Faults {
         Some(Self { library: library.into(), file, folder })
     }
 
-    /// The variables that put a program under the plan.
+    /// Returns the variables that put a program under the plan.
     pub fn variables(&self) -> [(String, String); 2] {
         let path = |path: PathBuf| path.into_os_string().into_string().unwrap();
         [

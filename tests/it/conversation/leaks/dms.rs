@@ -244,7 +244,7 @@ impl Between {
     }
 }
 
-/// Members who are not in a direct message find neither its contents nor its participants.
+/// Checks that members who are not in a direct message find neither its contents nor its participants.
 fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     let mut between = Between::open(engine);
     let administrator = between.viewers[0].1.clone();

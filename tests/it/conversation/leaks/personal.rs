@@ -104,7 +104,7 @@ fn differences(
     found
 }
 
-/// No other member finds the follows, mutes, read positions or items of a member.
+/// Checks that no other member finds the follows, mutes, read positions or items of a member.
 fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     let world = World::with(engine, Setup { seed: 90, features, ..Setup::default() });
     let viewers = viewers(&world);
@@ -187,7 +187,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     assert_eq!(heard.join().unwrap()["lsn"], posted.output()["lsn"], "no frame tells of it");
 }
 
-/// A caller that names another member is refused, whether that member exists or not.
+/// Checks that a caller that names another member is refused, whether that member exists or not.
 fn others_are_refused(world: &World, viewers: &[(&'static str, String)]) {
     let members = [world.id("admin").to_string(), uuid::Uuid::from_u128(7).to_string()];
     for operation in world.service.table().operations().filter(|operation| is_personal(operation)) {

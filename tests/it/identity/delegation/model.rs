@@ -148,7 +148,7 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// The outcome of a request with a delegated token.
+    /// Returns the outcome of a request with a delegated token.
     fn outcome(&self, held: &Held, changes: bool) -> (u16, &'static str) {
         let is_dead = held.ends <= self.now
             || self.grants[held.grant].revoked

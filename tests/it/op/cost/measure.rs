@@ -40,7 +40,7 @@ impl Seen {
     }
 }
 
-/// A world whose workspace is filled.
+/// Returns a world whose workspace is filled.
 pub fn filled(engine: Engine) -> (World, Seen) {
     let seen = Seen::default();
     let sink = seen.clone();
