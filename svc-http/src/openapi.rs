@@ -1,4 +1,4 @@
-//! The OpenAPI document: the operations as the core describes them, and the fixed routes.
+//! The OpenAPI document: the core's description of the operations, and the fixed routes.
 //!
 //! It is built at the first request and cached.
 
@@ -73,7 +73,7 @@ struct Description {
     responses: Value,
     /// The statuses whose body is a problem.
     refused: &'static [u16],
-    /// Parameters, body and security, where there are any.
+    /// Parameters, body and security, if there are any.
     more: Value,
 }
 

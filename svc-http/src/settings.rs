@@ -13,31 +13,31 @@ use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX,
 pub struct HttpSettings {
     /// Limit on the bytes of a request body.
     pub body_max_bytes: usize,
-    /// Limit on the requests in flight; none means no limit.
+    /// Limit on the requests in flight; `None` means no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// Limit on the connections; none means no limit.
+    /// Limit on the connections; `None` means no limit.
     pub connections: Option<NonZeroU32>,
     /// Limit on the WebSocket connections.
     pub ws_connections: u32,
     /// Number of proxies in front whose entries in `X-Forwarded-For` or `Forwarded` are trusted.
     pub trusted_proxy_hops: usize,
-    /// Host names of this server in addition to localhost and its own address, in lower case.
+    /// Host names of this server in addition to localhost and its address, in lower case.
     pub allowed_hosts: Vec<String>,
-    /// Whether browsers send the session cookie over HTTPS alone.
+    /// Whether browsers send the session cookie only over HTTPS.
     pub cookie_secure: bool,
     /// The address under which browsers reach the server.
     pub public_url: Option<PublicUrl>,
-    /// How people sign in at an identity provider, if they can.
+    /// Settings for sign-in at an identity provider; `None` if it is off.
     pub oidc: Option<OidcConfig>,
-    /// How members are mailed, if they are.
+    /// Settings for mail to members; `None` if it is off.
     pub mail: Option<MailConfig>,
-    /// How push services know this service; none if nothing is pushed.
+    /// The identity of this service for push services; `None` if push is off.
     pub push: Option<PushConfig>,
-    /// Where requests may go whose address a member has given.
+    /// The permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
     /// Whether a request without a credential acts as the first person.
     pub auth_disabled: bool,
-    /// The workspace whose public channels anybody reads over MCP.
+    /// The workspace whose public channels are open to anonymous readers over MCP.
     pub anonymous_workspace: Option<WorkspaceId>,
     /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
     pub shutdown_drain: Duration,
@@ -88,7 +88,7 @@ impl From<&Config> for HttpSettings {
 }
 
 impl HttpSettings {
-    /// Returns these settings with the connections limited to what `descriptors` leave room for.
+    /// Returns these settings with the connections limited to the room that `descriptors` leave.
     #[must_use]
     pub fn within(self, descriptors: usize) -> Self {
         let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
@@ -103,7 +103,7 @@ impl HttpSettings {
         self.allowed_hosts.iter().cloned().chain(public.map(str::to_owned)).collect()
     }
 
-    /// Returns the limits on connections in all and from one address.
+    /// Returns the limits on connections in total and from one address.
     pub(crate) fn connections(&self) -> (usize, usize) {
         let max = self.connections.and_then(|max| usize::try_from(max.get()).ok());
         let Some(max) = max else { return (usize::MAX, usize::MAX) };

@@ -42,6 +42,17 @@ pub fn skipped(what: &str, name: &str) {
     eprintln!("SKIPPED {what}: {name} is not set");
 }
 
+/// Returns whether this run includes the tests that repeat others under other circumstances.
+///
+/// `SVC_TEST_LONG=1` includes them, as CI does.
+pub fn is_long(what: &str) -> bool {
+    let is_long = std::env::var("SVC_TEST_LONG").is_ok_and(|long| long == "1");
+    if !is_long {
+        eprintln!("SKIPPED {what}: SVC_TEST_LONG is not 1");
+    }
+    is_long
+}
+
 /// One database.
 pub struct TestDatabase {
     place: Place,

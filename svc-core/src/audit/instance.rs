@@ -1,8 +1,8 @@
-//! The audit rows of the whole instance, newest first: of all workspaces, and those that belong to none.
+//! The audit rows of the whole instance, newest first: of all workspaces, and of none.
 //!
-//! Trails of different workspaces have no common numbers, so the order is that of time, then of the
-//! workspace, then of its trail. A row that is committed late has its place among those of its time: who has
-//! read past it misses it, while a workspace's own trail misses none.
+//! Trails of different workspaces have no common numbers, so rows are ordered by time, then workspace, then
+//! position in its trail. A row that is committed late takes its place by time: a reader that is already past
+//! it misses it, while a workspace's trail misses none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,46 +33,46 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
 ///
-/// They are ordered by their time. A change that takes long may add a row behind the place that you have read
-/// to; each workspace's own `list_audit` returns every row. Of a change in a private channel that you are not
-/// in you see when it was made and by whom, and no more: its `metadata` is `{"withheld": true}`.
+/// They are ordered by time. A change that takes long may add a row before the position that you have
+/// reached; each workspace's `list_audit` returns every row. Of a change in a private channel that you are
+/// not in you see only the time and the member: its `metadata` is `{"withheld": true}`.
 ///
-/// One page covers at most 2000 rows, so with a filter it may be short or empty although there is more:
+/// One page covers up to 2000 rows, so with a filter it may be short or empty although there is more:
 /// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListOperatorAudit {
     /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for those of the instance itself.
     workspace_id: Option<WorkspaceId>,
-    /// Only what was done with a credential of this member.
+    /// Only actions with a credential of this member.
     actor_id: Option<MemberId>,
     /// Only rows with this action, such as `workspace.create`.
     action: Option<Text<1, 100>>,
-    /// Only what was done at this time or later.
+    /// Only actions at this time or later.
     since: Option<Time>,
     cursor: Option<Cursor<Place>>,
     limit: Option<Limit>,
 }
 
-/// The place of a row: its time, its workspace, or the nil id, and its number in that trail.
+/// The position of a row: its time, its workspace or the nil id, and its number in that trail.
 type Place = (Time, WorkspaceId, i64);
 
-/// What was done anywhere on the instance, and by whom.
+/// An action on the instance, and the member that did it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct InstanceAuditRow {
     /// The row's number in the trail of its workspace, or of the instance, counted from 1 without gaps.
     seq: i64,
-    /// When it was done.
+    /// When it happened.
     at: Time,
-    /// What was done: `mutation`, or the name of the change.
+    /// The action: `mutation`, or the name of the change.
     action: String,
-    /// The member whose credential was used; null for what the service did by itself.
+    /// The member whose credential was used; null for the service itself.
     actor_id: Option<MemberId>,
     /// The member it acted as; the same except under delegation.
     subject_id: Option<MemberId>,
     /// The delegation grant; null except under delegation.
     grant_id: Option<GrantId>,
-    /// The workspace; null for what concerns the instance, such as the creation of a workspace.
+    /// The workspace; null for actions on the instance, such as the creation of a workspace.
     workspace_id: Option<WorkspaceId>,
     /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
@@ -83,7 +83,7 @@ columns! {
     instance_audit_columns: InstanceAuditRow as a { seq, at, action, actor_id, subject_id, grant_id }
     read {
         trail: WorkspaceId = workspace_id,
-        // Not of what happened in a channel that the caller does not see: paths and ids stand in it.
+        // Hidden for a channel that the caller does not see, since it contains paths and ids.
         details: Option<Json> = (shown!()),
     }
     make {
@@ -98,7 +98,7 @@ impl InstanceAuditRow {
     }
 }
 
-/// The place of the last row that a page may read: it skips $7 rows.
+/// The position of the last row that a page may read: it skips $7 rows.
 const HORIZON: &str = "select at, workspace_id, seq from audit
     where (at, workspace_id, seq) < ($1, $2, $3) and (at, workspace_id, seq) >= ($4, $5, $6)
     order by at desc, workspace_id desc, seq desc limit 1 offset $7";
@@ -114,7 +114,8 @@ const LIST: &str = concat!(
 );
 
 fn list_operator_audit(cx: &Read<'_>, input: &ListOperatorAudit) -> Result<Page<InstanceAuditRow, Place>> {
-    // No row has a time as late, and none comes before the first row of the instance at the earliest time.
+    // Every row has an earlier time, and none comes before the first row of the instance at the earliest
+    // time.
     let newest = (Time::from_micros(i64::MAX), WorkspaceId::INSTANCE, 0);
     let (at, workspace, seq) = input.cursor.map_or(newest, |Cursor(place)| place);
     let oldest = (input.since.unwrap_or(Time::from_micros(i64::MIN)), WorkspaceId::INSTANCE, 0);

@@ -1,10 +1,10 @@
-//! The audit trail: as a workspace reads it, which are exactly its own rows, and as the operator does.
+//! The audit trail: a workspace reads exactly its rows, the operator all rows.
 //!
-//! - `instance`: the rows of all workspaces, and those that belong to none
+//! - `instance`: reads the rows of all workspaces, and those that belong to none
 //! - `state`: compares the tables of a workspace with its log
 //!
-//! The pipeline writes the rows and, if a change has a name of its own, the function that makes it. Nothing
-//! in here writes.
+//! The pipeline writes the rows, or the function of a change if the row has a specific name. This module
+//! writes nothing.
 
 mod instance;
 pub(crate) mod state;
@@ -61,13 +61,13 @@ pub(crate) fn feature() -> Feature {
 /// Returns the audit rows of a workspace, newest first.
 ///
 /// They record who changed what, and what was requested or rejected with delegated tokens. A change without a
-/// name of its own has the action `mutation`, with the surface, operation, path and status in `metadata`.
+/// specific name has the action `mutation`, with the surface, operation, path and status in `metadata`.
 ///
-/// One page covers at most 2000 rows, so with a filter it may be short or empty although there is more:
+/// One page covers up to 2000 rows, so with a filter it may be short or empty although there is more:
 /// continue while `next_cursor` is not null.
 ///
-/// For a change in a private channel that you are not in you see when it was made and by whom, and no more:
-/// its `metadata` is `{"withheld": true}`.
+/// For a change in a private channel that you are not in you see only the time and the member: its `metadata`
+/// is `{"withheld": true}`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {
@@ -79,16 +79,16 @@ struct ListAudit {
     limit: Option<Limit>,
 }
 
-/// What was done, and by whom.
+/// An action, and the member that did it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AuditRow {
     /// The row's number in the workspace's trail, counted from 1 without gaps.
     seq: i64,
-    /// When it was done.
+    /// When it happened.
     at: Time,
-    /// What was done: `mutation`, or the name of the change.
+    /// The action: `mutation`, or the name of the change.
     action: String,
-    /// The member whose credential was used; null for what the service did by itself.
+    /// The member whose credential was used; null for the service itself.
     actor_id: Option<MemberId>,
     /// The member it acted as; the same except under delegation.
     subject_id: Option<MemberId>,
@@ -116,7 +116,7 @@ use shown;
 columns! {
     audit_columns: AuditRow as a { seq, at, action, actor_id, subject_id, grant_id, workspace_id }
     read {
-        // Not of what happened in a channel that the caller does not see: paths and ids stand in it.
+        // Hidden for a channel that the caller does not see, since it contains paths and ids.
         shown: Option<Json> = (shown!())
     }
     make { metadata: shown_or_withheld(shown) }
@@ -128,7 +128,7 @@ fn shown_or_withheld(metadata: Option<Json>) -> Json {
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
 
-/// Leaves out the metadata of changes in channels that the caller does not see, which holds paths and ids.
+/// Omits the metadata of changes in channels that the caller does not see, since it contains paths and ids.
 const OF_WORKSPACE: &str = concat!(
     "select ",
     audit_columns!(),

@@ -109,18 +109,19 @@ pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }
 
-/// Verifies an export, as [`ExportReport`] says, without a database: one of these keys must have signed it.
+/// Verifies an export without a database, and returns an [`ExportReport`]: one of these keys must have signed
+/// it.
 ///
 /// Fails with `export-invalid`, with its `reason`.
 pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
     verify_file(file, declarations()?.records(), keys)
 }
 
-/// Compares the tables of a workspace, or of all, with what their logs determine, and reports each
+/// Compares the tables of a workspace, or of all, with the values that their logs determine, and reports each
 /// difference.
 ///
-/// It only reads, in one snapshot per workspace, beside a service that runs. Fails with `event-log-broken` if
-/// a log does not verify, with `not-found` if there is no such workspace, and with `wrong-state` if the
+/// It only reads, in one snapshot per workspace, while the service may run. Fails with `event-log-broken` if
+/// a log does not verify, with `not-found` if the workspace does not exist, and with `wrong-state` if the
 /// database is of an older version.
 pub fn verify_state(
     database: &Database,
@@ -149,8 +150,7 @@ mod tests {
 
     /// An operation's description names the refusals that it declares.
     ///
-    /// Agents plan by the description, clients by the list: one that names more or less than the other
-    /// misleads.
+    /// Agents plan by the description, clients by the list: a difference between them misleads.
     #[test]
     fn a_description_names_the_refusals_that_the_operation_declares() {
         for operation in operation_table().unwrap().rows() {

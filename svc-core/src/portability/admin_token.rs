@@ -15,7 +15,7 @@ use crate::op::Write;
 pub struct AdminToken {
     /// The token's id.
     pub id: TokenId,
-    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
     pub secret: String,
 }
 

@@ -1,4 +1,4 @@
-//! Judging an export while it arrives.
+//! Verifying an export while it is received.
 //!
 //! The file is written to a spool, and the same bytes go to the thread that verifies it, as from any other
 //! source. A chunk counts as taken once that thread wants more, so the file is refused at its first bad
@@ -25,13 +25,13 @@ pub struct ArrivingExport {
 /// The thread that verifies a file while it arrives.
 struct Judge {
     chunks: Sender<Vec<u8>>,
-    /// Has an item whenever the thread has read all that it was given; closed once it has ended.
+    /// Has an item whenever the thread has read all of its bytes; closed once the thread has ended.
     wants: Receiver<()>,
     thread: JoinHandle<Result<(), Invalid>>,
 }
 
 impl ArrivingExport {
-    /// Begins to receive one that a workspace sends.
+    /// Begins to receive a file from a workspace.
     pub(crate) fn begin(shared: &Shared, workspace: WorkspaceId) -> Result<Self> {
         let spool = shared.settings.spools.create(Some(workspace))?;
         let (table, known) = (Arc::clone(&shared.table), shared.settings.known_keys.clone());
@@ -41,12 +41,12 @@ impl ArrivingExport {
 
     /// Takes the next bytes.
     ///
-    /// Fails with 400 `export-invalid` as soon as something is wrong with the file, and with 507
+    /// Fails with 400 `export-invalid` as soon as a fault is found in the file, and with 507
     /// `insufficient-storage` if there is no space for it.
     pub(crate) fn write(self, bytes: Vec<u8>) -> Result<Self> {
         let Self { mut spool, judge } = self;
         let written = spool.write(&bytes);
-        // What is wrong with the file comes first: it will not be taken with more space either.
+        // A fault of the file comes first: more space would not help.
         let judge = judge.take(bytes)?;
         written.map(|()| Self { spool, judge })
     }
@@ -66,12 +66,12 @@ impl Judge {
         let source = Chunks { received, wanting, chunk: Vec::new(), at: 0 };
         let thread = thread::Builder::new().name("svc-judge".to_owned()).spawn(move || run(source));
         let judge = Self { chunks, wants, thread: thread.map_err(Error::internal)? };
-        // If it has ended by now, the first chunk finds that out.
+        // If it has ended already, the first chunk finds that out.
         let _ = judge.wants.recv();
         Ok(judge)
     }
 
-    /// Gives bytes to the thread, and waits until it has read them. Fails with what it has found.
+    /// Passes bytes to the thread, and waits until it has read them. Fails with its error.
     fn take(self, bytes: Vec<u8>) -> Result<Self> {
         let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.wants.recv().is_ok());
         if is_read {
@@ -81,7 +81,7 @@ impl Judge {
         Err(Error::internal("a file was judged before its end"))
     }
 
-    /// Ends the file, and returns what the thread has found.
+    /// Ends the file, and returns the result of the thread.
     fn end(self) -> Result<()> {
         let Self { chunks, thread, .. } = self;
         drop(chunks);
@@ -90,7 +90,7 @@ impl Judge {
     }
 }
 
-/// The bytes of a file, as they are given.
+/// The bytes of a file, as they arrive.
 struct Chunks {
     received: Receiver<Vec<u8>>,
     wanting: Sender<()>,
@@ -101,7 +101,7 @@ struct Chunks {
 impl Read for Chunks {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.chunk.len() {
-            // If nobody gives it more, the file ends here.
+            // Without a sender the file ends here.
             let _ = self.wanting.send(());
             (self.chunk, self.at) = (self.received.recv().unwrap_or_default(), 0);
         }
@@ -138,7 +138,7 @@ mod tests {
         (taken, arriving.finish().unwrap_err())
     }
 
-    /// Returns the beginning of a file up to its records.
+    /// Returns the start of a file up to its records.
     fn begin() -> String {
         let text = include_str!("example.json");
         let header: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -154,15 +154,15 @@ mod tests {
     const MANY: usize = 8 << 20;
     const STEP: usize = 4 << 10;
     const LARGE: u64 = 1 << 30;
-    /// Most bytes that are read beyond a record until it is verified: four batches of 64 KiB may wait, one
-    /// each may be in the hands of the two threads, and the rest is a part of the header and of a chunk.
+    /// Maximum bytes that are read beyond a record until it is verified: four batches of 64 KiB may wait,
+    /// each of the two threads may have one, and the rest is a part of the header and of a chunk.
     const AHEAD: usize = 7 * (64 << 10);
 
     #[test]
     fn a_file_is_refused_where_it_is_wrong() {
         let junk = |byte: &str| byte.repeat(MANY);
         let with = |more: &str| format!("{}{more}", begin());
-        // What comes after the first bad record does not count, however much it is.
+        // The bytes after the first bad record are irrelevant, however many there are.
         let good = things(1, 1000);
         for (what, text, most) in [
             ("no JSON", junk("x"), STEP),
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(error.code(), Code::ExportInvalid, "{what}");
             assert!(taken <= most, "{what}: {taken} bytes were taken");
         }
-        // A control: what is in order is taken whole, and lacks only its end.
+        // A control: a valid text is taken whole, and lacks only its end.
         let text = with(&things(1, 5000));
         let (taken, error) = sent(text.as_bytes(), STEP, LARGE);
         assert_eq!((taken, error.code()), (text.len(), Code::ExportInvalid));
@@ -199,7 +199,7 @@ mod tests {
         let max = 400 << 10;
         let (taken, error) = sent(good.as_bytes(), STEP, max);
         assert_eq!(error.code(), Code::InsufficientStorage);
-        // Half of the budget, and what is in memory before it is written.
+        // Half of the budget, and the bytes in memory before they are written.
         assert!((128 << 10..=272 << 10).contains(&taken), "{taken}");
         assert_eq!(sent(b"x", 1, 0).1.code(), Code::ExportInvalid);
     }

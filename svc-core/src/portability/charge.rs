@@ -1,13 +1,13 @@
 //! The workspace that an import is charged to, and how many imports that workspace has left.
 //!
-//! A limit of a workspace would be none if its administrator could multiply it by importing copies. So an
+//! A limit per workspace would be useless if its administrator could multiply it by importing copies. So an
 //! imported workspace shares the limits of the one that imported it, or of the one that this was charged to,
 //! and all of them together import a limited number of workspaces in 24 hours. Imports by the operator of the
 //! instance are charged to no workspace.
 //!
-//! Imports write under the head of the instance's log, so two of them never count at the same time. An
-//! import in progress holds its place until it has succeeded or what it has left is removed. What has
-//! succeeded stays counted, even if it is erased.
+//! Imports write under the head of the instance's log, so two of them never count at the same time. An import
+//! in progress counts until it has succeeded or its remains are removed. A successful import stays counted,
+//! even if its workspace is erased.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::id::{ImportId, WorkspaceId};
 use crate::op::{Caller, Input, Read, Write};
 use crate::time::Time;
 
-/// How long an import is left alone after its last step.
+/// How long an import stays reserved after its last step.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// The time within which imports are counted.
@@ -43,7 +43,8 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     if done.saturating_add(in_progress) < max {
         return Ok(());
     }
-    // The next one is admitted once the last of `max` is a day old, or one in progress may have failed.
+    // The next one is admitted once the last of `max` is a day old; one in progress may also fail before
+    // that.
     let last: Option<(Time,)> = cx.one(LAST, &[&payer, &since, &max.saturating_sub(1)])?;
     let wait = last.map_or(LEASE, |(at,)| at.plus(SPAN).since(now));
     let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
@@ -54,7 +55,7 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", secs))
 }
 
-/// Fails with 429 before a file arrives if the caller has no import left, unless the call repeats one.
+/// Fails with 429 before a file is received if the caller has no import left, unless the call repeats one.
 pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
     if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
         let begun: Option<(i64,)> = cx.one(BEGUN, &[&own_id(cx.caller(), id)])?;
@@ -67,7 +68,7 @@ pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
 
 const BEGUN: &str = "select cast(1 as bigint) from imports where id = $1";
 
-/// Returns the id of an import as it is stored: nobody sees the names of others' imports.
+/// Returns the stored id of an import, which hides its name from other callers.
 pub(super) fn own_id(caller: &Caller, id: &str) -> String {
     format!("{}/{id}", caller.workspace_id)
 }
@@ -76,12 +77,12 @@ const COUNT: &str = "
     select (select count(*) from charged_imports where charged_to = $1 and at > $2),
         (select count(*) from imports where charged_to = $1 and outcome is null)";
 
-/// Selects when the import succeeded that `$3` newer ones follow.
+/// Selects the time of the successful import that has `$3` newer ones.
 const LAST: &str = "
     select at from charged_imports where charged_to = $1 and at > $2
     order by at desc, id desc limit 1 offset $3";
 
-/// Counts an import that has succeeded, and forgets those that no longer count.
+/// Counts an import that has succeeded, and removes those that no longer count.
 pub(super) fn record(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let Some(payer) = payer.filter(|_| cx.settings().import_workspaces.is_some()) else { return Ok(()) };
     let now = cx.now();

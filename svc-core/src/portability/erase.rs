@@ -1,7 +1,7 @@
-//! Erasing a workspace: nothing of it is left but its id and where its log ended.
+//! Erasing a workspace: only its id and the end of its log remain.
 //!
-//! The first transaction ends every way in. The keys of its words, and then what is left of its rows, go in
-//! bounded steps; how far these have come stands beside what is left of the workspace.
+//! The first transaction ends all access. Then the keys of its content, and after them the remaining rows,
+//! are removed in bounded steps; the workspace's remaining row stores their progress.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,11 +20,10 @@ use crate::time::Time;
 
 /// Erases your workspace: its members, channels, threads, messages, settings and its log.
 ///
-/// Every credential of the workspace is dead at once, also the one that you call with, so nobody reads
-/// anything of it from then on. The keys of its words go soon after, and then its rows, in steps. What is
-/// left is an event in the log of the instance, with the id of the workspace and the end of its log, by which
-/// an export of it can still be told to be whole. A workspace that was erased is brought back only from an
-/// export, by `import_workspace`.
+/// Every credential of the workspace ends at once, also the one that you call with, so nothing of it can be
+/// read from then on. The keys of its content are removed soon after, and then its rows, in steps. An event
+/// in the log of the instance remains, with the id of the workspace and the end of its log, which can still
+/// prove an export of it complete. Only an export can restore an erased workspace, by `import_workspace`.
 ///
 /// Fails with 409 `wrong-state` if it is the only workspace; 409 `legal-hold` if it is under a legal hold.
 #[derive(Deserialize, JsonSchema)]
@@ -32,11 +31,11 @@ use crate::time::Time;
 pub(super) struct EraseWorkspace {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// The name of the workspace, as it is now.
+    /// The current name of the workspace.
     confirm: Text<1, NAME_MAX>,
 }
 
-/// What is left of a workspace.
+/// The remains of an erased workspace.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Erased {
     /// The workspace.
@@ -49,7 +48,8 @@ pub(super) struct Erased {
     content_hash: String,
 }
 
-/// Two workspaces that are erased at once, as the last ones, meet at the head of the instance.
+/// Two workspaces that are erased at the same time, as the last ones, are serialised by the head of the
+/// instance.
 pub(super) fn wants(_: &EraseWorkspace) -> Wants {
     Wants::workspace(WorkspaceId::INSTANCE)
 }
@@ -73,7 +73,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
     let now = cx.now();
     cx.execute_any(FORGET, &[&id])?;
     cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
-    // A workspace that is restored later is another outcome.
+    // A workspace that is restored later is a separate outcome.
     cx.execute_any(FORGET_IMPORT, &[&id])?;
     workspaces::hide(cx, id)?;
     cx.invalidate(Invalidates::Access)?;
@@ -89,10 +89,10 @@ const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values 
 
 const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
 
-// Nobody can repeat the request: its credential ends with the workspace.
+// The request cannot be repeated: its credential ends with the workspace.
 without_keys! { EraseWorkspace => Erased }
 
-/// Removes what lets somebody in.
+/// Removes all access.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
     let access = cx.records().iter().rev().filter(|records| records.is_of_access());
     for records in access {
@@ -107,7 +107,7 @@ pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<b
     permit?;
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
     let mut place = Place::read(stored.as_deref())?;
-    // No mark for an event is like this one.
+    // This mark differs from that of every event.
     let because = cx.now().micros().saturating_neg();
     if place.is_at_keys(cx.records()) {
         cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, workspace, because))?;

@@ -1,9 +1,9 @@
-//! The form of an export: a JSON object whose records stand one on a line.
+//! The form of an export: a JSON object with one record per line.
 //!
 //! The members are `type`, `header`, `records`, `manifest` and `signature`, in this order. The manifest has
-//! the number of records of each kind and a digest of them, over their canonical JSON (RFC 8785), each with
-//! a line feed; so a file that was formatted anew still verifies. The signature is a signed note (C2SP) of
-//! three lines: the type, the workspace's id, and the digest of the canonical JSON of header and manifest.
+//! the number of records of each kind and a digest of them, over their canonical JSON (RFC 8785), each with a
+//! line feed; so a file that was reformatted still verifies. The signature is a signed note (C2SP) of three
+//! lines: the type, the workspace's id, and the digest of the canonical JSON of header and manifest.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::time::Time;
 
-/// The type of the file: what it is, and the version of that.
+/// The type of the file, with its version.
 pub(super) const TYPE: &str = "svc.workspace.export/1";
 /// The type without its version.
 pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
@@ -26,11 +26,11 @@ pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
 /// The kind of the records that are events.
 pub(super) const EVENTS: &str = "events";
 
-/// Which words an export has.
+/// The content in an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Words {
-    /// All that live.
+    /// All live content.
     #[default]
     All,
     /// None.
@@ -41,7 +41,7 @@ pub enum Words {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used: no whole file is ever in memory")]
 pub(super) struct Envelope {
-    /// What this is: `svc.workspace.export/1`.
+    /// The type: `svc.workspace.export/1`.
     #[schemars(rename = "type")]
     type_name: String,
     header: Header,
@@ -49,7 +49,7 @@ pub(super) struct Envelope {
     ///
     /// `record` is the name of the table. A row has its columns; ids are UUIDs, times RFC 3339, hashes
     /// `sha256:<hex>`, other bytes base64, and columns that hold JSON have it as text. An event has its
-    /// `payload`, as the text that was hashed. A message that lives has its key in `content_key`.
+    /// `payload`, as the text that was hashed. A live message has its key in `content_key`.
     records: Vec<BTreeMap<String, Value>>,
     manifest: Manifest,
     /// The signed note (C2SP), under the name `svc/<workspace_id>`.
@@ -59,11 +59,11 @@ pub(super) struct Envelope {
     signature: String,
 }
 
-/// Of what the file is, and as of when.
+/// The workspace of the file, and the time of the export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
-    /// The version of the schema that the rows are of.
+    /// The version of the schema of the rows.
     pub schema: i64,
     /// When it was exported.
     pub exported_at: Time,
@@ -79,7 +79,7 @@ pub(crate) struct Header {
     pub head: HeadOf,
     /// The number of the last audit row.
     pub audit_seq: i64,
-    /// Which words it has.
+    /// The content in the file.
     pub words: Words,
 }
 
@@ -95,29 +95,29 @@ pub(crate) struct HeadOf {
     pub at: Time,
 }
 
-/// What the records are.
+/// The counts and digests of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     /// The kinds of records, in their order.
     pub sections: Vec<Section>,
-    /// The tables of the workspace that no export has.
+    /// The tables of the workspace that exports omit.
     pub omitted: Vec<String>,
 }
 
-/// The records of a kind, which are next to each other.
+/// The records of a kind, which are contiguous.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     /// The kind.
     pub record: String,
-    /// How many there are.
+    /// The number of records.
     pub count: u64,
     /// The SHA-256 of their canonical JSON, each with a line feed, as `sha256:<hex>`.
     pub sha256: String,
 }
 
-/// A section while its records come.
+/// A section while its records are added.
 #[derive(Clone)]
 pub(super) struct SectionDigest {
     count: u64,

@@ -1,9 +1,9 @@
-//! Importing: an export becomes a workspace of this instance.
+//! Importing: turns an export into a workspace of this instance.
 //!
-//! The file is verified whole before anything is written. Then its rows are written in bounded steps, which
-//! nobody sees: no credential leads to the workspace, and periodic work passes it by. One commit shows it.
-//! What an import that has ended early leaves is removed; one that is repeated under its id goes on, or
-//! answers what came of it.
+//! The whole file is verified before anything is written. Then its rows are written in bounded steps, which
+//! are not visible: no credential leads to the workspace, and periodic work ignores it. One commit makes it
+//! visible. A chore removes the rows of an import that ended early; a repeated import with the same id
+//! continues, or returns the first outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,16 +37,16 @@ use crate::store::{FromRow, Value as Stored, is_older};
 use crate::text::Text;
 use crate::time::Time;
 
-/// How long after it was erased a workspace is not restored.
+/// How long an erased workspace cannot be restored.
 const ERASED_PAUSE: Duration = Duration::from_secs(30);
 
-/// What becomes of the ids.
+/// The treatment of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Everything has a fresh one: the file becomes another workspace, with a log of its own.
+    /// Each object gets a new id: the file becomes another workspace, with a separate log.
     New,
-    /// They stay, and so does every byte of the log.
+    /// Ids stay, and so does every byte of the log.
     Restore,
 }
 
@@ -65,22 +65,21 @@ impl Mode {
     }
 }
 
-/// Imports an export as a workspace of this instance, and returns what it has become.
+/// Imports an export as a workspace of this instance, and returns that workspace.
 ///
 /// The file must be signed by this service or by a key it knows, and verify whole. `restore` keeps every id
-/// and every byte of the log. `new` makes a copy: each id and content hash of the file is another one
-/// everywhere, also in what members wrote, and words have new keys; positions, times and all else stay. Legal
+/// and every byte of the log. `new` makes a copy: each id and content hash of the file is replaced
+/// everywhere, also in members' texts, and content has new keys; positions, times and all else stay. Legal
 /// holds and identities of sign-in are not copied. A handle that another workspace has is dropped.
 ///
-/// The workspace appears all at once when it is complete. Nobody has access to it but the bearer of the token
-/// that is returned for `admin_handle`, whose secret is shown only once. With an `import_id` a call that was
-/// cut off may be repeated: it goes on, or returns the first outcome, without the secret.
+/// The workspace appears all at once when it is complete. Only the bearer of the token that is returned for
+/// `admin_handle` has access to it; its secret is shown only once. With an `import_id` a call that was cut
+/// off may be repeated: it continues, or returns the first outcome, without the secret.
 ///
-/// The workspace has no limits of its own: rate limits and every other share of a workspace count for it and
-/// yours together, and so for a copy of the copy. Together they import 10 workspaces in 24 hours
-/// (`SVC_IMPORT_WORKSPACES_MAX`), which count even if they are erased; then it is 429 `rate-limited`, with
-/// `retry_after_secs`. Failed imports do not count. None of this applies if your token carries
-/// `operator:global`.
+/// It shares its limits with your workspace: rate limits and every other share count for both together, and
+/// so for a copy of the copy. Together they import 10 workspaces in 24 hours (`SVC_IMPORT_WORKSPACES_MAX`),
+/// which count even if they are erased; then it is 429 `rate-limited`, with `retry_after_secs`. Failed
+/// imports do not count. None of this applies if your token carries `operator:global`.
 ///
 /// Over HTTP the file is the body, over MCP it is `envelope`, as large as a request may be; see
 /// `verify_workspace_export` for why one is refused. While another call imports the workspace, or a moment
@@ -88,20 +87,20 @@ impl Mode {
 ///
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
 /// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
-/// `workspace-exists` if the instance has the workspace, or something with one of its ids; 400
-/// `export-invalid` if the file does not verify or has no words; 507 `insufficient-storage` if the server has
-/// no space for it.
+/// `workspace-exists` if the instance has the workspace, or an object with one of its ids; 400
+/// `export-invalid` if the file does not verify or has no content; 507 `insufficient-storage` if the server
+/// has no space for it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
-    /// What becomes of the ids.
+    /// The treatment of ids.
     pub mode: Mode,
     /// A name of this import, by which you can repeat it. Default: a new one.
     pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
     /// The handle of the member that gets a token with the capabilities of `svc.human.admin` that yours
     /// carries. Default: no member does.
     ///
-    /// The token has the quotas of yours, too.
+    /// The token also has your token's quotas.
     pub admin_handle: Option<AnyHandle>,
     /// The file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
@@ -114,7 +113,7 @@ impl TakesFile for ImportWorkspace {
     }
 }
 
-/// The workspace that an imported file is of, as of when.
+/// The workspace of an imported file, and its head.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ImportSource {
     /// The workspace.
@@ -128,7 +127,7 @@ pub struct ImportSource {
 // An `import_id` names an import for its repeats.
 without_keys! { ImportWorkspace => Imported }
 
-/// What an import has made.
+/// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
     /// The workspace.
@@ -137,9 +136,9 @@ pub struct Imported {
     pub name: String,
     /// Its handle; null if it has none, or another workspace has taken it.
     pub handle: Option<String>,
-    /// What became of the ids.
+    /// The treatment of ids.
     pub mode: Mode,
-    /// Whether this call has made it; false if an earlier one with the same `import_id` has.
+    /// Whether this call has created it; false if an earlier one with the same `import_id` has.
     pub created: bool,
     /// The number of events in the file.
     pub events: u64,
@@ -149,23 +148,23 @@ pub struct Imported {
     pub head_lsn: i64,
     /// The content hash there, as `sha256:<hex>`.
     pub head_hash: String,
-    /// What was exported.
+    /// The workspace that was exported.
     pub source: ImportSource,
-    /// The token of the member `admin_handle`; null if none was asked for, or an earlier call has returned
+    /// The token of the member `admin_handle`; null if none was requested, or an earlier call has returned
     /// it.
     pub admin_token: Option<AdminToken>,
 }
 
-/// A file that was verified, and how far it is written.
+/// A verified file, and how far it has been written.
 pub(super) struct Verified {
     import_id: Option<String>,
     holder: Option<Uuid>,
     mode: Mode,
     /// The header of the file.
     source: Header,
-    /// The header of what is written.
+    /// The header of the written file.
     header: Header,
-    /// What a copy says of the events that it has not.
+    /// The declaration of a copy about the events that it lacks.
     pruned: Option<EventsPruned>,
     events: u64,
     signer: String,
@@ -177,7 +176,7 @@ pub(super) struct Verified {
     admin: Option<MemberId>,
 }
 
-/// Reads a file, hands what it has to `keeper`, and verifies it.
+/// Reads a file, passes its records to `keeper`, and verifies it.
 fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send)) -> Result<ExportReport> {
     let known = &shared.settings.known_keys;
     let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
@@ -232,7 +231,7 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
     })
 }
 
-/// Returns what an import needs before it is queued.
+/// Returns the needs of an import before it is queued.
 pub(super) fn wants(_: &ImportWorkspace) -> Wants {
     Wants { if_present: Some(Code::WorkspaceExists), ..Wants::workspace(WorkspaceId::INSTANCE) }
 }
@@ -264,7 +263,7 @@ impl FromRow for ImportRow {
     }
 }
 
-/// Takes the next step of an import. Returns what it has made after the last one.
+/// Takes the next step of an import. Returns the result after the last one.
 pub(super) fn step(
     cx: &mut Write<'_>,
     _: &ImportWorkspace,
@@ -300,12 +299,12 @@ pub(super) fn step(
             if !is_own && is_held(row.holder, row.until, cx.now()) {
                 return Err(in_progress());
             }
-            // A copy is made anew with other ids: what is left of an earlier one goes first.
+            // Each attempt at a copy has different ids: the rows of an earlier one are removed first.
             let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
             if row.holder == REMOVED || is_other {
                 return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
-            // Who ends an import that an operator has begun is charged for it.
+            // A caller that completes an import begun by an operator is charged for it.
             let payer = row.charged_to.or(charge::payer(cx.caller()));
             if row.charged_to.is_none() {
                 charge::check(cx, payer)?;
@@ -335,7 +334,7 @@ pub(super) fn step(
     Ok(None)
 }
 
-/// Returns whether somebody goes on with an import.
+/// Returns whether another call continues an import.
 fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
     holder != REMOVED && until >= now
 }
@@ -349,12 +348,12 @@ const IMPORT: &str = "
     select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
     from imports where id = $1";
 
-/// Nobody else has gone on with it, or given it up.
+/// Matches only if no other call has continued the import, or given it up.
 const REACHED: &str = "
     update imports set reached = $2, holder = $3, until = $4
     where id = $1 and holder = $5 and outcome is null";
 
-/// Begins to write a workspace. Returns whether it has: what is left of an earlier import goes first.
+/// Begins to write a workspace. Returns whether it has: the rows of an earlier import are removed first.
 fn begin_staging(
     cx: &mut Write<'_>,
     verified: &Verified,
@@ -377,7 +376,7 @@ fn begin_staging(
             let detail = "the workspace was erased here; restoring it needs the capability operator:global";
             return Err(Error::forbidden(detail));
         }
-        // What servers have cached of it has expired after that.
+        // The servers' caches of it have expired after that.
         let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
         if until > now || state.is_some() {
             return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
@@ -403,7 +402,7 @@ const BEGIN: &str = "
     insert into imports (id, digest, mode, workspace_id, reached, holder, until, charged_to)
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
-/// Shows the workspace, in the transaction that says so in the logs.
+/// Makes the workspace visible, in the transaction that writes the events about it.
 fn show(
     cx: &mut Write<'_>,
     verified: &Verified,
@@ -424,7 +423,7 @@ fn show(
             at: header.head.at,
             audit_seq: header.audit_seq,
             floor: header.floor,
-            // A copy declares after its last event that older ones are not there.
+            // A copy declares after its last event that older ones are missing.
             pruned_at: verified
                 .pruned
                 .as_ref()
@@ -482,7 +481,8 @@ fn show(
     Ok(Imported { admin_token, ..outcome })
 }
 
-/// Ends the log of a copy: where it begins, and of what it is one. Nobody of the workspace has done that.
+/// Ends the log of a copy with events about its start and its source, which no member of the workspace has
+/// caused.
 fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImported) -> Result<HeadOf> {
     if let Some(pruned) = &verified.pruned {
         cx.emit(Subject::WORKSPACE, pruned)?;

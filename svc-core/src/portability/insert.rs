@@ -1,4 +1,4 @@
-//! Inserting what a file has: rows, with the columns that it has not, and events.
+//! Inserting the records of a file: rows, with the columns that the file lacks, and events.
 
 use super::row::{MESSAGES, Row, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
@@ -9,7 +9,7 @@ use crate::log::verify::EventColumns;
 use crate::op::{Class, Records, RowColumns, Write};
 use crate::store::{ToParam, Value as Stored};
 
-/// Writes a row, with the columns that the file has not.
+/// Writes a row, with the columns that the file lacks.
 pub(super) fn insert_row(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -22,7 +22,7 @@ pub(super) fn insert_row(
         match class {
             Class::LaterId => drop(columns.insert(name, Stored::Null)),
             Class::InstancePosition => drop(columns.insert(name, Stored::Int(0))),
-            // Nobody knows what it is the hash of.
+            // The input of this hash is unknown.
             Class::Secret if records.name() != MESSAGES => {
                 drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
             }
@@ -32,7 +32,7 @@ pub(super) fn insert_row(
         }
     }
     if records.name() == WORKSPACES {
-        // It would be seen by whoever wants the same; the workspace gets it when it is shown.
+        // Other workspaces that want the same one would see it; it is set when the workspace becomes visible.
         columns.insert("handle", Stored::Null);
         columns.insert("state", Stored::Text(workspaces::IMPORTING.to_owned()));
     }
@@ -45,7 +45,7 @@ pub(super) fn insert_row(
     }
 }
 
-/// Returns the wrapped key of a message; null if it came without one.
+/// Returns the wrapped key of a message, or null if the file has none.
 fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stored> {
     let id = |name: &str| match row.columns.get(name) {
         Some(Stored::Uuid(id)) => Some(*id),
@@ -62,7 +62,7 @@ fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stor
     })
 }
 
-/// Writes an event, with the columns that follow from its payload.
+/// Writes an event, with the columns that are derived from its payload.
 pub(super) fn insert_event(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,

@@ -10,32 +10,32 @@ use crate::error::{Code, Error};
 pub enum Reason {
     /// It is not an export, or one of a newer version.
     NotAnExport,
-    /// It ends before its end.
+    /// It is cut off.
     Truncated,
     /// Records are not in their order.
     Order,
-    /// Records are not those that the manifest counts, or the manifest is not the one that was signed.
+    /// The records differ from the counts of the manifest, or the manifest was not the signed one.
     Hash,
-    /// A signature is not one of the manifest.
+    /// A signature does not match the manifest.
     Signature,
-    /// No known key has signed it.
+    /// It was not signed by a known key.
     UnknownKey,
-    /// It has a credential.
+    /// It contains a credential.
     CredentialField,
-    /// It has something that no export has.
+    /// It contains a field that no export has.
     UnknownField,
     /// Its log does not verify.
     Chain,
 }
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// Why it is refused.
     pub reason: Reason,
-    /// The number of the record, from 1; none if it is about no record.
+    /// The number of the record, from 1; `None` if the fault concerns no record.
     pub record: Option<u64>,
-    /// What was found.
+    /// A description of the fault.
     pub detail: String,
 }
 
@@ -44,18 +44,18 @@ impl Invalid {
         Self { reason, record: None, detail: detail.into() }
     }
 
-    /// What is said of a file that the service fails to keep.
+    /// Returns the error for a file that the service fails to store.
     pub(super) fn not_kept() -> Self {
         Self::new(Reason::NotAnExport, "the file could not be kept")
     }
 
-    /// Returns the error that names it.
+    /// Returns the error with this fault.
     pub fn error(self) -> Error {
         Error::new(Code::ExportInvalid, self.detail).with("reason", self.reason).with("record", self.record)
     }
 }
 
-/// Returns why a file with something of this name, which no export has, is refused.
+/// Returns the reason to refuse a file with a field of this name, which no export has.
 pub(super) fn reason_for(name: &str) -> Reason {
     const OF_CREDENTIALS: [&str; 9] =
         ["secret", "token", "password", "api_key", "apikey", "private_key", "wrapped", "kek", "credential"];

@@ -1,7 +1,7 @@
 //! A verified export as lines of canonical JSON, from which its rows are written in steps.
 //!
-//! They are made while the file is verified, so a step reads on from a position without reading the whole
-//! file again, however that was formatted.
+//! They are written while the file is verified, so a step reads on from a position without reading the whole
+//! file again, whatever its formatting.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -24,27 +24,27 @@ use crate::store::Value as Stored;
 const STEP_ROWS: usize = 4000;
 const STEP_BYTES: u64 = 2 << 20;
 
-/// Takes what a file has while it is verified, and keeps it.
+/// Receives the records of a file while it is verified, and stores them.
 pub(super) trait Keeps: Rows {
-    /// Returns the failure of the service because of which the file could not be kept.
+    /// Returns the failure of the service because of which the file could not be stored.
     fn failed(&mut self) -> Option<Error>;
 }
 
-/// Writes what a file has as lines.
+/// Writes the records of a file as lines.
 pub(super) struct LineWriter {
     spool: Spool,
-    /// The tables, with where their lines begin.
+    /// The tables, with the offsets of their first lines.
     sections: Vec<(&'static str, u64)>,
     later: Vec<Later>,
     /// The handle of the workspace.
     handle: Option<String>,
     /// The members, by handle.
     handles: BTreeMap<String, Stored>,
-    /// Why the lines could not be written, if they could not.
+    /// Why the lines could not be written, if that failed.
     failed: Option<Error>,
 }
 
-/// What was kept of a file.
+/// The stored records of a file.
 pub(super) struct Kept {
     pub lines: Lines,
     /// The columns that are set after everything is written.
@@ -61,7 +61,7 @@ pub(super) struct Lines {
     sections: Vec<(&'static str, u64)>,
 }
 
-/// A column that can be set only once its whole table is there.
+/// A column that can be set only once its whole table is written.
 #[derive(Clone, Debug)]
 pub(super) struct Later {
     /// The statement that sets it.
@@ -70,7 +70,7 @@ pub(super) struct Later {
     pub value: Stored,
 }
 
-/// Most members whose handles are kept to find one of them, and most columns that are set later.
+/// Maximum members whose handles are kept for lookup, and maximum columns that are set later.
 const KEPT_MAX: usize = 100_000;
 
 impl LineWriter {
@@ -162,36 +162,36 @@ impl Lines {
     }
 }
 
-/// Returns the payload of an event; none if the line is that of a row.
+/// Returns the payload of an event, or `None` if the line is that of a row.
 fn payload_of(line: &[u8]) -> Option<String> {
     canonical_event(line).map(|(payload, _)| payload)
 }
 
-/// Returns what the payload of an event that was verified says of it.
+/// Returns the columns of a verified event, from its payload.
 pub(super) fn columns_of(payload: &str) -> Result<EventColumns> {
     EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))
 }
 
-/// What a line has.
+/// The content of a line.
 pub(super) enum Line {
-    /// A row of the table that is declared at this place.
+    /// A row of the table at this index of the declarations.
     Row(usize, Row),
-    /// The payload of an event, and what that says of it.
+    /// The payload of an event, and its columns.
     Event(String, EventColumns),
 }
 
 /// The lines of one step.
 pub(super) struct Step {
     pub lines: Vec<Line>,
-    /// Where the next step goes on.
+    /// The offset of the next step.
     pub end: u64,
 }
 
-/// Reads the lines of the next step while those of the one before are written.
+/// Reads the lines of the next step while those of the previous one are written.
 pub(super) struct StepReader {
     lines: Spooled,
     table: Arc<Table>,
-    /// Where the step begins that is being read.
+    /// The offset of the step that is being read.
     ahead: Option<(u64, JoinHandle<Result<Step>>)>,
 }
 
@@ -240,7 +240,7 @@ fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
     Ok(Step { lines: found, end: offset.saturating_add(read) })
 }
 
-/// Reads a line; `last` is the place of the table of the row before.
+/// Reads a line; `last` is the index of the previous row's table.
 fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
     if let Some(payload) = payload_of(text.trim_ascii_end()) {
         let columns = columns_of(&payload)?;

@@ -1,19 +1,20 @@
 //! A workspace as a file: exporting, verifying and importing it.
 //!
 //! An export is evidence and a means to move: it has the rows of the workspace's tables, as their features
-//! declare them, and its log, byte for byte. Words stay sealed, with the keys of the messages that live
-//! beside them, or without any key. What proves who somebody is, and what wraps keys, is in no export.
+//! declare them, and its log, byte for byte. Content stays sealed, with the keys of live messages beside it,
+//! or without any key. Credentials and the keys that wrap keys are in no export.
 //!
-//! - `form`: the parts of the file, and what its signature covers, `invalid`: why one is refused
-//! - `row`: a row of a table as a line
-//! - `write`: writing it, and `record_writer`: hashing and writing records beside reading them
-//! - `pieces`: cutting it into values, `read`: reading it part by part, and `verify`: whether it is one
-//! - `arriving`: verifying it while it is received
-//! - `lines`: what was verified, to be written in steps, `copy`: the same with other ids, `insert` and
-//!   `import`: writing it
-//! - `charge`: the workspace that an import is charged to, and how many it has left, and `admin_token`: the
-//!   token for the administrator of what was imported
-//! - `removal`: removing rows in steps, `erase`: removing a workspace, and `staging`: the chore that does
+//! - `form`: defines the parts of the file and its signature, `invalid`: lists why a file is refused
+//! - `row`: writes a row of a table as a line
+//! - `write`: writes an export, and `record_writer`: hashes and writes records on a second thread
+//! - `pieces`: cuts JSON into values, `read`: reads a file part by part, and `verify`: verifies it
+//! - `arriving`: verifies a file while it is received
+//! - `lines`: stores a verified file to write it in steps, `copy`: replaces its ids, `insert` and `import`:
+//!   write it to the database
+//! - `charge`: limits the imports of a workspace, and `admin_token`: mints the token for the administrator of
+//!   an imported one
+//! - `removal`: removes rows in steps, `erase`: removes a workspace, and `staging`: removes remaining rows
+//!   periodically
 
 mod form;
 mod invalid;
@@ -134,14 +135,14 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 
 /// Returns a workspace as a signed file: the rows of its tables, and its whole log.
 ///
-/// Everything that members may see is in it, also what happened in private channels. Each record is one line
-/// of the file. The content of messages is sealed as it is in the log; `content_key` beside a message opens
-/// it while the message lives.
+/// It has everything that members may see, also events in private channels. Each record is one line of the
+/// file. The content of messages is sealed as it is in the log; `content_key` beside a message opens it while
+/// the message lives.
 ///
-/// Of direct messages that you are not in it is left out, so that they can be read nowhere else: only an
-/// export by the administrator of the machine has it. Tokens, other secrets, their hashes and the keys that
-/// wrap keys are not in it. Over MCP a file of at most 4 MiB is returned; over HTTP there is no limit. A
-/// workspace has one export in progress, for which others of it wait up to 10 s. It leaves an audit row
+/// It omits the keys of direct messages that you are not in, so that these can be read nowhere else: only an
+/// export by the administrator of the machine has them. It has no tokens, other secrets, their hashes or the
+/// keys that wrap keys. Over MCP it returns a file of up to 4 MiB; over HTTP there is no limit. A workspace
+/// has one export in progress, for which others of it wait up to 10 s. It leaves an audit row
 /// `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
@@ -151,8 +152,8 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
     pub workspace_id: Here,
-    /// `all` for the keys of messages and every other text; `none` for evidence without words, which cannot
-    /// be imported. Default: `all`.
+    /// `all` for message keys and every other text; `none` for evidence without content, which cannot be
+    /// imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }
@@ -175,8 +176,8 @@ fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) 
 /// `reason` of a refusal is one of not-an-export, truncated, order, hash, signature, unknown-key,
 /// credential-field, unknown-field and chain, and `record` the number of the record, from 1.
 ///
-/// Over HTTP the file is read while it arrives, and refused at the first record that is wrong; 64 KiB of
-/// white space in a row is wrong.
+/// Over HTTP the file is read while it is received, and refused at the first bad record; 64 KiB of white
+/// space in a row is bad.
 ///
 /// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify;
 /// 507 `insufficient-storage` if the server has no space for it.
@@ -209,7 +210,7 @@ fn example() -> Value {
 }
 
 /// Verifies a file: that it is a whole export, that one of these keys has signed it, and that its log
-/// verifies. `declared` is what the tables hold.
+/// verifies. `declared` has the declarations of the tables.
 ///
 /// Fails with `export-invalid` and the reason.
 pub(crate) fn verify_file(

@@ -1,7 +1,7 @@
-//! JSON as it comes, cut into the values that a reader wants one by one.
+//! JSON as it arrives, cut into the values that a reader wants one by one.
 //!
-//! Only where a value ends is found here; whether it is JSON is for the one who reads it, except that a long
-//! value which can no longer become JSON is given up early. Of a value no more is in memory than is allowed.
+//! This module only finds the end of a value; its reader parses it. A long value that can no longer become
+//! JSON is rejected early. The maximum bounds the part of a value in memory.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -22,22 +22,22 @@ const READ_BYTES: usize = 64 << 10;
 /// Why there is no next piece.
 #[derive(Debug)]
 pub(super) enum Cut {
-    /// The text ends before.
+    /// The text ends before it.
     Ended,
-    /// The piece is larger than is allowed.
+    /// The piece is larger than the maximum.
     TooLarge,
-    /// The piece is not the beginning of a JSON value.
+    /// The piece is not the start of a JSON value.
     NotJson,
     /// There is too much white space in a row.
     Spaces,
     Failed(io::Error),
 }
 
-/// Cuts a text into pieces. A byte order mark before it is no part of it.
+/// Cuts a text into pieces. It skips a byte order mark before the text.
 pub(super) struct Pieces<R> {
     source: R,
     buffer: Vec<u8>,
-    /// Where in the buffer the next piece begins.
+    /// The offset of the next piece in the buffer.
     at: usize,
     has_begun: bool,
 }
@@ -47,7 +47,7 @@ impl<R: Read> Pieces<R> {
         Self { source, buffer: Vec::new(), at: 0, has_begun: false }
     }
 
-    /// Returns the next byte that is not white space, without taking it; none at the end.
+    /// Returns the next byte that is not white space, without taking it, or `None` at the end.
     pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
         self.begin()?;
         let mut skipped = 0_usize;
@@ -90,14 +90,14 @@ impl<R: Read> Pieces<R> {
         Ok(is_next)
     }
 
-    /// Takes the next value, of at most `most` bytes but for what was read at once: a list or an object with
-    /// all that is in it, a string, or what stands up to the next delimiter.
+    /// Takes the next value of up to `most` bytes, plus those read with it: a list or an object with all of
+    /// its contents, a string, or the text up to the next delimiter.
     pub fn value(&mut self, most: usize) -> Result<&[u8], Cut> {
         let place = self.find(most)?;
         Ok(self.text(place))
     }
 
-    /// As [`Self::value`], but returns where it is in the buffer until more is taken.
+    /// Finds a value as [`Self::value`] does, but returns its range in the buffer until more is taken.
     pub fn find(&mut self, most: usize) -> Result<Range<usize>, Cut> {
         self.peek()?.ok_or(Cut::Ended)?;
         let (mut scan, mut scanned, mut checked_at) = (Scan::default(), 0_usize, READ_BYTES);
@@ -110,7 +110,7 @@ impl<R: Read> Pieces<R> {
             if scanned > most {
                 return Err(Cut::TooLarge);
             }
-            // Each check reads all that there is, so there are few of them.
+            // Each check reads the whole buffer, so there are few of them.
             if scanned >= checked_at {
                 if !is_beginning(left) {
                     return Err(Cut::NotJson);
@@ -124,17 +124,17 @@ impl<R: Read> Pieces<R> {
         Ok(from..self.at)
     }
 
-    /// Returns what stands in the buffer there.
+    /// Returns the bytes of the buffer in this range.
     pub fn text(&self, place: Range<usize>) -> &[u8] {
         self.buffer.get(place).unwrap_or_default()
     }
 
-    /// Returns what was read of a value whose end was not found.
+    /// Returns the bytes read of a value whose end was not found.
     pub fn unended(&self) -> &[u8] {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Reads on, behind what is left of the buffer, as much as there is.
+    /// Reads more bytes after the rest of the buffer, as many as there are.
     fn read_more(&mut self) -> Result<(), Cut> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
@@ -155,12 +155,12 @@ impl<R: Read> Pieces<R> {
     }
 }
 
-/// Returns whether this is JSON as far as it goes.
+/// Returns whether this can be the start of JSON.
 pub(super) fn is_beginning(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
-/// Where in a value a scan is.
+/// The position of a scan within a value.
 #[derive(Default)]
 struct Scan {
     depth: usize,
@@ -173,7 +173,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Returns how many of these bytes belong to the value; none if it does not end in them.
+    /// Returns how many of these bytes belong to the value, or `None` if it does not end in them.
     fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, Cut> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives so many bytes at a time.
+    /// A reader that returns a fixed number of bytes at a time.
     struct Slow<'t>(&'t [u8], usize);
 
     impl Read for Slow<'_> {

@@ -1,7 +1,7 @@
-//! Reading an export as it comes: its parts in turn, never all of it.
+//! Reading an export as it arrives: part by part, never all of it.
 //!
-//! The members of the file may be formatted in any way, but the header must stand before the records. What
-//! is read at once is bounded, and a name that an object has twice is an error.
+//! The members of the file may be formatted in any way, but the header must come before the records. Each
+//! read is bounded, and a repeated name in an object is an error.
 
 use std::fmt;
 use std::io::Read;
@@ -17,30 +17,31 @@ use super::row::canonical_event;
 use crate::json::{Unread, read_at_most};
 use crate::store::schema_version;
 
-/// Maximum bytes of a record, but for what is buffered.
+/// Maximum bytes of a record, plus those that are buffered.
 const RECORD_MAX: usize = 16 << 20;
 /// Maximum bytes of every other part, which are all small.
 const PART_MAX: usize = 64 << 10;
-/// Most values in one of them, for a value in memory takes many times its bytes: more than any export has.
+/// Maximum values in one of them, since a value in memory takes many times its bytes: more than any export
+/// has.
 const VALUES_MAX: usize = 10_000;
 
-/// What follows a file's records.
+/// The part after a file's records.
 pub(super) struct Ended {
     pub manifest: Manifest,
     pub signature: String,
 }
 
-/// Takes the parts of a file in their order. What is wrong with one of them ends reading.
+/// Receives the parts of a file in their order. An error ends reading.
 pub(super) trait Parts {
     fn header(&mut self, header: Header) -> Result<(), Invalid>;
-    /// Takes the text of a record, which [`Record::of`] reads.
+    /// Receives the text of a record, which [`Record::of`] parses.
     fn record(&mut self, text: &[u8]) -> Result<(), Invalid>;
 }
 
 /// A record of a file.
 pub(super) enum Record {
-    /// An event whose record is in canonical form, as it is unless the file was formatted anew: its payload,
-    /// and the record.
+    /// An event whose record is in canonical form, as it is unless the file was reformatted: its payload, and
+    /// the record.
     Event(String, String),
     /// Any other record.
     Object(Map<String, Value>),
@@ -59,7 +60,7 @@ impl Record {
     }
 }
 
-/// Reads a file, and hands its parts on.
+/// Reads a file, and passes its parts on.
 pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended, Invalid> {
     let mut file = ExportReader { pieces: Pieces::new(file), parts, seen: Seen::default() };
     file.expect(b'{')?;
@@ -84,7 +85,7 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended
     })
 }
 
-/// The members of the file that are not handed on.
+/// The members of the file that are not passed on.
 #[derive(Default)]
 struct Seen {
     type_name: Option<String>,
@@ -157,9 +158,9 @@ impl<R: Read> ExportReader<'_, R> {
         Ok(())
     }
 
-    /// Reads a member of a type that takes no unknown fields, and that is written as the type would be.
+    /// Reads a member of a type that accepts no unknown fields, and that is written as the type would be.
     ///
-    /// Serde also takes an array for a struct, and what is signed is the struct.
+    /// Serde also accepts an array for a struct, but the signature covers the struct.
     fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
         let value = strict(self.pieces.value(PART_MAX).map_err(unread)?)?;
         check_schema(&value)?;
@@ -180,14 +181,14 @@ impl<R: Read> ExportReader<'_, R> {
             return Ok(());
         }
         loop {
-            // What is not an object is given up at its first byte.
+            // A value that is not an object is rejected at its first byte.
             if self.pieces.peek().map_err(unread)?.is_some_and(|next| next != b'{') {
                 self.parts.record(b"null")?;
                 return Err(unlike("a record is not an object"));
             }
             match self.pieces.find(RECORD_MAX) {
                 Ok(place) => self.parts.record(self.pieces.text(place))?,
-                // A quote or bracket that was changed is no end: what is wrong is the record.
+                // A changed quote or bracket is not the end of the file: the fault is in the record.
                 Err(Cut::Ended | Cut::TooLarge | Cut::NotJson) if !is_beginning(self.pieces.unended()) => {
                     self.parts.record(self.pieces.unended())?;
                     return Err(unlike("a record does not end"));
@@ -211,7 +212,7 @@ fn check_type(name: &str) -> Result<(), Invalid> {
     }
 }
 
-/// Checks that the rows of a file are of a schema that is known, before anything that later ones may have.
+/// Checks that the rows of a file have a known schema, before any fields that later schemas may have.
 fn check_schema(header: &Value) -> Result<(), Invalid> {
     match header.get("schema").and_then(Value::as_i64) {
         Some(later) if later > schema_version() => {
@@ -221,7 +222,7 @@ fn check_schema(header: &Value) -> Result<(), Invalid> {
     }
 }
 
-/// Refuses a file that a later version of the service has written.
+/// Returns the error for a file that a later version of the service has written.
 fn newer(of_file: &str, own: &str) -> Invalid {
     let detail = format!("the file is of a newer version ({of_file}; this one has {own})");
     Invalid::new(Reason::NotAnExport, detail)
@@ -252,7 +253,7 @@ fn unlike(why: impl fmt::Display) -> Invalid {
     Invalid::new(Reason::NotAnExport, format!("the file is no export: {why}"))
 }
 
-/// Returns whether something in a value has the name of a credential.
+/// Returns whether a value contains a member with the name of a credential.
 fn has_credential(value: &Value) -> bool {
     match value {
         Value::Object(members) => members

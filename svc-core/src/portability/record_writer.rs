@@ -1,7 +1,8 @@
-//! Making, hashing and writing records, on a thread beside the one that reads rows from the database.
+//! Formatting, hashing and writing records, on a separate thread from the one that reads rows from the
+//! database.
 //!
-//! Rows are handed over in batches, of which few wait at a time, so memory stays bounded and a slow disk
-//! slows the reader down.
+//! Rows are passed in batches, of which few wait at a time, so memory stays bounded and a slow disk slows the
+//! reader down.
 
 use std::mem::take;
 use std::ops::Range;
@@ -19,22 +20,22 @@ use crate::spool::Spool;
 use crate::store::{Columns, Param};
 use crate::stream::events::broken_log;
 
-/// Bytes after which a batch is handed over: few, so that neither side waits long for the other at either end
-/// of a page.
+/// Bytes after which a batch is passed on: few, so that neither side waits long for the other at the start or
+/// end of a page.
 const BATCH_BYTES: usize = 32 << 10;
-/// Batches that wait to be written.
+/// Maximum batches that wait to be written.
 const WAITING_MAX: usize = 16;
 
-/// What was written.
+/// The written sections.
 pub(super) struct Written {
     /// The sections that have ended.
     pub sections: Vec<Section>,
-    /// The one that has not.
+    /// The section that has not ended.
     pub open: SectionDigest,
 }
 
-/// Runs `read`, and writes what it sends behind what `spool` has. `open` is the section that goes on, and
-/// `is_first` says whether no record is there yet.
+/// Runs `read`, and appends the rows that it sends to `spool`. `open` is the section to continue, and
+/// `is_first` says whether the file has no record yet.
 ///
 /// Fails with `event-log-broken` if the payload of an event has another content hash.
 pub(super) fn write_beside<T>(
@@ -62,7 +63,7 @@ pub(super) fn write_beside<T>(
         let read = read(&mut rows).and_then(|read| rows.hand_over().map(|()| read));
         drop(rows);
         let written = writer.join().unwrap_or_else(|_| Err(Error::internal("writing an export panicked")));
-        // If it cannot write, the reader has failed because of that.
+        // If the writer has failed, the reader has failed for that reason.
         let written = written?;
         Ok((read?, written))
     })
@@ -74,10 +75,10 @@ enum Step {
     End(&'static str),
 }
 
-/// Where the reader puts rows.
+/// The sender of rows to the writer.
 pub(super) struct RowSender {
     steps: SyncSender<Step>,
-    /// Batches that were written, whose memory is used again.
+    /// Written batches, whose memory is reused.
     spare: Receiver<Batch>,
     batch: Batch,
 }
@@ -132,13 +133,13 @@ impl RowSender {
     }
 }
 
-/// Rows, one after the other.
+/// Rows, one after another.
 #[derive(Default)]
 struct Batch {
     cells: Vec<Cell>,
     /// The texts and bytes of all cells.
     bytes: Vec<u8>,
-    /// Where the cells of each row end.
+    /// The ends of the cells of each row.
     ends: Vec<usize>,
 }
 
@@ -172,7 +173,7 @@ impl Batch {
         begin..self.bytes.len()
     }
 
-    /// Returns how many bytes of memory it has filled, about.
+    /// Returns its approximate size in memory.
     fn size(&self) -> usize {
         self.cells.len().saturating_mul(size_of::<Cell>()).saturating_add(self.bytes.len())
     }
@@ -212,14 +213,14 @@ struct RecordWriter<'s> {
     spool: &'s mut Spool,
     is_first: bool,
     open: SectionDigest,
-    /// The form of the rows; none if they are events.
+    /// The form of the rows; `None` for events.
     form: Option<RowForm>,
     sections: Vec<Section>,
     line: Vec<u8>,
 }
 
 impl RecordWriter<'_> {
-    /// Writes until there is nothing more.
+    /// Writes until there are no more steps.
     fn run(mut self, steps: &Receiver<Step>, spare: &Sender<Batch>) -> Result<Written> {
         while let Ok(step) = steps.recv() {
             match step {
@@ -358,7 +359,7 @@ mod tests {
             // It begins with a number.
             add_event(rows, "{}")?;
             rows.end_section("things")?;
-            // It goes on until it finds that nothing is written any more.
+            // It continues until it finds that the writer has stopped.
             while rows.end_section("things").is_ok() {}
             Err::<(), _>(Error::not_found("writer"))
         });

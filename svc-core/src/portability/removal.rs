@@ -1,5 +1,5 @@
-//! Removing the rows of a workspace, in bounded steps and in the order in which nothing refers to what is
-//! gone: what opens words first, then the tables backwards, and the row of the workspace itself in the end.
+//! Removes the rows of a workspace, in bounded steps and in an order in which no reference breaks: first the
+//! keys of its content, then the tables in reverse order, and last the row of the workspace itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,19 @@ use crate::op::{Records, Removal, Write};
 
 /// Rows that one step removes.
 const ROWS: i64 = 500;
-/// Things of the workspace whose rows in another table are looked for at once, and what that counts for.
+/// Maximum objects of the workspace whose rows in another table are searched in one step, and the cost of
+/// that.
 const THINGS: i64 = 500;
 const COST_OF_THINGS: i64 = 50;
 
-/// How far the removal of a workspace has come, as JSON beside what it is for.
+/// The progress of a workspace's removal, stored as JSON in its row or that of its import.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// The table that is being emptied; none before the first.
+    /// The table that is being emptied; `None` before the first.
     table: Option<String>,
-    /// The position of the thing up to which nothing of the table is left.
+    /// The position of the object up to which the table has no rows left.
     reached: i64,
-    /// Whether anything was removed since the first table.
+    /// Whether any row was removed since the first table.
     has_removed: bool,
 }
 
@@ -36,7 +37,7 @@ impl Place {
         serde_json::to_string(self).map_err(Error::internal)
     }
 
-    /// Returns whether the next step may remove what opens words.
+    /// Returns whether the next step may remove keys of content.
     pub fn is_at_keys(&self, declared: &[Records]) -> bool {
         let is_of_keys = |name: &str| declared.iter().any(|it| it.name() == name && it.is_of_keys());
         self.table.as_deref().is_none_or(is_of_keys)
@@ -45,8 +46,8 @@ impl Place {
 
 /// Removes some of the rows of a workspace, from `place` on. Returns whether there may be more.
 ///
-/// What was inserted behind its back is found in the end: the workspace itself goes after a round that finds
-/// nothing.
+/// Rows that were inserted in between are found in another round: the workspace itself is removed after a
+/// round that finds nothing.
 pub(super) fn remove_some(cx: &mut Write<'_>, workspace: WorkspaceId, place: &mut Place) -> Result<bool> {
     let (own, tables): (Vec<&Records>, Vec<&Records>) =
         in_order(cx.records()).partition(|records| records.name() == WORKSPACES);
@@ -74,7 +75,8 @@ fn in_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
     all().filter(|records| records.is_of_keys()).chain(all().filter(|records| !records.is_of_keys()))
 }
 
-/// Removes rows of a table. Returns how much is left to do after that; nothing if the table may have more.
+/// Removes rows of a table. Returns how much of the step is left after that; nothing if the table may have
+/// more rows.
 fn empty(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,

@@ -21,17 +21,17 @@ use crate::time::Time;
 
 /// The member that names the table.
 pub(super) const RECORD: &str = "record";
-/// The table of workspaces, of which an export has one row.
+/// The table of workspaces, which has one row in an export.
 pub(super) const WORKSPACES: &str = "workspaces";
-/// The table of messages, beside which their keys are.
+/// The table of messages, which have their keys beside them.
 pub(super) const MESSAGES: &str = "messages";
-/// The member with the key of a message. Other members of a message stand after it.
+/// The member with the key of a message. Other members of a message come after it.
 pub(super) const CONTENT_KEY: &str = "content_key";
 
-/// How the rows of a table are written.
+/// The written form of a table's rows.
 pub(super) struct RowForm {
     table: &'static str,
-    /// The members in canonical order, with their place in the row; none for the name of the table.
+    /// The members in canonical order, with their index in the row; `None` for the name of the table.
     members: Vec<(&'static str, Option<(usize, Class)>)>,
     words: Words,
 }
@@ -96,7 +96,7 @@ pub(crate) fn push_value(
             push_quoted(out, hash.as_bytes());
         }
         (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
-        // Sixteen bytes are read as an id.
+        // Sixteen bytes are parsed as an id.
         (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
         (class, value) => {
             return Err(Error::internal(format!("{table}.{name} is {class:?} and {value:?}")));
@@ -105,7 +105,7 @@ pub(crate) fn push_value(
     Ok(())
 }
 
-/// Appends a value as JSON; texts are escaped as the canonical form wants it.
+/// Appends a value as JSON, with texts escaped as in the canonical form.
 pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> crate::Result<()> {
     serde_json::to_writer(out, value).map_err(Error::internal)
 }
@@ -121,7 +121,7 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
     Ok(())
 }
 
-/// Returns the payload of an event, and its record, if that is written as [`push_event`] does.
+/// Returns the payload of an event, and its record, if that has the form of [`push_event`].
 pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
     if !canonical::is_text(payload) {
@@ -130,20 +130,20 @@ pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))
 }
 
-/// Returns the place of a table among the declarations; `last` is that of the record before, which most often
-/// is of the same table.
+/// Returns the index of a table among the declarations; `last` is that of the previous record, which is
+/// usually of the same table.
 pub(super) fn place_of(declared: &[Records], table: &str, last: usize) -> Option<usize> {
     let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
     Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
 }
 
-/// Appends the name of a column or table, which are plain, before its value.
+/// Appends the name of a column or table, which needs no escape, before its value.
 fn push_name(out: &mut Vec<u8>, name: &str) {
     push_quoted(out, name.as_bytes());
     out.push(b':');
 }
 
-/// Appends a text in which nothing is escaped.
+/// Appends a text that needs no escape.
 pub(super) fn push_quoted(out: &mut Vec<u8>, plain: &[u8]) {
     out.push(b'"');
     out.extend_from_slice(plain);
@@ -170,7 +170,7 @@ pub(super) struct Row {
     pub content_key: Option<[u8; 32]>,
 }
 
-/// Reads a record as a row. Fails if it has something that no export has.
+/// Reads a record as a row. Fails if it contains a field that no export has.
 pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<Row, Invalid> {
     let mut columns = BTreeMap::new();
     for name in record.keys() {
@@ -182,7 +182,7 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
         }
     }
     for (name, class) in records.exported() {
-        // What a file of an older schema lacks is unset.
+        // Columns that an older schema lacks are unset.
         let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
         let value = record.get(name).unwrap_or(unset);
         let stored = stored(class, value).ok_or_else(|| {
@@ -199,7 +199,7 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
     Ok(Row { columns, content_key: key.transpose()? })
 }
 
-/// Returns a value as it is stored in a column of a class; none if it is no such value.
+/// Returns a value in the stored form of a column's class, or `None` if it does not fit.
 fn stored(class: Class, value: &Value) -> Option<Stored> {
     let text = value.as_str();
     Some(match (class, value) {

@@ -1,5 +1,5 @@
-//! The chore that removes what is left of workspaces: those that are being erased, and what imports have
-//! left that have ended early.
+//! The chore that removes the remaining rows of workspaces: of those that are being erased, and of imports
+//! that have ended early.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::identity::workspaces;
 use crate::op::{Chore, Read, Round, Step, Who, Write};
 use crate::time::Time;
 
-/// Time between two looks for imports that have ended early.
+/// Time between two scans for imports that have ended early.
 const PULSE: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -24,9 +24,9 @@ pub(super) fn chore() -> Chore {
     Chore { name: "removals", every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run: Box::new(step) }
 }
 
-/// Removes what is left of workspaces that are being erased, and of imports that have ended early.
+/// Removes the remaining rows of workspaces that are being erased, and of imports that have ended early.
 ///
-/// What fails for one is tried again later, after all others.
+/// A failure with one of them is retried later, after all others.
 fn step(round: &Round<'_>) -> Result<Step> {
     let (mut last, mut failed) = (WorkspaceId::INSTANCE, None);
     while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
@@ -51,7 +51,8 @@ fn step(round: &Round<'_>) -> Result<Step> {
     failed.map_or(Ok(Step::Done), Err)
 }
 
-/// Returns the next import that has ended early, by the time when it did, after the one of this time and id.
+/// Returns the next import that has ended early, ordered by the time of its end, after the one of this time
+/// and id.
 fn left_after(
     cx: &Read<'_>,
     (until, import): &(Time, String),
@@ -59,10 +60,10 @@ fn left_after(
     cx.one(LEFT, &[&cx.now(), until, import])
 }
 
-/// Removes some of what an import has left that has ended early, and in the end the import itself.
+/// Removes some of the rows of an import that has ended early, and finally the import itself.
 pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
     let now = cx.now();
-    // From here on nobody goes on with it.
+    // From here on no call continues it.
     if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 {
         return Ok(());
     }

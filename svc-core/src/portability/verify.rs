@@ -1,6 +1,6 @@
 //! Verifying an export: that it is whole, that a known key has signed it, and that its log verifies.
 //!
-//! It needs no database: everything that is compared is in the file.
+//! It needs no database: the file has all data to compare.
 
 use std::cmp::Ordering;
 use std::io::Read;
@@ -24,15 +24,15 @@ use crate::log::verify::{EventColumns, PayloadVerifier};
 use crate::op::Records;
 use crate::store::Value as Stored;
 
-/// What was found of a file that verifies.
+/// The result of verifying a file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExportReport {
-    /// True: a file that does not verify is refused.
+    /// Always true: a file that does not verify is refused.
     pub valid: bool,
     /// The header of the file.
     #[schemars(with = "Header")]
     pub(crate) header: Header,
-    /// The kinds of records that it has, and how many.
+    /// The kinds of its records, with their numbers.
     pub(crate) sections: Vec<Section>,
     /// The number of events.
     pub events: u64,
@@ -43,15 +43,15 @@ pub struct ExportReport {
     pub(super) signed: String,
 }
 
-/// Takes what a file has, once it is known to be in order.
+/// Receives the records of a file, once each is known to be valid.
 pub(super) trait Rows {
-    /// Takes a row, and its record as canonical JSON.
+    /// Receives a row, and its record as canonical JSON.
     fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid>;
-    /// Takes an event, and its record as canonical JSON.
+    /// Receives an event, and its record as canonical JSON.
     fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid>;
 }
 
-/// Keeps nothing.
+/// Discards the records.
 impl Rows for () {
     fn row(&mut self, _: &Records, _: &Row, _: &str) -> Result<(), Invalid> {
         Ok(())
@@ -62,9 +62,9 @@ impl Rows for () {
     }
 }
 
-/// Verifies a file, and hands what it has to `rows`; nothing of that counts unless it succeeds.
+/// Verifies a file, and passes its records to `rows`; they are valid only if it succeeds.
 ///
-/// One thread cuts the file into records, another one verifies them, and whoever has time reads them.
+/// One thread cuts the file into records, another one verifies them, and whichever has time parses them.
 pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
@@ -87,7 +87,7 @@ pub(super) fn verify(
         let verifier = verifier.map_err(|_| Invalid::not_kept())?;
         let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
         let read = read_parts(file, &mut sender);
-        // What was read before something is found wrong with the form of the file comes first.
+        // Errors in parts before an error in the form of the file come first.
         let sent = sender.hand_over();
         drop(sender);
         let verifier = verifier.join().unwrap_or_else(|_| Err(Invalid::not_kept()))?;
@@ -97,29 +97,29 @@ pub(super) fn verify(
     })
 }
 
-/// Bytes of parts that are handed over together.
+/// Bytes of parts that are passed on together.
 const BATCH_BYTES: usize = 64 << 10;
-/// Most parts that are, as what was read may have been read before.
+/// Maximum parts that are passed on together.
 const BATCH_PARTS: usize = 256;
-/// Bytes of a batch beside which no other one may wait.
+/// Bytes of a batch above which no other batch may wait.
 const LARGE_BYTES: usize = 1 << 20;
-/// Batches that wait to be verified.
+/// Maximum batches that wait to be verified.
 const WAITING_MAX: usize = 4;
 
 enum Part {
     Header(Header),
-    /// A record that nobody has read.
+    /// A record that was not parsed.
     Text(Vec<u8>),
-    /// An event: its payload, what that says of it if it can be read, and its record as canonical JSON.
+    /// An event: its payload, its columns if the payload can be parsed, and its record as canonical JSON.
     Event(String, Option<EventColumns>, String),
-    /// A record, and that as canonical JSON, unless it has a number that no export has.
+    /// A record, and its canonical JSON, unless it has a number that no export has.
     Record(Map<String, Value>, Option<String>),
-    /// Something that is no record.
+    /// A value that is not a record.
     Unread(Invalid),
 }
 
 impl Part {
-    /// Reads a record, if nobody has.
+    /// Parses a record that was not parsed.
     fn prepared(self) -> Self {
         let Self::Text(text) = self else { return self };
         match Record::of(&text) {
@@ -136,7 +136,7 @@ impl Part {
     }
 }
 
-/// Hands the parts of a file over to the thread that verifies them.
+/// Passes the parts of a file to the thread that verifies them.
 struct PartSender {
     batches: SyncSender<Vec<Part>>,
     batch: Vec<Part>,
@@ -150,7 +150,7 @@ impl PartSender {
         if is_enough { self.hand_over() } else { Ok(()) }
     }
 
-    /// Hands the batch over. If the other thread is behind, the records are read here: this one would wait.
+    /// Passes the batch on. If the other thread is behind, this thread parses the records instead of waiting.
     fn hand_over(&mut self) -> Result<(), Invalid> {
         let is_large = take(&mut self.bytes) >= LARGE_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
@@ -160,9 +160,9 @@ impl PartSender {
             }
             sent => sent.is_ok(),
         };
-        // Once as many others wait as may, it was taken.
+        // Once the maximum number of further batches waits, this one was taken.
         let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
-        // If nobody takes it, something is wrong with a part before it.
+        // If the other thread has ended, an earlier part has a fault.
         if sent { Ok(()) } else { Err(Invalid::not_kept()) }
     }
 }
@@ -186,12 +186,12 @@ struct FileVerifier<'v> {
     /// The section that is being read.
     section: Option<Open>,
     sections: Vec<Section>,
-    /// How many records it was given.
+    /// The number of records received.
     records: u64,
 }
 
 struct Open {
-    /// The place of its table among the declarations.
+    /// The index of its table among the declarations.
     place: usize,
     digest: SectionDigest,
     /// The key of the last row.
@@ -199,7 +199,7 @@ struct Open {
 }
 
 impl<'v> FileVerifier<'v> {
-    /// Takes parts until there are no more. Fails with what is wrong with one of them.
+    /// Receives parts until there are no more. Fails with the first fault.
     fn take_all(mut self, batches: &Receiver<Vec<Part>>) -> Result<Self, Invalid> {
         while let Ok(batch) = batches.recv() {
             batch.into_iter().try_for_each(|part| self.take(part))?;
@@ -251,7 +251,7 @@ impl<'v> FileVerifier<'v> {
         self.event(&payload, EventColumns::of(&payload), &line)
     }
 
-    /// Returns the place of a table that leaves among the declarations.
+    /// Returns the index of an exported table among the declarations.
     fn place_of(&self, kind: &str) -> Result<usize, Invalid> {
         let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
         let last = self.section.as_ref().map_or(0, |section| section.place);
@@ -259,7 +259,7 @@ impl<'v> FileVerifier<'v> {
         place.ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))
     }
 
-    /// Adds a record to the section of its table, which begins with it or goes on.
+    /// Adds a record to the section of its table, and begins that section if necessary.
     fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, Invalid> {
         self.enter(place)?;
         if let Some(section) = &mut self.section {
@@ -269,7 +269,7 @@ impl<'v> FileVerifier<'v> {
         declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, "there is no such table"))
     }
 
-    /// Enters the section of a table, if it is not in it.
+    /// Begins the section of a table, if it is not the current one.
     fn enter(&mut self, place: usize) -> Result<(), Invalid> {
         match &self.section {
             Some(open) if open.place == place => return Ok(()),
@@ -278,7 +278,7 @@ impl<'v> FileVerifier<'v> {
         }
         let name = |place: usize| self.declared.get(place).map_or("", |records| records.table);
         let rank = |place: usize| (name(place) == EVENTS, place);
-        // Sections without records are in the manifest alone.
+        // Sections without records appear only in the manifest.
         if self.sections.iter().any(|section| {
             self.declared.iter().position(|records| records.table == section.record).map(rank)
                 >= Some(rank(place))
@@ -307,7 +307,7 @@ impl<'v> FileVerifier<'v> {
             let what = broken.defect.reason();
             Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
-        // What could not be read was not accepted.
+        // A payload that could not be parsed was not accepted.
         columns.map_or(Ok(()), |columns| self.rows.event(&columns, payload, line))
     }
 
@@ -416,12 +416,12 @@ fn compared(left: &[Stored], right: &[Stored]) -> Ordering {
 }
 
 impl ExportReport {
-    /// Returns the workspace that the file is of.
+    /// Returns the workspace of the file.
     pub fn workspace_id(&self) -> WorkspaceId {
         self.header.workspace_id
     }
 
-    /// Returns the SHA-256 of what was signed, as `sha256:<hex>`, however the file is formatted.
+    /// Returns the SHA-256 of the signed text, as `sha256:<hex>`, which does not depend on the formatting.
     pub fn digest(&self) -> String {
         hash_text(&sha256(self.signed.as_bytes()))
     }
@@ -472,7 +472,7 @@ mod tests {
         log.iter().map(|event| json!({"payload": event.payload, "record": "events"}).to_string()).collect()
     }
 
-    /// Returns the text of a file with these records, signed over what `signed` makes of each.
+    /// Returns the text of a file with these records, signed over the result of `signed` for each.
     fn file_signed(things: &[String], events: &[String], signed: fn(&str) -> String) -> String {
         let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
         let last = log.last().unwrap();
@@ -516,7 +516,7 @@ mod tests {
         verify(file, &declared, &[signer().public()], &mut ())
     }
 
-    /// Gives so many bytes at a time, and is interrupted now and then.
+    /// A reader that returns a fixed number of bytes at a time, and is interrupted now and then.
     struct Slow<'t>(&'t [u8], usize, usize);
 
     impl Read for Slow<'_> {
@@ -533,7 +533,7 @@ mod tests {
         }
     }
 
-    /// What is put into a file, at some place.
+    /// Generates an insertion into a file, with its position.
     fn any_edit() -> impl Strategy<Value = (usize, usize, &'static str)> {
         let pieces = prop::sample::select(vec![
             "",

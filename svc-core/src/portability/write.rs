@@ -1,7 +1,7 @@
 //! Writing an export: first the rows, from one snapshot at the speed of the disk, then the events in pages.
 //!
-//! The file is a spool, so a slow reader holds back no transaction. The events are verified while they are
-//! written; if the log was pruned meanwhile, the file is begun anew.
+//! The file is a spool, so a slow reader delays no transaction. The events are verified while they are
+//! written; if the log was pruned in between, the file is written again.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -24,10 +24,10 @@ use crate::store::{Columns, FromRow, Param, schema_version};
 use crate::stream::events::broken_log;
 use crate::time::Time;
 
-/// How often a file is begun anew because the log was pruned beneath it.
+/// Maximum attempts to write a file whose log is pruned at the same time.
 const ATTEMPTS: u32 = 5;
 
-/// Most events of one page, and bytes of their payloads after which it ends.
+/// Maximum events of one page, and bytes of their payloads after which it ends.
 const PAGE_ROWS: i64 = 8000;
 const PAGE_BYTES: usize = 4 << 20;
 
@@ -35,11 +35,11 @@ const PAGE_BYTES: usize = 4 << 20;
 pub(super) struct Exporter {
     words: Words,
     signer: NoteSigner,
-    /// None before the first page, and once the file is whole.
+    /// `None` before the first page, and once the file is whole.
     spool: Option<Spool>,
     /// The file, once it is whole.
     whole: Option<Content>,
-    /// None until the rows are written.
+    /// `None` until the rows are written.
     rows: Option<RowsWritten>,
     attempts: u32,
 }
@@ -68,8 +68,8 @@ impl Exporter {
 
     /// Writes the next page of an export of a workspace. Returns the file once it is whole.
     ///
-    /// A page that failed is written again from where the one before has ended, and a whole file is returned
-    /// again: the transaction of the last page may fail after that was written.
+    /// A page that failed is written again from the end of the previous one, and a whole file is returned
+    /// again: the transaction of the last page may fail after the page was written.
     pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Content>> {
         if let Some(whole) = &self.whole {
             return Ok(Some(whole.clone()));
@@ -112,7 +112,7 @@ impl Exporter {
                 self.rows = Some(rows);
                 Ok(is_whole)
             }
-            // What is missing was pruned since.
+            // The missing events were pruned since.
             Err(_) if self.may_begin_anew(cx, workspace, at)? => {
                 self.rows = None;
                 Ok(false)
@@ -185,11 +185,11 @@ impl Exporter {
         let bounds =
             ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         let mut cursor = before.cursor.clone();
-        // The workspace's own row stands before the events.
+        // The workspace's row comes before the events.
         let (workspace, open) = (before.header.workspace_id, before.events.clone());
         let beside = write_beside(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
-            // They are hashed by the thread that writes them, which has less to do.
+            // The thread that writes them also hashes them, because it has less work.
             let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
                 outcome = rows.add_event(lsn, event.payload, &event.content_hash);
                 outcome.is_ok()
@@ -207,7 +207,7 @@ impl Exporter {
         Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
     }
 
-    /// Writes what comes after the events, and returns what the file is called.
+    /// Writes the part after the events, and returns the name of the file.
     fn end(&self, spool: &mut Spool) -> Result<String> {
         let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
         let RowsWritten { header, manifest, events, cursor, .. } = rows;
@@ -259,10 +259,10 @@ fn header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header>
 const HEAD: &str = "
     select lsn, hash, at, audit_seq, floor, pruned_at, words_floor from heads where workspace_id = $1";
 
-/// The column with the key of a message, as it is wrapped.
+/// The column with the wrapped key of a message.
 const WRAPPED: &str = "wrapped";
 
-/// Where the columns are that open the key of a message.
+/// The indexes of the columns that unwrap the key of a message.
 struct KeyColumns {
     id: usize,
     channel_id: usize,
@@ -273,12 +273,12 @@ struct KeyColumns {
     wrapped: usize,
     /// The position up to which messages are pruned.
     words_floor: i64,
-    /// The channels whose keys the caller does not get.
+    /// The channels whose keys the caller must not receive.
     kept_from: HashSet<ChannelId>,
 }
 
 impl KeyColumns {
-    /// Those of the rows of [`Records::scan_with`] with [`WRAPPED`].
+    /// Returns the indexes in the rows of [`Records::scan_with`] with [`WRAPPED`].
     fn of(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
         let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
         let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
@@ -295,7 +295,8 @@ impl KeyColumns {
         })
     }
 
-    /// Returns the key of a message; none if it does not live, is kept from the caller, or does not open.
+    /// Returns the key of a message, or `None` if it is not live, hidden from the caller, or cannot be
+    /// unwrapped.
     fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
         let (id, thread, lsn) = (row.id(self.id), row.id(self.thread_id), row.int(self.lsn));
         let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };

@@ -1,6 +1,6 @@
-//! What is old enough to be pruned.
+//! Events and messages that are old enough to be pruned.
 //!
-//! The times of a log never go back, so the last event that is old enough is found by bisection, and so is
+//! The times of a log never decrease, so the last event that is old enough is found by bisection, and so is
 //! the last message.
 
 use crate::Result;
@@ -18,11 +18,11 @@ use crate::time::Time;
 /// The events that are due.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueEvents {
-    /// The floor of the log now.
+    /// The current floor of the log.
     pub from: i64,
     /// The floor once they are pruned.
     pub floor: i64,
-    /// They happened before that.
+    /// The time that they all precede.
     pub before: Time,
 }
 
@@ -32,9 +32,10 @@ impl DueEvents {
     }
 }
 
-/// Returns the events of a workspace that are due; none if nothing is but what earlier pruning has left.
+/// Returns the due events of a workspace, or `None` if only events of earlier pruning are due.
 ///
-/// Otherwise a quiet log would never come to rest: each round would remove what the one before has declared.
+/// Otherwise a quiet log would never come to rest: each round would remove the event with which the previous
+/// one declared its pruning.
 pub(super) fn events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
     let Some(before) = limit(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
@@ -52,12 +53,12 @@ const EVENT_AT: &str = "select at from events where workspace_id = $1 and lsn = 
 const ANY_OTHER: &str =
     "select lsn from events where workspace_id = $1 and lsn >= $2 and lsn <= $3 and kind <> $4 limit 1";
 
-/// Returns the messages of a workspace that are due, at most as many as are pruned at once.
+/// Returns the due messages of a workspace, up to the number that is pruned at once.
 pub(super) fn messages(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueMessages>> {
     limit(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
 }
 
-/// Returns the time before which things have been kept for so many days.
+/// Returns the time before which the retention of `days` days has passed.
 fn limit(cx: &Read<'_>, days: Option<i64>) -> Option<Time> {
     days.map(|days| cx.now().shifted(days.saturating_mul(MICROS_A_DAY).saturating_neg()))
 }

@@ -1,9 +1,9 @@
-//! Legal holds: while a workspace has one, nothing that its members have written is destroyed.
+//! Legal holds: while a workspace has one, no content of its members is destroyed.
 //!
-//! Several may be in force at once, each with its reason; the last one released ends them. The reason is in
-//! no event, because the log outlives it and is read by every member. What a hold forbids asks for the
-//! permit to destroy. A text that is replaced is kept until the last hold is released, and a chore removes it
-//! then.
+//! Several may be in force at once, each with its reason; they end with the last release. The reason is in no
+//! event, because the log outlives it and every member reads the log. Operations that a hold forbids request
+//! the permit to destroy. A replaced text is kept until the last hold is released, and a chore then removes
+//! it.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ use crate::store::{columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
 
-/// Time between two looks for texts that no hold keeps any more.
+/// Time between two scans for texts that no hold keeps any longer.
 const PULSE: Duration = Duration::from_secs(5);
-/// The lease on removing them, after which another process takes over from one that has died.
+/// The lease on removing them, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Characters of a reason.
+/// Maximum characters of a reason.
 const REASON_MAX: usize = 500;
 
 /// A legal hold.
@@ -44,11 +44,11 @@ struct LegalHold {
     id: HoldId,
     /// Why it was placed.
     reason: String,
-    /// Who placed it; null for an administrator of the machine.
+    /// The member that placed it; null for an administrator of the machine.
     placed_by: Option<MemberId>,
     /// When it was placed.
     placed_at: Time,
-    /// Who released it; null if nobody did, or an administrator of the machine.
+    /// The member that released it; null if it is in force, or for an administrator of the machine.
     released_by: Option<MemberId>,
     /// When it was released; null while it is in force.
     released_at: Option<Time>,
@@ -139,7 +139,7 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<LegalHoldPlaced>(), EventKind::of::<LegalHoldReleased>()])
-        // Released, because under a hold nothing could be withdrawn.
+        // Released, because nothing can be withdrawn under a hold.
         .sample(Sample::new("legal_hold", "place_legal_hold", hold).then("release_legal_hold", release))
         .records(vec![
             Records::table("legal_holds", "lsn id")
@@ -173,13 +173,13 @@ pub(crate) fn feature() -> Feature {
 /// Places a legal hold on the workspace and returns it.
 ///
 /// While it is in force, no message is withdrawn or purged, nothing is pruned, the workspace is neither
-/// purged nor erased, and a text that is replaced is kept. A workspace may have several holds.
+/// purged nor erased, and a replaced text is kept. A workspace may have several holds.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Why, for those who decide on its release. It is not in the log.
+    /// The reason, for deciding on its release. It is not in the log.
     reason: Prose<1, REASON_MAX>,
 }
 
@@ -195,7 +195,7 @@ fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalH
     Ok(LegalHold { id, reason: reason.to_owned(), placed_by, placed_at, released_by, released_at, lsn })
 }
 
-/// Returns the legal holds of the workspace, oldest first, those that were released included.
+/// Returns the legal holds of the workspace, oldest first, including released ones.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListLegalHolds {
@@ -252,7 +252,7 @@ fn load_hold(cx: &Read<'_>, id: HoldId) -> Result<LegalHold> {
 const HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
 
-/// Removes texts that a hold has kept, some of them.
+/// Removes some of the texts that a hold has kept.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -269,7 +269,7 @@ const LET_GO: &str = "
 
 const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
 
-/// Removes the texts of a workspace whose last hold was released, and asks for the scrub after the last one.
+/// Removes the texts of a workspace whose last hold was released, and requests the scrub after the last one.
 fn let_go(round: &Round<'_>) -> Result<Step> {
     let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
         return Ok(Step::Done);
@@ -279,20 +279,20 @@ fn let_go(round: &Round<'_>) -> Result<Step> {
         let permit = cx.permit()?;
         purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
         if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
-            // No mark for an event is like this one.
+            // This mark differs from that of every event.
             let because = cx.now().micros().saturating_neg();
             scrub::ask_for_words(cx, because)?;
         }
         Ok(Step::More)
     });
     match step {
-        // It was placed meanwhile.
+        // A hold was placed in between.
         Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
         step => step,
     }
 }
 
-/// By the holds, which are few.
+/// Starts from the holds, which are few.
 const FREE: &str = concat!(
     "select r.workspace_id from legal_holds r
      where exists (select 1 from held_texts t where t.workspace_id = r.workspace_id)

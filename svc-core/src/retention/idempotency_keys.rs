@@ -1,4 +1,5 @@
-//! The rows of requests that came with a key, which go after a day. `op/run/retry.rs` has what they are for.
+//! The rows of requests with an idempotency key, which are removed after a day. `op/run/retry.rs` explains
+//! them.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) fn feature() -> Feature {
 
 const ANY_OVER: &str = "select 1 from idempotency_keys where until <= $1 limit 1";
 
-/// By the index of when they end.
+/// Reads by the index of end times.
 const REMOVE_OVER: &str = "
     delete from idempotency_keys where key_hash in (
         select key_hash from idempotency_keys where until <= $1 order by until limit $2)";

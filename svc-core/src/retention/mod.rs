@@ -1,12 +1,11 @@
-//! Retention: how long a workspace keeps its messages and events, and what goes after that.
+//! Retention: how long a workspace keeps its messages and events, and their removal after that.
 //!
-//! The instance says how long things are kept at most, and a workspace may keep them for less. Words die by
-//! the days of messages, though their sealed events stay; events go by their own days, though the message
-//! stays readable. `due` finds what is old enough, `prune` declares in the log that it is gone and removes it
-//! afterwards, and `rounds` does that periodically. Deliveries and media are pruned by the features that have
-//! them.
+//! The instance sets the maximum retention, and a workspace may set a shorter one. Content is removed by the
+//! days of messages, though its sealed events stay; events are removed by their own days, though the message
+//! stays readable. `due` finds data that is old enough, `prune` declares its removal in the log and then
+//! removes it, and `rounds` does that periodically. The features of deliveries and media prune their own.
 //!
-//! - `holds`: legal holds, under which nothing is destroyed
+//! - `holds`: manages legal holds, under which no content is destroyed
 //! - `purge`: destroys the content of a whole workspace
 //! - `idempotency_keys`: keeps the requests that came with a key for a day
 
@@ -68,7 +67,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// How long the workspace keeps things was set. Null leaves a value to the instance.
+/// The retention of the workspace was set. Null leaves a value to the instance.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicySet {
     #[serde(flatten)]
@@ -85,36 +84,36 @@ impl Event for RetentionPolicySet {
     }
 }
 
-/// How long a workspace keeps things.
+/// The retention of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicy {
-    /// What the workspace has set; null leaves a value to the instance.
+    /// The values of the workspace; null leaves a value to the instance.
     workspace: Kept,
-    /// The longest that the instance keeps things.
+    /// The maximum retention of the instance.
     instance: Kept,
-    /// What holds for the workspace: its own values, and those of the instance where it has none.
+    /// The values in force: those of the workspace, or else of the instance.
     effective: Kept,
-    /// What the next round of pruning removes, unless the workspace is under a legal hold by then.
+    /// The data that the next round of pruning removes, unless the workspace is then under a legal hold.
     pending: Pending,
 }
 
-/// What the next round of pruning removes.
+/// The data that the next round of pruning removes.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Pending {
     /// Events.
     events: i64,
-    /// Messages, of which at most 100,000 are counted.
+    /// Messages, counted up to 100,000.
     messages: i64,
 }
 
 type Days = Count<1, RETENTION_DAYS_MAX>;
 
-/// Sets how long the workspace keeps things and returns what holds from now on.
+/// Sets how long the workspace keeps data and returns the values in force.
 ///
-/// A value that is null or left out is the instance's, so an input without values clears the policy. What is
-/// older than that is removed by the next round of pruning, for good: messages with everything that hangs on
-/// them, and events up to a floor, from which the log can still be verified. Nothing is removed while the
-/// workspace is under a legal hold. Setting the same again changes nothing.
+/// A value that is null or absent is the instance's, so an input without values clears the policy. The next
+/// round of pruning removes older data for good: messages with everything attached to them, and events up to
+/// a floor, from which the log can still be verified. Nothing is removed while the workspace is under a legal
+/// hold. Setting the same again changes nothing.
 ///
 /// A value that is longer or larger than the instance's is invalid.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -184,7 +183,7 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
     }
 }
 
-/// Fails with 400 if a workspace wants to keep more than the instance does.
+/// Fails with 400 if a workspace's retention exceeds the instance's.
 fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
         if let (Some(wanted), Some(most)) = (wanted, most)
@@ -196,7 +195,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long a workspace keeps things, what the instance's longest is, and what is due to go.
+/// Returns how long a workspace keeps data, the instance's maximum, and what is removed next.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {
@@ -221,7 +220,7 @@ columns! {
     kept_columns: Kept as r { messages_days, events_days, deliveries_days, media_days, media_quota_bytes }
 }
 
-/// Returns what a workspace has set.
+/// Returns the retention that a workspace has set.
 fn of_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
     Ok(cx.one(OF_WORKSPACE, &[&workspace])?.unwrap_or(Kept::FOREVER))
 }

@@ -1,8 +1,8 @@
-//! Pruning the events of a log: declared first, and removed after that, in steps.
+//! Pruning the events of a log: declared first, and then removed in steps.
 //!
-//! What is going to be pruned is read and verified before, because afterwards nobody could: a log that is
-//! broken there is left as it is. What is declared at once is bounded by what it changes in the census; the
-//! rest is declared after that has been removed.
+//! The events are read and verified before that, because it is impossible afterwards: a log that is broken
+//! there is left unchanged. One declaration is bounded by its changes in the census; the rest is declared
+//! after the removal of the first part.
 
 use crate::error::{Error, Result};
 use crate::hash::hash_text;
@@ -25,7 +25,7 @@ use super::due::DueEvents;
 pub(super) struct Walk {
     pub workspace: WorkspaceId,
     due: DueEvents,
-    /// Verified up to here; its hash is what the floor will link to.
+    /// The verified position; the floor will link to its hash.
     cursor: ChainCursor,
     frontier: Frontier,
     counts: Counts,
@@ -38,14 +38,14 @@ impl Walk {
         Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
     }
 
-    /// Returns whether it has come to its end.
+    /// Returns whether it has reached its end.
     pub fn is_done(&self) -> bool {
         self.cursor.lsn().saturating_add(1) >= self.due.floor
     }
 
     /// Reads on. Fails with 409 `event-log-broken` where the log is broken.
     ///
-    /// Nothing is kept of a read that fails, so it may be run again.
+    /// A read that fails changes nothing, so it may be repeated.
     pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
         let up_to = self.due.floor.saturating_sub(1);
         let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
@@ -63,22 +63,22 @@ impl Walk {
             if LogRange::of(cx, self.workspace)?.floor == self.due.from {
                 return Err(broken_log(self.workspace, broken));
             }
-            // What is missing was pruned meanwhile, by whoever led before or leads by now.
+            // The missing events were pruned in between, by a previous or new leader.
             self.due.floor = self.due.from;
             return Ok(());
         }
         if let Some(at) = ends_at {
-            // Times never go back, so what happened before that is pruned.
+            // Times never decrease, so the events before that time are pruned.
             *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
         }
         *self = on;
         Ok(())
     }
 
-    /// Declares that the events are pruned, unless somebody else has moved the floor meanwhile: then there is
-    /// nothing to declare.
+    /// Declares that the events are pruned, unless another process has moved the floor in between: then there
+    /// is nothing to declare.
     ///
-    /// From the commit on nobody reads them.
+    /// From the commit on they are no longer readable.
     pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
         if LogRange::read(cx)?.floor != self.due.from {
             return Ok(());
@@ -111,7 +111,7 @@ pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<b
 
 const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
 
-/// Returns whether events below the floor of a workspace are left.
+/// Returns whether events below the floor of a workspace remain.
 pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
 }

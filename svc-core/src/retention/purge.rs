@@ -1,8 +1,8 @@
-//! Purging a workspace: every word that was said in it goes, and the record of what was done stays.
+//! Purging a workspace: all of its content is destroyed, and the record of its events stays.
 //!
-//! Messages are gone from the first commit on. Their rows and keys, and the words in the tables of other
-//! features, go in bounded steps after it. What the steps have done stands in a row, so a purge whose caller
-//! or whose process is gone is taken up again, and so is one that met a legal hold once that has ended.
+//! Messages are gone from the first commit on. Their rows and keys, and the content in the tables of other
+//! features, are removed in bounded steps after it. A row stores the progress, so a chore continues a purge
+//! after its caller or process has died, and a purge that met a legal hold after the hold has ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,9 +27,9 @@ use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
 
-/// How long a purge is left to its caller after its last step.
+/// How long a purge stays reserved for its caller after its last step.
 const LEASE: Duration = Duration::from_secs(10);
-/// Time between two looks for purges that nobody moves on.
+/// Time between two scans for purges without a caller.
 const PULSE: Duration = Duration::from_secs(5);
 
 pub(crate) fn feature() -> Feature {
@@ -58,12 +58,12 @@ pub(crate) fn feature() -> Feature {
         })
 }
 
-/// Every word that was said in the workspace up to a position is gone. The record of what was done stays.
+/// All content of the workspace up to a position was destroyed. The record of its events stays.
 #[derive(Serialize, JsonSchema)]
 struct WorkspacePurged {
-    /// The position in the log up to which words were purged.
+    /// The position in the log up to which content was purged.
     up_to_lsn: i64,
-    /// How many rows had words, by table.
+    /// The number of rows that had content, by table.
     removed: BTreeMap<String, i64>,
 }
 
@@ -82,35 +82,36 @@ impl Event for WorkspacePurged {
     }
 }
 
-/// Destroys every word that was said in your workspace: all messages with their edits, all results, the
-/// checkpoints of claims, the terms of the glossary, and what memory blocks and the boots of channels say.
+/// Destroys the content of your workspace: all messages with their edits, all results, the checkpoints of
+/// claims, the terms of the glossary, and the texts of memory blocks and of channels' boots.
 ///
-/// What was done stays: members, channels, threads and their titles, claims, reviews, and the log, which
+/// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which
 /// verifies as before. A result keeps its hash and reads as null, a memory block keeps its label and is
-/// empty. Messages are gone at once, the rest in steps; the call returns when everything is, and goes on
-/// without you if it is cut off. What is said after it was called stays. A call while a purge is in
-/// progress joins that one.
+/// empty. Messages are gone at once, the rest in steps; the call returns at the end, and continues without
+/// you if it is cut off. Content written after the call stays. A call while a purge is in progress joins that
+/// one.
 ///
-/// Fails with 409 `legal-hold` if the workspace is under a legal hold; what is left goes when it has ended.
+/// Fails with 409 `legal-hold` if the workspace is under a legal hold; the rest is destroyed when it has
+/// ended.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PurgeWorkspace {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// The name of the workspace, as it is now.
+    /// The current name of the workspace.
     confirm: Text<1, NAME_MAX>,
 }
 
-/// What a purge has removed.
+/// The result of a purge.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct WordsPurged {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// The position in the log up to which words were purged.
+    /// The position in the log up to which content was purged.
     up_to_lsn: i64,
-    /// When the last of them was.
+    /// When the last step ran.
     purged_at: Time,
-    /// How many rows had words, by table.
+    /// The number of rows that had content, by table.
     removed: BTreeMap<String, i64>,
 }
 
@@ -131,19 +132,19 @@ struct StoredPurge {
     purged_at: Option<Time>,
 }
 
-/// How far a purge has come.
+/// The progress of a purge.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Progress {
-    /// The number of rows that had words, by table.
+    /// The number of rows that had content, by table.
     removed: BTreeMap<String, i64>,
-    /// The tables in which nothing is left.
+    /// The tables without remaining content.
     done: Vec<String>,
-    /// The position up to which nothing is left in the next one.
+    /// The position up to which the next table has no content left.
     reached: i64,
 }
 
-/// The position up to which the purge goes that a call has begun or joined. A purge that goes further has
-/// begun after that one has ended, and covers it.
+/// The end position of the purge that a call has begun or joined. A purge with a later end has begun after
+/// that one has ended, and covers it.
 type Joined = Option<i64>;
 
 fn purge_workspace(
@@ -191,15 +192,15 @@ fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
     Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
 }
 
-/// Selects the position up to which a purge of a workspace destroys words, while it is in progress.
+/// Selects the position up to which a purge of a workspace destroys content, while it is in progress.
 pub(crate) const IN_PROGRESS: &str =
     "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
 
 const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
 
-/// Begins the purge of the caller's workspace: from the commit on no message up to here is found.
+/// Begins the purge of the caller's workspace: from the commit on messages up to here are no longer found.
 ///
-/// Returns up to where it purges.
+/// Returns the position up to which it purges.
 fn begin(cx: &mut Write<'_>) -> Result<i64> {
     let permit = cx.permit()?;
     let up_to_lsn = LogRange::read(cx)?.head;
@@ -220,7 +221,7 @@ fn purge_some(cx: &mut Write<'_>) -> Result<()> {
     let permit = cx.permit()?;
     let workspace = cx.caller().workspace_id;
     let Some(mut purge) = load(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
-        // Somebody else has taken the last one.
+        // Another caller has taken the last one.
         return Ok(());
     };
     let progress = &mut purge.progress;
@@ -274,7 +275,7 @@ const SAVE: &str = "
         up_to_lsn = excluded.up_to_lsn, requested_by = excluded.requested_by, until = excluded.until,
         progress = excluded.progress, purged_at = excluded.purged_at";
 
-/// Moves on a purge that nobody does.
+/// Continues a purge that has no caller.
 fn resume(round: &Round<'_>) -> Result<Step> {
     let found = round.read(|cx| {
         let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
@@ -288,7 +289,7 @@ fn resume(round: &Round<'_>) -> Result<Step> {
     let Some(workspace) = found else { return Ok(Step::Done) };
     let Some(lead) = round.lead()? else { return Ok(Step::Done) };
     match lead.write(workspace, purge_some) {
-        // It was placed meanwhile.
+        // A hold was placed in between.
         Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
         taken => taken.map(|()| Step::More),
     }

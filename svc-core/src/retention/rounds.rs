@@ -1,7 +1,7 @@
 //! Rounds of pruning: one workspace after another, in steps between the jobs of others.
 //!
-//! What a step has done stands in the database, so a round that ends early is taken up by the next. A
-//! workspace that is under a legal hold, or whose log is broken, is passed by.
+//! The database stores the progress of the steps, so the next round continues one that ends early. It skips a
+//! workspace that is under a legal hold, or whose log is broken.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn chore() -> Chore {
     }
 }
 
-/// The lease on pruning, after which another process takes over from one that has died.
+/// The lease on pruning, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -36,35 +36,35 @@ struct Rounds {
     progress: Mutex<Progress>,
 }
 
-/// How far a round has come.
+/// The progress of a round.
 #[derive(Default)]
 struct Progress {
-    /// The last workspace that nothing is left to do for.
+    /// The last workspace without remaining work.
     last: Option<WorkspaceId>,
     /// The events that are being read before they are pruned.
     walk: Option<Box<Walk>>,
-    /// What has failed in this round.
+    /// The failure to report at the end of this round.
     failed: Option<Error>,
 }
 
-/// What is to be done next for a workspace.
+/// The next task for a workspace.
 enum Task {
-    /// Remove what is pruned.
+    /// Remove pruned events.
     RemoveEvents,
     RemoveMessages,
-    /// Declare what is due.
+    /// Declare due events.
     PruneEvents(Box<Walk>),
     PruneMessages {
         up_to: i64,
     },
 }
 
-/// What was found to do.
+/// The result of a search for work.
 enum Found {
-    /// Nothing for the workspaces up to this one.
+    /// No work for the workspaces up to this one.
     NothingUntil(WorkspaceId),
     Task(WorkspaceId, Task),
-    /// Nothing for any workspace that is left.
+    /// No work for the remaining workspaces.
     Nothing,
 }
 
@@ -103,7 +103,7 @@ impl Rounds {
     }
 }
 
-/// Finds the next workspace after `last` that there is something to do for.
+/// Finds the next workspace after `last` that has work.
 fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
     let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
     for workspace in &next {
@@ -114,7 +114,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
     Ok(next.last().map_or(Found::Nothing, |workspace| Found::NothingUntil(*workspace)))
 }
 
-/// Returns what is to be done next for a workspace: what was declared is removed first.
+/// Returns the next task for a workspace: declared events are removed first.
 fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Task>> {
     if cx.is_under_hold(workspace)? {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Artifacts on a share ticket, by the SHA-256 of their bytes.
 //!
-//! The service keeps no artifacts so far: [`held`] finds none, so none is put on a ticket and none is shown.
+//! The service stores no artifacts so far: [`held`] finds none, so a ticket cannot list or show any.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(super) struct SharedArtifact {
 
 /// Finds an artifact that the caller's workspace keeps.
 ///
-/// Whatever keeps artifacts is asked here, both when a ticket is issued and when its bearer reads one.
+/// Called both when a ticket is issued and when its bearer reads an artifact.
 pub(super) fn held(_: &Read<'_>, _: ArtifactSha) -> Result<SharedArtifact> {
     Err(Error::not_found("artifact"))
 }

@@ -24,17 +24,17 @@ use crate::store::new_row;
 use crate::text::{Count, Items};
 use crate::time::Time;
 
-/// The prefix of the secret of a ticket, which is no API token.
+/// The prefix of the secret of a ticket, which is not an API token.
 const SECRET_PREFIX: &str = "svc_share_";
 
-/// Issues a share ticket, by which somebody who is no member reads one channel, and returns it.
+/// Issues a share ticket, by which a reader who is not a member reads one channel, and returns it.
 ///
 /// Its `secret` is shown only once; it is sent as `Authorization: ShareTicket <secret>` to the routes under
-/// `/share`, and works nowhere else. Whoever has it reads the live threads of the channel, their messages and
+/// `/share`, and works nowhere else. Its bearers read the live threads of the channel, their messages and
 /// results, and the artifacts that you name.
 ///
 /// The ticket belongs to you: it ends when you are deactivated, that of an app also with its installation,
-/// and it shows nothing while you do not see the channel. It lasts 48 hours at most.
+/// and it shows nothing while you do not see the channel. It lasts up to 48 hours.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ pub(super) struct CreateShareTicket {
     channel_id: ChannelId,
     /// When the ticket expires. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
-    /// In how many seconds it expires.
+    /// Seconds until it expires.
     expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
     /// The artifacts to share, by the SHA-256 of their bytes.
     #[schemars(transform = default_is("none"))]
@@ -62,7 +62,7 @@ pub(super) struct CreateShareTicket {
 pub(super) struct NewShareTicket {
     #[serde(flatten)]
     ticket: ShareTicket,
-    /// What to send as `Authorization: ShareTicket`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: ShareTicket`. It is shown only once and never stored.
     secret: String,
 }
 
@@ -123,7 +123,7 @@ impl Answer<CreateShareTicket> for NewShareTicket {
     }
 }
 
-/// Returns when the ticket expires: at most 48 hours from now.
+/// Returns when the ticket expires: no later than 48 hours from now.
 fn end(now: Time, at: Option<Time>, in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>) -> Result<Time> {
     let expires_at = expiry(now, at, in_secs)?
         .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the ticket expires"))?;

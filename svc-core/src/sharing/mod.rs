@@ -1,10 +1,10 @@
-//! Sharing: a ticket by which somebody who is no member reads one channel, for two days at most.
+//! Sharing: a ticket by which a reader who is not a member reads one channel, for up to two days.
 //!
-//! An administrator issues it for a channel that it sees itself, and hands its secret on; only the hash of
-//! that is stored. Whoever holds the secret reads what `shown` allows, and cannot change anything. A ticket
-//! ends when it is revoked or expires, and with its issuer, or the app installation that this acted by; while
-//! its issuer does not see the channel it shows nothing. What a ticket is, its events and the list
-//! are in this file. There are no artifacts in the service, so none can be put on a ticket so far.
+//! An administrator issues it for a visible channel, and passes its secret on; only the secret's hash is
+//! stored. Bearers of the secret read the data of `shown`, and cannot change anything. A ticket ends when it
+//! is revoked or expires, and with its issuer, or with the app installation that issued it; while its issuer
+//! does not see the channel it shows nothing. This file has the type of tickets, their events and the list.
+//! The service has no artifacts so far, so a ticket cannot list any.
 
 mod artifacts;
 mod create;
@@ -34,11 +34,11 @@ use crate::time::Time;
 /// A share ticket, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ShareTicket {
-    /// The ticket's id. It is no credential: only the secret is.
+    /// The ticket's id. It is not a credential: only the secret is.
     id: ShareTicketId,
     /// The workspace of the channel.
     workspace_id: WorkspaceId,
-    /// The one channel that it shows.
+    /// The only channel that it shows.
     channel_id: ChannelId,
     /// The artifacts that it shows, by the SHA-256 of their bytes, sorted.
     artifact_shas: Vec<ArtifactSha>,
@@ -83,7 +83,7 @@ struct ShareTicketIssued {
     expires_at: Time,
     /// The artifacts that it shows.
     artifact_shas: Vec<ArtifactSha>,
-    /// The app installation that it was issued by, with which it ends; null if no app has issued it.
+    /// The app installation that issued it, with which it ends; null if no app did.
     installation_id: Option<InstallationId>,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The rows that a share ticket opens, and nothing else does.
+/// The rows of the table that only a share ticket opens.
 fn shown_by_a_ticket() -> Vec<Operation> {
     let rows = vec![
         read("get_share_manifest", shown::get_share_manifest)
@@ -202,10 +202,10 @@ fn shown_by_a_ticket() -> Vec<Operation> {
 
 /// Returns the share tickets of a workspace, in the order in which they were issued.
 ///
-/// Tickets that have expired or were revoked are included, those for channels that you may not see are left
-/// out. The secret is never returned again.
+/// Expired and revoked tickets are included, those for channels that you may not see are omitted. The secret
+/// is never returned again.
 ///
-/// One page covers at most 2000 tickets, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 tickets, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -63,7 +63,7 @@ fn end(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberI
     cx.execute(1, REVOKE, &[&id, &now])
 }
 
-/// By the indexes of the live tickets of a member, and of those that it has issued for others.
+/// Reads by the indexes of the live tickets of a member, and of those that it has issued for others.
 const LIVE_OF_MEMBER: &str = "
     select id, channel_id, owner_id from (
         select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
@@ -73,7 +73,7 @@ const LIVE_OF_MEMBER: &str = "
         where s.created_by = $1 and s.revoked_at is null and s.expires_at > $2
     ) live order by live.lsn";
 
-/// Revokes the tickets of members who were deactivated: none of them comes back with its member.
+/// Revokes the tickets of deactivated members: they do not return if the member is reactivated.
 pub(super) fn end_with_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let now = cx.now();
     for member in events.iter().filter_map(|event| event.subject.member_id) {

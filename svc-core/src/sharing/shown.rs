@@ -1,9 +1,9 @@
-//! What a share ticket shows: only what the types of this file name.
+//! The data that a share ticket shows: only the types of this file.
 //!
-//! A reader outside learns neither who works on a thread nor how the work is steered: no assignee, lease,
-//! footprint, budget, skill or notice, and of the metadata of messages only the artifacts that are on the
-//! ticket. Archived threads and withdrawn messages are left out. What is added to threads and messages
-//! elsewhere is not shown until it is added here.
+//! An outside reader learns neither who works on a thread nor how the work is steered: no assignee, lease,
+//! footprint, budget, skill or notice, and of the metadata of messages only the artifacts of the ticket.
+//! Archived threads and withdrawn messages are omitted. New fields of threads and messages are not shown
+//! until they are added here.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ use crate::time::Time;
 
 /// Returns the ticket that the request came with.
 ///
-/// It counts only while its owner sees the channel: nobody shares what they may no longer read themselves.
+/// It is valid only while its owner sees the channel: a member cannot share a channel that it may no longer
+/// read.
 pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     let Via::Ticket(id) = cx.caller().via else {
         return Err(Error::internal("a request was let in without a share ticket"));
@@ -42,12 +43,12 @@ pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     Ok(ticket)
 }
 
-/// A member, as somebody outside sees it.
+/// A member, as outside readers see it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct SharedMember {
     /// The member's id.
     id: MemberId,
-    /// What it is called: its display name, or else its handle, without the domain of an email address.
+    /// Its display name, or else its handle, without the domain of an email address.
     name: String,
     /// Whether it is a person or an agent.
     kind: MemberKind,
@@ -71,40 +72,40 @@ impl People {
     }
 }
 
-/// Returns what somebody outside calls a member.
+/// Returns the name of a member for outside readers.
 fn outside_name(display_name: Option<String>, handle: &str) -> String {
     let before_domain = || handle.split('@').next().unwrap_or_default().to_owned();
     display_name.unwrap_or_else(before_domain)
 }
 
-/// Returns what your share ticket shows, and for how long.
+/// Returns the scope of your share ticket, and when it expires.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetShareManifest {}
 
-/// What a share ticket shows, and for how long.
+/// The scope of a share ticket, and when it expires.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ShareManifest {
     /// The ticket's id.
     id: ShareTicketId,
     /// When it expires.
     expires_at: Time,
-    /// Who shares.
+    /// The member that shares the channel.
     owner: Option<SharedMember>,
-    /// The one channel.
+    /// The only channel.
     channel: SharedChannel,
     /// The artifacts that the ticket names.
     artifacts: Vec<SharedArtifact>,
 }
 
-/// A channel, as somebody outside sees it.
+/// A channel, as outside readers see it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SharedChannel {
     /// The channel's id.
     id: ChannelId,
     /// Its name.
     name: String,
-    /// What it is for; null if not set.
+    /// Its purpose; null if not set.
     topic: Option<String>,
 }
 
@@ -126,7 +127,7 @@ pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<
 
 /// Returns the live threads of the shared channel, oldest first.
 ///
-/// Archived threads are left out, so a page may be short or empty although there is more: continue while
+/// Archived threads are omitted, so a page may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,20 +137,20 @@ pub(super) struct ListSharedThreads {
     limit: Option<Count<1, SHARE_PAGE_MAX>>,
 }
 
-/// A thread, as somebody outside sees it.
+/// A thread, as outside readers see it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedThread {
     /// The thread's id.
     id: ThreadId,
-    /// What is to be done, in a line.
+    /// The task, in one line.
     title: String,
-    /// How far it has come.
+    /// Its state.
     state: ThreadState,
     /// When it was created.
     created_at: Time,
-    /// Who created it; null for the service itself.
+    /// The member that created it; null for the service itself.
     created_by: Option<SharedMember>,
-    /// Its result, if one stands and was not purged.
+    /// Its result, if it has one that was not purged.
     result: Option<Map<String, Json>>,
     #[serde(skip)]
     lsn: i64,
@@ -181,9 +182,9 @@ pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> R
 
 /// Returns the live messages of a thread of the shared channel, oldest first.
 ///
-/// Messages that were withdrawn are left out, and so are notices of the service, reviews and questions of
-/// gates among them: a page may be short or empty although there is more, so continue while `next_cursor` is
-/// not null. A thread of another channel is not found, nor is one that was archived.
+/// Withdrawn messages are omitted, and so are notices of the service, including reviews and questions of
+/// gates: a page may be short or empty although there is more, so continue while `next_cursor` is not null. A
+/// thread of another channel is not found, nor is an archived one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSharedMessages {
@@ -194,12 +195,12 @@ pub(super) struct ListSharedMessages {
     limit: Option<Count<1, SHARE_PAGE_MAX>>,
 }
 
-/// A message, as somebody outside sees it.
+/// A message, as outside readers see it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedMessage {
     /// The message's id.
     id: MessageId,
-    /// Who posted it; null for the service itself.
+    /// The author; null for the service itself.
     author: Option<SharedMember>,
     /// When it was posted.
     posted_at: Time,
@@ -207,9 +208,9 @@ pub(super) struct SharedMessage {
     edited_at: Option<Time>,
     /// Whether the service cannot open it because the database or a key was damaged.
     unreadable: bool,
-    /// What it says; blank if unreadable.
+    /// The text; blank if unreadable.
     body: String,
-    /// The artifacts that it refers to, of those that the ticket names.
+    /// The artifacts that it refers to, if the ticket names them.
     artifacts: Vec<ArtifactSha>,
 }
 
@@ -227,7 +228,7 @@ impl SharedMessage {
     }
 }
 
-/// Returns the artifacts that a message's metadata names, as far as they are shared.
+/// Returns the shared artifacts that a message's metadata names.
 fn shared_of(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec<ArtifactSha> {
     let named = metadata.get("artifacts").and_then(Json::as_array).into_iter().flatten();
     let shas = named.filter_map(|sha| ArtifactSha::parse(sha.as_str()?));
@@ -247,7 +248,7 @@ pub(super) fn list_shared_messages(cx: &Read<'_>, input: &ListSharedMessages) ->
 
 /// Returns an artifact that your share ticket names.
 ///
-/// Any other is not found, whether or not there is one.
+/// Any other is not found, whether it exists or not.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSharedArtifact {

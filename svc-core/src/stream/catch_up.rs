@@ -1,9 +1,9 @@
-//! Catching up: the whole log as a chain that its reader can verify, with the keys of the messages that live.
+//! Catching up: the whole log as a chain that its reader can verify, with the keys of live messages.
 //!
-//! It leaves nothing out, because a log with gaps proves nothing: events in private channels are there too,
-//! for who administers the workspace. The content of a message is sealed in its events, as it was hashed. The
-//! key beside it opens it as long as the message is not withdrawn, so who keeps what it has read keeps no
-//! words that were withdrawn before. Of a direct message its participants alone are given the keys.
+//! It has no gaps, because a log with gaps proves nothing: an administrator of the workspace also receives
+//! events in private channels. The content of a message is sealed in its events, in the form that was hashed.
+//! The key beside it unseals it until the message is withdrawn, so a copy of the log contains no content that
+//! was withdrawn before the copy. Only participants of a direct message receive its keys.
 
 use std::collections::HashMap;
 
@@ -43,21 +43,21 @@ pub(super) fn operation() -> Operation {
 
 /// Returns the events of the whole log, oldest first, as a chain that you can verify.
 ///
-/// Nothing is left out, also not what happened in private channels that you are not in.
+/// It is complete and includes events in private channels that you are not in.
 ///
 /// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash`
 /// that of the event before it. The content of messages is sealed, with the key that opens it in
 /// `content_key` while the message lives, unless it is in a direct message that you are not in. Continue with
 /// `cursor`, or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
 ///
-/// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
-/// it is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CatchUpEvents {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Only events after this one. Default: all that the log has. Ignored if `cursor` is given.
+    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
     after_lsn: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -66,14 +66,14 @@ struct CatchUpEvents {
 /// A part of a log, without gaps.
 #[derive(Serialize, JsonSchema)]
 struct LogPart {
-    /// What this is: `svc.event-log.catch-up/1`.
+    /// The type: `svc.event-log.catch-up/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
     /// The workspace.
     workspace_id: WorkspaceId,
     #[serde(flatten)]
     events: Page<ChainedEvent>,
-    /// The position of the last event on this page, or where the page began.
+    /// The position of the last event on this page, or the start of the page.
     after_lsn: i64,
     /// The position of the oldest event that the log has.
     floor: i64,
@@ -81,7 +81,7 @@ struct LogPart {
     room_lsn: i64,
 }
 
-/// An event of a log, with the key of what is sealed in it.
+/// An event of a log, with the key of its sealed content.
 #[derive(Serialize, JsonSchema)]
 struct ChainedEvent {
     #[serde(flatten)]
@@ -89,10 +89,9 @@ struct ChainedEvent {
     /// The key of the message whose content is sealed in the payload: 32 bytes as base64.
     ///
     /// Only events of the kinds MessagePosted and MessageEdited have it, while the message is not withdrawn;
-    /// those in direct messages have it for their participants.
-    /// `sealed` is base64 of a nonce of 12 bytes and what AES-256-GCM made of the content as JSON. The
-    /// associated data are `svc.sealed/1`, the 16 bytes of the message's id, `edit` (0 without one) as 8
-    /// bytes with the highest first, and `words`.
+    /// in direct messages only for their participants. `sealed` is base64 of a nonce of 12 bytes and the
+    /// AES-256-GCM ciphertext of the content as JSON. The associated data are `svc.sealed/1`, the 16 bytes of
+    /// the message's id, `edit` (0 without one) as 8 bytes with the highest first, and `words`.
     #[serde(skip_serializing_if = "Option::is_none")]
     content_key: Option<String>,
 }

@@ -1,9 +1,9 @@
 //! The census: how many events of each kind a log has.
 //!
-//! The counts of each channel stand in a table up to a position that a chore moves on, so a census reads as
-//! many rows however long the log is, and counts only the events after that. It reads both in pages, and
-//! begins again if the chore moves that position meanwhile. What is pruned is subtracted when the floor
-//! moves. Posting writes nothing here.
+//! A table has the counts of each channel up to a position that a chore advances, so a census reads the same
+//! number of rows however long the log is, and counts only the events after that position. It reads both in
+//! pages, and starts over if the chore moves the position in between. Pruned events are subtracted when the
+//! floor moves. Posting writes nothing here.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -60,19 +60,20 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Time between two looks for logs that have grown.
+/// Time between two scans for logs that have grown.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// The lease on counting, after which another process takes over from one that has died.
+/// The lease on counting, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Returns how many events of each kind the log has, most first.
 ///
-/// A workspace has one such read at a time. Events in private channels that you are not in are left out, and
-/// so are those that were pruned.
+/// A workspace has one such read at a time. Events in private channels that you are not in are not counted,
+/// nor are pruned ones.
 ///
-/// At most 20,000 events that were not counted before are counted: if there are more, as in a long thread or
-/// where much has happened in the last seconds, `head_lsn` is how far it goes, and later events are left out.
+/// It counts up to 20,000 events that were not counted before: if there are more, as in a long thread or
+/// after many events in the last seconds, `head_lsn` is the last counted position, and later events are
+/// missing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {
@@ -84,26 +85,26 @@ struct GetKindCensus {
     thread_id: Option<ThreadId>,
 }
 
-/// How many events of each kind a log has.
+/// The number of events of each kind in a log.
 #[derive(Serialize, JsonSchema)]
 struct KindCensus {
-    /// The kinds, that of most events first.
+    /// The kinds, sorted by count, highest first.
     #[serde(flatten)]
     kinds: Page<KindCount>,
-    /// How many events those are together.
+    /// The sum of the counts.
     total: i64,
     /// The position of the oldest event that the log has.
     floor: i64,
-    /// The position of the last event that was considered.
+    /// The position of the last event that was counted.
     head_lsn: i64,
 }
 
-/// How many events of a kind a log has.
+/// The number of events of a kind in a log.
 #[derive(Serialize, JsonSchema)]
 struct KindCount {
     /// The kind, such as `ThreadCreated`.
     kind: String,
-    /// How many.
+    /// The number of events.
     count: i64,
 }
 
@@ -111,14 +112,14 @@ struct KindCount {
 #[derive(Default)]
 struct Census {
     counts: BTreeMap<String, i64>,
-    /// How far the table counted when the census began; none before it did.
+    /// The position up to which the table counted when the census began; `None` before that.
     counted_to: Option<i64>,
-    /// The last row of the table that was added; none once all are.
+    /// The last row of the table that was added; `None` once all are.
     row: Option<(Uuid, String)>,
-    /// Up to where events were counted one by one, and up to where they will be.
+    /// The position up to which events were counted one by one, and the last one to count.
     after: i64,
     up_to: i64,
-    /// How many events of a thread are still counted at most.
+    /// Maximum events of a thread that are still counted.
     left: i64,
 }
 
@@ -130,7 +131,7 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
     let workspace_id = input.workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
     match input.thread_id {
-        // As where events are listed, a hidden thread is no thread at all.
+        // As in lists of events, a hidden thread is treated as one that does not exist.
         Some(thread) if !sees_thread(cx, thread)? => census.up_to = range.head,
         Some(thread) => {
             if census.counted_to.is_none() {
@@ -166,7 +167,7 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
 }
 
 impl Census {
-    /// Adds the next rows of the table, and returns whether it has no others.
+    /// Adds the next rows of the table, and returns whether they were the last.
     fn add_counted(
         &mut self,
         cx: &Read<'_>,
@@ -187,7 +188,7 @@ impl Census {
         Ok(self.row.is_none())
     }
 
-    /// Counts the next events of the workspace, and returns whether those were all.
+    /// Counts the next events of the workspace, and returns whether they were the last.
     fn add_events(
         &mut self,
         cx: &Read<'_>,
@@ -201,7 +202,7 @@ impl Census {
         Ok(to >= self.up_to)
     }
 
-    /// Counts the next events of a thread, and returns whether those were all.
+    /// Counts the next events of a thread, and returns whether they were the last.
     fn add_events_of_thread(
         &mut self,
         cx: &Read<'_>,
@@ -259,7 +260,7 @@ const TAIL: &str = concat!(
     " group by e.kind"
 );
 
-/// Returns up to where the events of a workspace are counted in the table.
+/// Returns the position up to which the table counts the events of a workspace.
 fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
     let at: Option<(i64,)> = cx.one(AT, &[&workspace])?;
     Ok(at.map_or(0, |(lsn,)| lsn))
@@ -267,10 +268,10 @@ fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
 
 const AT: &str = "select lsn from census_at where workspace_id = $1";
 
-/// How many events there are in a channel, or in none, of a kind.
+/// Numbers of events by channel, or without one, and kind.
 pub(crate) type Counts = BTreeMap<(Option<ChannelId>, String), i64>;
 
-/// The events of a log that are counted next.
+/// The events of a log to count next.
 struct Counted {
     workspace: WorkspaceId,
     after: i64,
@@ -278,7 +279,7 @@ struct Counted {
     counts: Counts,
 }
 
-/// What was found to count.
+/// The result of a scan for events to count.
 enum Found {
     Nothing,
     NothingUntil(WorkspaceId),
@@ -289,11 +290,11 @@ enum Found {
 #[derive(Default)]
 struct Pass {
     last: Option<WorkspaceId>,
-    /// Whether events were counted in it, so that there may be more.
+    /// Whether it has counted events, so that there may be more.
     has_counted: bool,
 }
 
-/// Counts the next events of the first log after the last one that has grown.
+/// Counts the next events of the next log that has grown.
 ///
 /// Each workspace has its turn, so that none delays the others.
 fn step(round: &Round<'_>, pass: &Mutex<Pass>) -> Result<Step> {
@@ -333,7 +334,7 @@ const COUNT: &str = "
     select channel_id, kind, count(*) from events where workspace_id = $1 and lsn > $2 and lsn <= $3
     group by channel_id, kind";
 
-/// Adds what was counted, unless the table has moved on meanwhile.
+/// Adds the counts, unless the table has moved on since they were read.
 fn keep(cx: &mut Write<'_>, counted: &Counted) -> Result<()> {
     let Counted { workspace, after, up_to, counts } = counted;
     let now = census_at(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
@@ -344,7 +345,7 @@ fn keep(cx: &mut Write<'_>, counted: &Counted) -> Result<()> {
     cx.execute(1, MOVE, &[workspace, up_to])
 }
 
-/// Subtracts the events below a new floor of the caller's workspace, of which there are so many.
+/// Subtracts the events below a new floor of the caller's workspace, with these counts.
 pub(crate) fn forget(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let last = floor.saturating_sub(1);
@@ -352,7 +353,7 @@ pub(crate) fn forget(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<
         change(cx, counts, -1)?;
         return cx.execute_any(DROP_EMPTY, &[&workspace]);
     }
-    // All that was counted is below the floor.
+    // All counted events are below the floor.
     cx.execute_any(CLEAR, &[&workspace])?;
     cx.execute(1, MOVE, &[&workspace, &last])
 }

@@ -1,9 +1,9 @@
-//! How far the Merkle tree over each log was grown, so that a checkpoint needs the newest events alone.
+//! The progress of the Merkle tree over each log, so that a checkpoint reads only the newest events.
 //!
-//! The frontier of each tree stands in a table up to a position that a chore moves on, a bounded number of
-//! events at a time, each of which is verified before it becomes a leaf. It is a cache: whoever verifies a
-//! log grows the tree anew, and a row that does not fit the log is passed over. Nothing is kept where nothing
-//! is signed.
+//! A table has the frontier of each tree up to a position that a chore advances, a bounded number of events
+//! at a time, each of which is verified before it becomes a leaf. It is a cache: verifying a log builds the
+//! whole tree again, and a row that does not fit the log is ignored. Nothing is stored if the service signs
+//! nothing.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -33,10 +33,10 @@ pub(crate) fn feature() -> Feature {
     })
 }
 
-/// Time between two looks for logs that have grown.
+/// Time between two scans for logs that have grown.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// The lease on growing trees, after which another process takes over from one that has died.
+/// The lease on growing trees, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// The tree over a log, up to a position.
@@ -45,12 +45,12 @@ pub(super) struct LogTree {
     workspace: WorkspaceId,
     cursor: ChainCursor,
     frontier: Frontier,
-    /// The position in the table from which it was continued; 0 if there is none.
+    /// The position in the table from which it was continued; 0 without one.
     kept: i64,
 }
 
 impl LogTree {
-    /// Begins with what is kept of a log, or at its floor.
+    /// Begins with the stored tree of a log, or at its floor.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let range = LogRange::of(cx, workspace)?;
         let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&workspace])?;
@@ -72,7 +72,7 @@ impl LogTree {
         self.cursor.lsn()
     }
 
-    /// Returns the hash of the event there.
+    /// Returns the hash of the event at that position.
     pub fn hash(&self) -> [u8; 32] {
         self.cursor.hash()
     }
@@ -99,7 +99,7 @@ impl LogTree {
         Ok(read)
     }
 
-    /// Keeps it, unless somebody else has kept another meanwhile.
+    /// Stores it, unless another process has stored a different one in between.
     fn keep(&self, cx: &mut Write<'_>) -> Result<()> {
         let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&self.workspace])?;
         if kept.map_or(0, |(lsn, _)| lsn) != self.kept {
@@ -125,7 +125,7 @@ fn frontier_of(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
     Frontier::of(u64::try_from(lsn).ok()?, roots.to_vec())
 }
 
-/// Returns the position before the floor of a log, and the tree over what was before.
+/// Returns the position before the floor of a log, and the tree over the events up to it.
 ///
 /// Both are as the newest pruning has declared them.
 pub(crate) fn at_floor(cx: &Read<'_>, workspace: WorkspaceId, floor: i64) -> Result<(ChainCursor, Frontier)> {
@@ -145,7 +145,7 @@ const DECLARED: &str = "
     select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
     where h.workspace_id = $1";
 
-/// What was found to grow.
+/// The result of a scan for a tree to grow.
 enum Found {
     Nothing,
     NothingUntil(WorkspaceId),
@@ -156,11 +156,11 @@ enum Found {
 #[derive(Default)]
 struct Pass {
     last: Option<WorkspaceId>,
-    /// Whether a tree was grown in it, so that there may be more.
+    /// Whether it has grown a tree, so that there may be more.
     has_grown: bool,
 }
 
-/// Grows the tree of the first log after the last one that has grown.
+/// Grows the tree of the next log that has grown.
 ///
 /// Each workspace has its turn, so that none delays the others.
 fn step(round: &Round<'_>, pass: &Mutex<Pass>) -> Result<Step> {
@@ -187,7 +187,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
         }
         match tree.grow(cx, head)? {
             Ok(()) => return Ok(Found::Grown(Box::new(tree))),
-            // Who asks for a snapshot is told.
+            // Callers of the snapshot receive the error.
             Err(broken) => {
                 let error = broken_log(*workspace, broken);
                 tracing::warn!(%workspace, %error, "no checkpoint can be made of a log");

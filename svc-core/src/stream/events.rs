@@ -1,8 +1,8 @@
 //! The event log as its readers may see it.
 //!
 //! Events in a private channel are returned only to its members; everything else in the workspace is visible
-//! to all its members. Payloads are returned as they were hashed; the plaintext of messages, which is sealed
-//! in them, is beside them.
+//! to all its members. Payloads are returned in the form that was hashed; messages, which are sealed in them,
+//! have their plaintext beside the payload.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::time::Time;
 /// Maximum number of characters of a kind's name.
 const KIND_MAX: usize = 100;
 
-/// The name of a kind of event, as a caller gives it.
+/// The name of a kind of event, from a caller.
 pub type KindName = Text<1, KIND_MAX>;
 
 /// Maximum number of characters of an expected head: a position, a colon, and a hash with its algorithm.
@@ -115,22 +115,22 @@ pub(crate) fn feature() -> Feature {
 /// Returns the events of a workspace's log, oldest first.
 ///
 /// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
-/// are not in are left out, as are those that do not match the filters.
+/// are not in and those that do not match the filters are omitted.
 ///
-/// One page covers at most 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
+/// One page covers up to 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
 /// you have caught up when `next_cursor` is null.
 ///
-/// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
+/// The payload of a message's event has the content as it was hashed: sealed. `message` beside it has the
 /// plaintext, which is blank once the message is withdrawn.
 ///
-/// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
-/// it is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Only events after this one. Default: all that the log has. Ignored if `cursor` is given.
+    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
     /// Only events in this channel.
@@ -149,7 +149,7 @@ struct ListEvents {
 pub struct EventPage {
     #[serde(flatten)]
     pub events: Page<OpenedEvent>,
-    /// How far the log was read, including events that were left out.
+    /// The position up to which the log was read, including omitted events.
     ///
     /// Pass it as `after_id` to continue, now or later.
     pub after_id: i64,
@@ -169,7 +169,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     page(cx, &wanted, after, input.limit)
 }
 
-/// The events that a reader asks for. The inputs of operations are flat, so they repeat its fields.
+/// The events that a reader requests. The inputs of operations are flat, so they repeat its fields.
 struct Selection {
     workspace_id: WorkspaceId,
     channel_id: Option<ChannelId>,
@@ -223,7 +223,7 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the events after `after` that the caller may see and asked for.
+/// Returns the events after `after` that the caller may see and has requested.
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered all of
 /// that.
@@ -233,8 +233,8 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
     let (room_lsn, after) = (range.head, after.unwrap_or(range.beginning()));
     range.check_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
-        // How far a page reads would reveal how many events a hidden thread has, so it is treated as no
-        // thread at all.
+        // The position that a page reaches would reveal how many events a hidden thread has, so it is treated
+        // as a thread that does not exist.
         Some(thread) if !sees_thread(cx, thread)? => {
             let after_id = after.max(room_lsn);
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
@@ -260,8 +260,8 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
 /// If a part of a long log is still to be read at that time, the page is empty, and its `after_id` is where
 /// to continue.
 ///
-/// Fails with 409 `must_refetch` if the log does not have what follows the position: it was pruned there, or
-/// it is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
@@ -281,7 +281,7 @@ pub struct WaitForEvent {
     timeout_secs: Option<WaitSecs<0>>,
 }
 
-/// Waits for events. Subscriptions need what it needs.
+/// Waits for events. Subscriptions need the same rights.
 pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
     TypedOperation::new("wait_for_event");
 
@@ -310,19 +310,19 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
-    // Events that were read once are not read again.
+    // Events that were read are not read again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
     Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
 }
 
 /// Verifies the hash chain of a workspace's whole log and returns its head.
 ///
-/// Every column, hash and link and the head are checked against the stored bytes. A log that was pruned is
-/// verified from its floor on, and begins where an event of its own says. Keep the head: pass it later as
+/// Every column, hash and link and the head are checked against the stored bytes. A pruned log is verified
+/// from its floor on, with the start that its pruning event declares. Keep the head: pass it later as
 /// `expect_head` to prove that nothing before it was changed.
 ///
-/// One verification of a workspace runs at a time; another one is rejected with 429 `rate-limited` meanwhile.
-/// A verification of a big log may take long; after 60 s it gives up with 503 `overloaded`, and `svc verify`
+/// One verification of a workspace runs at a time; another one is rejected with 429 `rate-limited`. A
+/// verification of a big log may take long; after 60 s it gives up with 503 `overloaded`, and `svc verify`
 /// can be used instead.
 ///
 /// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
@@ -337,7 +337,7 @@ struct VerifyEventChain {
     expect_head: Option<Text<3, HEAD_MAX>>,
 }
 
-/// The result of verifying a log that is intact.
+/// The result of verifying an intact log.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChainVerifyReport {
     /// The workspace.
@@ -394,7 +394,7 @@ fn verify_next_page(
     begun.next_page(cx)?.map(verdict).transpose()
 }
 
-/// Returns the report of an intact log, or the error that names what is broken.
+/// Returns the report of an intact log, or the error that names the broken event.
 fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
     let ChainReport { workspace_id, valid, events, floor, head, expected, broken } = report;
     match broken {
@@ -403,7 +403,7 @@ fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
     }
 }
 
-/// Returns the error that names what is broken.
+/// Returns the error that names the broken event.
 pub(crate) fn broken_log(workspace_id: WorkspaceId, broken: Break) -> Error {
     let reason = broken.defect.reason();
     Error::new(Code::EventLogBroken, format!("the event log is broken at {}: {reason}", broken.lsn))

@@ -1,8 +1,8 @@
-//! What a token has subscribed to beyond a request: addresses of resources, each for a day.
+//! Subscriptions of tokens that outlive a request: addresses of resources, each for a day.
 //!
-//! Whoever has no connection that stays open subscribes by its token, and any server tells it of what
-//! changes. This is bookkeeping, which leaves no event and no audit row. What the addresses are, and who sees
-//! what is behind them, is left to the shell.
+//! A client without an open connection subscribes by its token, and any server notifies it of changes. This
+//! is bookkeeping, which leaves no event and no audit row. The shell defines the addresses, and who may see
+//! the resources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// What the tokens of a service have subscribed to. Callers need what `wait_for_event` needs.
+/// The subscriptions of a service's tokens. Callers need the rights that `wait_for_event` needs.
 pub struct ResourceSubscriptions<'a>(pub(crate) &'a Arc<Dispatch>);
 
 impl ResourceSubscriptions<'_> {
-    /// Subscribes an admitted caller's token to an address, or ends that.
+    /// Subscribes an admitted caller's token to an address, or ends the subscription.
     ///
-    /// Fails with 403 without a token, and with 409 `wrong-state` if it has subscribed to too much.
+    /// Fails with 403 without a token, and with 409 `wrong-state` if it has too many subscriptions.
     pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
         let Self(dispatch) = self;
         let (own, token) = token_of(dispatch, admission).await?;
@@ -44,7 +44,7 @@ impl ResourceSubscriptions<'_> {
         dispatch.await_change(own, Surface::System, change).await
     }
 
-    /// Returns the addresses that an admitted caller's token has subscribed to.
+    /// Returns the addresses that an admitted caller's token is subscribed to.
     pub async fn of(&self, admission: Admission) -> Result<Vec<String>> {
         let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
         let read = |cx: &Read<'_>| {
@@ -89,7 +89,7 @@ const REMOVE: &str = "delete from resource_subscriptions where token_id = $1 and
 
 const ANY_OVER: &str = "select 1 from resource_subscriptions where until <= $1 limit 1";
 
-/// By the index of when they end.
+/// Reads by the index of end times.
 const REMOVE_OVER: &str = "
     delete from resource_subscriptions where (token_id, uri) in (
         select token_id, uri from resource_subscriptions where until <= $1 order by until limit $2)";

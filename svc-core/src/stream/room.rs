@@ -1,6 +1,6 @@
-//! The room card: where a workspace's record is, how far it goes, and how to read it.
+//! The room card: the address of a workspace's record, the position of its head, and how to read it.
 //!
-//! The card that everybody may read says how to find that of a workspace, and names none.
+//! The public card describes how to find a workspace's card, and names no workspace.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,14 +18,14 @@ use crate::log::note::PublicKey;
 use crate::log::verify::ChainHead;
 use crate::op::{Feature, Operation, Read, read};
 
-/// The header that tells how far the log of the caller's workspace reaches.
+/// The header with the head position of the caller's workspace.
 const HEADER: &str = "Svc-Room-LSN";
-/// What the addresses of a workspace begin with.
+/// The scheme of the addresses of a workspace.
 const SCHEME: &str = "svc";
-/// The address of a message; those of what it is in are its beginnings.
+/// The address of a message; its prefixes are the addresses of the objects that contain it.
 const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
 
-/// Where what a log comes to now is read.
+/// The path of a log's snapshot.
 const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
 
 /// The links of a card: their names, and their paths with `{workspace_id}` for the workspace.
@@ -50,7 +50,7 @@ fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
 
-/// Returns the card of a workspace's record: its address, how far the log goes, and where it is read.
+/// Returns the card of a workspace's record: its address, its head, and the links to read it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRoom {
@@ -58,22 +58,22 @@ struct GetRoom {
     workspace_id: Here,
 }
 
-/// Where a workspace's record is, and how far it goes.
+/// The address of a workspace's record, and its head.
 #[derive(Serialize, JsonSchema)]
 struct Room {
     /// The workspace's id.
     id: WorkspaceId,
-    /// What people call it.
+    /// The workspace's display name.
     name: String,
     /// An alias that can be changed; null while it has none.
     handle: Option<String>,
-    /// What the addresses of everything in the workspace begin with: `svc://{workspace}`.
+    /// The prefix of the addresses of everything in the workspace: `svc://{workspace}`.
     uri: String,
     /// The position of the oldest event that the log has.
     floor: i64,
     /// The last event of the log.
     head: ChainHead,
-    /// Where the record is read, by what is found there.
+    /// Links to the record.
     links: Links,
 }
 
@@ -89,13 +89,13 @@ struct Links {
     catch_up: String,
     /// The verification of the log.
     verify: String,
-    /// What the log comes to now, for who can't read on.
+    /// The current state at the head of the log, for clients that can't read on.
     snapshot: String,
     /// The events as they happen, over WebSocket.
     subscribe: String,
 }
 
-/// Returns what the addresses of everything in a workspace begin with.
+/// Returns the prefix of the addresses of everything in a workspace.
 pub(super) fn address_of(workspace: WorkspaceId) -> String {
     format!("{SCHEME}://{workspace}")
 }
@@ -118,7 +118,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     })
 }
 
-/// Returns the card that everybody may read, which names no workspace, with the key that signs checkpoints.
+/// Returns the public card, which names no workspace, with the key that signs checkpoints.
 pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();

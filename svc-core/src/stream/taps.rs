@@ -1,10 +1,9 @@
-//! Taps: how far a consumer inside the service, such as an index, has come in each log.
+//! Taps: the position of a consumer inside the service, such as an index, in each log.
 //!
-//! Its position moves in the transaction of what it makes of the events, so that each event counts once,
-//! whatever fails in between. It reads verified pages, and stops where the log is broken. Where the log is
-//! not the one that it has read any more, because it was pruned beyond the position or is another one that
-//! was restored, it is told to make everything again from what there is. Nothing here keeps a log from
-//! being pruned.
+//! The position moves in the same transaction as the results of the events, so each event counts once,
+//! whatever fails in between. A tap reads verified pages, and stops where the log is broken. If the log is no
+//! longer the one that it has read, because it was pruned beyond the position or another one was restored,
+//! the tap rebuilds its results from the remaining events. A tap does not keep a log from being pruned.
 
 use crate::Result;
 use crate::error::{Code, Error};
@@ -21,7 +20,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub struct Tap(pub &'static str);
 
-/// An event as it is in the log: words are sealed.
+/// An event as stored in the log: content is sealed.
 #[derive(Clone, Debug)]
 pub struct TapEvent {
     /// Its position.
@@ -30,42 +29,42 @@ pub struct TapEvent {
     pub kind: String,
     /// When it happened.
     pub at: Time,
-    /// Where it happened, and whom it is about.
+    /// Its channel, thread and member.
     pub subject: Subject,
     /// Its payload, as canonical JSON.
     pub payload: String,
 }
 
-/// A position in a log, and what the event there hashes to.
+/// A position in a log, and the hash of the event there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapPosition {
     /// The position; 0 is before the first event.
     pub lsn: i64,
-    /// None before the oldest event that the log has.
+    /// `None` before the oldest event that the log has.
     hash: Option<[u8; 32]>,
 }
 
-/// What a tap reads next.
+/// The next read of a tap.
 #[derive(Clone, Debug)]
 pub enum TapPage {
-    /// The events that it wants, of those between two positions.
+    /// The requested events between two positions.
     Events {
         /// The events, in their order.
         events: Vec<TapEvent>,
-        /// The position that the tap has come to.
+        /// The position that the tap has reached.
         from: TapPosition,
         /// The position up to which events were read; the same if there are no new ones.
         up_to: TapPosition,
     },
-    /// The log is not the one that was read before. What was made of that has to go, and the tap begins at
-    /// this position.
+    /// The log is not the one that was read before. Its results must be removed, and the tap begins at this
+    /// position.
     Rebuild(TapPosition),
-    /// The log is broken, and nothing after it can be read until somebody has mended it.
+    /// The log is broken, and nothing after the break can be read until it is repaired.
     Broken(Break),
 }
 
 impl Tap {
-    /// Reads what comes next in a workspace's log. A new tap begins at the floor.
+    /// Reads the next events of a workspace's log. A new tap begins at the floor.
     pub fn read(&self, cx: &Read<'_>, workspace: WorkspaceId, filter: &EventFilter) -> Result<TapPage> {
         let range = LogRange::of(cx, workspace)?;
         let oldest = TapPosition { lsn: range.beginning(), hash: None };
@@ -89,18 +88,18 @@ impl Tap {
             false => TapPosition { lsn: cursor.lsn(), hash: Some(cursor.hash()) },
         };
         match read {
-            // What was read before the break counts.
+            // Events that were read before the break count.
             Ok(()) => Ok(TapPage::Events { events, from, up_to }),
             Err(_) if up_to != from => Ok(TapPage::Events { events, from, up_to }),
-            // What is missing may have been pruned since the floor was read.
+            // The missing events may have been pruned since the floor was read.
             Err(_) if !LogRange::of(cx, workspace)?.has_after(from.lsn) => Ok(TapPage::Rebuild(oldest)),
             Err(broken) => Ok(TapPage::Broken(broken)),
         }
     }
 
-    /// Moves on, in the transaction of what was made of the events up to there.
+    /// Moves the position, in the transaction that stores the results of the events up to it.
     ///
-    /// Fails if another process has moved it meanwhile: then nothing of the transaction may be kept.
+    /// Fails if another process has moved it in between: then roll the transaction back.
     pub fn advance(&self, cx: &mut Write<'_>, from: TapPosition, up_to: TapPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         match self.position(cx, workspace)? {
@@ -111,7 +110,7 @@ impl Tap {
         }
     }
 
-    /// Begins again at a position, in the transaction that removes what was made before.
+    /// Starts over at a position, in the transaction that removes the earlier results.
     pub fn begin_at(&self, cx: &mut Write<'_>, position: TapPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         cx.execute(1, SET, &[&self.0, &workspace, &position.lsn, &position.hash])

@@ -1,6 +1,6 @@
-//! Tombstones: which messages were withdrawn, by whom and when, as far as the log tells.
+//! Tombstones: the withdrawn messages, by whom and when, as far back as the log reaches.
 //!
-//! They are read from the events, so a message whose row was purged is among them if that is asked for.
+//! They are read from the events, so messages whose rows were purged can be included.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
 
-/// Tombstones on a page unless the caller asks otherwise.
+/// Tombstones on a page by default.
 const DEFAULT: i64 = 100;
 
 pub(super) fn operation() -> Operation {
@@ -36,13 +36,12 @@ pub(super) fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace"), "include_purged": true, "limit": 10}))
 }
 
-/// Returns the messages that were withdrawn, in the order in which they were.
+/// Returns the messages that were withdrawn, in the order of withdrawal.
 ///
-/// Those in channels that you may not see are left out, and those that were purged since unless you ask for
-/// them.
+/// Those in channels that you may not see are omitted, and so are purged ones unless `include_purged` is set.
 ///
-/// What was withdrawn before the log's floor is not known any more. One page covers at most 2000 withdrawals,
-/// so it may be short or empty although there is more: continue while `next_cursor` is not null.
+/// Withdrawals before the log's floor are no longer known. One page covers up to 2000 withdrawals, so it may
+/// be short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTombstones {
@@ -56,7 +55,7 @@ struct ListTombstones {
     #[serde(default)]
     include_purged: bool,
     cursor: Option<Cursor>,
-    /// Most tombstones on the page. Default: 100.
+    /// Maximum tombstones per page. Default: 100.
     limit: Option<Count<1, 500>>,
 }
 
@@ -69,9 +68,9 @@ struct Tombstone {
     channel_id: ChannelId,
     /// The thread that it was in.
     thread_id: ThreadId,
-    /// Who had posted it; null for the service itself.
+    /// The author; null for the service itself.
     author_id: Option<MemberId>,
-    /// Who withdrew it; null for the service itself.
+    /// The member that withdrew it; null for the service itself.
     withdrawn_by: Option<MemberId>,
     /// When it was withdrawn.
     withdrawn_at: Time,
@@ -94,7 +93,7 @@ columns! {
     withdrawal_columns: Withdrawal as e { lsn, at, channel_id, thread_id, payload }
 }
 
-/// What the payload of a withdrawal says.
+/// The payload of a withdrawal.
 #[derive(Deserialize)]
 struct Withdrawn {
     message_id: MessageId,
@@ -136,7 +135,7 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     })
 }
 
-/// Both read by the index of withdrawals, which is one of this kind alone.
+/// Both read by the index of withdrawals, which contains only this kind.
 const LIST: &str = concat!(
     "select ",
     withdrawal_columns!(),

@@ -1,9 +1,8 @@
 //! Request bodies: framing, encoding, size and minimum rate.
 //!
-//! A body is kept only for a request that was admitted; that of others is dropped as it is read, and not
-//! for long. The bytes that are kept are counted from the first one until the request is answered. Until a
-//! body is complete it takes no place among the requests in flight, so each client may have only a limited
-//! number of slow ones.
+//! Only the body of an admitted request is kept; other bodies are dropped as they are read, for a limited
+//! time. Kept bytes count from the first one until the request is answered. An incomplete body takes no slot
+//! of the requests in flight, so each client may have only a limited number of slow ones.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Limit on the bytes of a body where no credential is required.
+/// Limit on the bytes of a body of a request without a required credential.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
 /// Limit on the bytes of bodies in memory.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
@@ -29,9 +28,9 @@ const SLOW_AFTER: Duration = Duration::from_secs(1);
 const RATE_GRACE: Duration = Duration::from_secs(5);
 /// Bytes that a body in memory grows by.
 const SEGMENT: usize = 64 << 10;
-/// Lowest accepted rate of a body, in bytes per second.
+/// Minimum accepted rate of a body, in bytes per second.
 const MIN_RATE: u32 = 16 << 10;
-/// Longest time that any body may take.
+/// Maximum time for any body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The media types of the body of an operation.
@@ -66,10 +65,9 @@ impl Bodies {
         self.unfinished.taken()
     }
 
-    /// Reads the body of a request by `client`, of at most `max` bytes and one of these media types.
+    /// Reads the body of a request by `client`, with no more than `max` bytes and one of these media types.
     ///
-    /// Returns no bytes if there is no body, and none of a byte order mark. The bytes count until they are
-    /// dropped.
+    /// Returns no bytes without a body, and omits a byte order mark. The bytes count until they are dropped.
     pub async fn read<B>(
         &self,
         holder: Holder,
@@ -102,7 +100,7 @@ impl Bodies {
         }
     }
 
-    /// Reads the whole body, or returns none if it is larger than `max`.
+    /// Reads the whole body, or returns `None` if it is larger than `max`.
     async fn collect<B>(&self, holder: Holder, body: &mut B, max: usize) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -153,7 +151,7 @@ pub(crate) fn not_of_these_types(media: &[&str]) -> Error {
     )
 }
 
-/// Returns bytes that hold what they count for until they are dropped.
+/// Returns bytes that hold their share until they are dropped.
 pub(crate) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
     Bytes::from_owner(Held { bytes, _counts: counts })
 }
@@ -177,7 +175,7 @@ fn allowed_time(received: usize) -> Duration {
 
 /// The bytes of a body received so far. A single frame is the usual case and is not copied.
 ///
-/// Several frames are kept in segments, because a growing buffer needs twice the size of what it holds.
+/// Several frames are kept in segments, because a growing buffer needs twice the size of its contents.
 #[derive(Default)]
 struct Collected {
     first: Bytes,
@@ -216,7 +214,7 @@ impl Collected {
     }
 }
 
-/// Reads and drops the body of a rejected request, at least up to twice the limit `max` of a body.
+/// Reads and drops the body of a rejected request, up to twice the limit `max` of a body or more.
 ///
 /// A client that is still sending when the connection closes may never see the response.
 pub(crate) async fn discard<B>(request: Request<B>, max: usize)
@@ -239,14 +237,14 @@ where
     if body.is_end_stream() || headers.contains_key(EXPECT) {
         return;
     }
-    // A body that is too slow is given up like one that is too large.
+    // Reading stops at a body that is too slow as at one that is too large.
     let _ = timeout(DRAIN_TIMEOUT, drop_bytes(&mut body, max)).await;
 }
 
 /// Reads and drops the rest of a rejected file while the response is sent.
 ///
 /// A file has no limit up to which it could be read before that. A proxy that is still sending it when the
-/// connection closes reports a failure of its own in place of the response.
+/// connection closes reports its own failure instead of the response.
 pub(crate) fn drain_while_responding<B>(headers: &HeaderMap, mut body: B)
 where
     B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
@@ -270,17 +268,17 @@ where
     }
 }
 
-/// Bytes that are at least read and dropped of the body of a rejected request, however low the limit.
+/// Minimum bytes to read and drop from the body of a rejected request, however low the limit.
 const REJECTED_DRAIN_MIN: usize = 4 << 20;
-/// Bytes that are at least read and dropped of a body that is too large.
+/// Minimum bytes to read and drop from a body that is too large.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum bytes that are read and dropped of the rest of a rejected file.
+/// Maximum bytes to read and drop from the rest of a rejected file.
 const LINGER_MAX: usize = 256 << 20;
-/// Longest time that the rest of a rejected file is read for.
+/// Maximum time to read the rest of a rejected file.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rejects framing headers that another parser might understand differently.
+/// Rejects framing headers that another parser might interpret differently.
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
     if !list_items(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
         || list_items(headers, TRANSFER_ENCODING).count() > 1

@@ -1,8 +1,8 @@
-//! Places for the requests in flight.
+//! Slots for the requests in flight.
 //!
-//! A client that holds its share waits in turn while others are served. A request that keeps a thread busy
-//! needs a second place whenever it runs, and has none while it waits. There are few of these, so that one
-//! workspace leaves threads to others.
+//! A client that has used up its share waits in turn while others are served. A request that occupies a
+//! thread needs a second slot while it runs, and releases it while it waits. There are few of these, so that
+//! one workspace leaves threads to others.
 
 use std::future::poll_fn;
 use std::mem::replace;
@@ -18,22 +18,22 @@ use tokio::time::{Instant, timeout};
 
 /// The quota of one client is the limit divided by this.
 pub(crate) const CLIENT_DIVISOR: usize = 8;
-/// Longest wait for a place.
+/// Maximum wait for a slot.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of a body from which on decoding it keeps a thread busy for long.
+/// Bytes of a body above which decoding it occupies a thread for long.
 const LARGE_BODY: usize = 64 << 10;
-/// The fewest places for requests that keep a thread busy; otherwise there is one for each processor.
+/// Minimum slots for requests that occupy a thread; otherwise there is one for each processor.
 const BUSY_MIN: usize = 2;
 
-/// The places of the server.
+/// The slots of the server.
 pub(crate) struct InFlight {
     all: Ceiling,
     busy: Ceiling,
 }
 
 impl InFlight {
-    /// Creates `max` places, or any number if that is none.
+    /// Creates `max` slots, or an unlimited number for `None`.
     pub fn new(max: Option<u32>) -> Self {
         let max = max.and_then(|max| usize::try_from(max).ok());
         let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
@@ -45,31 +45,31 @@ impl InFlight {
         }
     }
 
-    /// Takes the places of a request with a body of so many bytes.
+    /// Takes the slots of a request with a body of `bytes` bytes.
     pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Busy>)> {
         Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
     }
 
-    /// Waits for the place of a request with so large a body, if that keeps a thread busy.
+    /// Waits for the second slot of a request with a body of this size, if that occupies a thread.
     pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Busy>> {
         if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for the place of a request that keeps a thread busy.
+    /// Waits for the second slot of a request that occupies a thread.
     pub async fn busy(&self, holder: Holder) -> Result<Busy> {
         let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
         let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
         Ok(Busy { places: self.busy.clone(), holder, _place: place })
     }
 
-    /// Returns how many places are taken.
+    /// Returns the number of taken slots.
     pub fn taken(&self) -> usize {
         self.all.taken()
     }
 
-    /// Takes a place, waiting in turn until there is one for the holder.
+    /// Takes a slot, waiting in turn until there is one for the holder.
     ///
-    /// Fails at once if all are taken, half of them by its own workspace.
+    /// Fails at once if all are taken, half of them by the holder's workspace.
     pub async fn take(&self, holder: Holder) -> Result<Place> {
         match self.all.try_take(holder, 1) {
             Ok(place) => Ok(place),
@@ -78,22 +78,22 @@ impl InFlight {
         }
     }
 
-    /// Takes a place again for a request that has returned its own for a while, waiting in any case.
+    /// Takes a slot again for a request that has released its slot for a while, waiting in any case.
     pub async fn take_again(&self, holder: Holder) -> Result<Place> {
         let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
         waited.map_err(|_| self.all.exhausted(holder, 1))?
     }
 }
 
-/// The place of a request that keeps a thread busy.
+/// The second slot of a request that occupies a thread.
 pub(crate) struct Busy {
     places: Ceiling,
     holder: Holder,
     _place: Place,
 }
 
-/// Runs a request that has its place whenever it runs, if it keeps a thread busy. While it waits for
-/// something it has none, and then waits for its turn.
+/// Runs a request that holds its second slot while it runs, if it occupies a thread. While it waits for an
+/// event it has none, and then waits for its turn.
 pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
     let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
     let (mut request, mut place) = (pin!(request), Some(place));
@@ -105,14 +105,14 @@ pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Ou
             return output;
         }
         woken().await;
-        // It may have changed something, so it goes on without a turn when it has waited for too long in all.
+        // It may have changed data, so it continues without a turn once it has waited too long in total.
         let begun = Instant::now();
         place = timeout(left, places.wait(holder, 1)).await.ok().and_then(Result::ok);
         left = left.saturating_sub(begun.elapsed());
     }
 }
 
-/// Waits until the task is woken, for whatever reason.
+/// Waits until the task is woken, for any reason.
 async fn woken() {
     let mut is_woken = false;
     poll_fn(|_| if replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }).await;

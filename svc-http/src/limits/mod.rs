@@ -1,6 +1,6 @@
-//! Backpressure: the bounds on what one caller may take of this server.
+//! Backpressure: the bounds on one caller's use of this server.
 //!
-//! A request meets them in this order. Each place is taken from a [`svc_core::Ceiling`], which shares it
+//! A request meets them in this order. Each slot is taken from a [`svc_core::Ceiling`], which shares it
 //! between workspaces and, inside each, between clients. Rate limits belong to the core.
 //!
 //! | when | bound | defined in | beyond it |
@@ -11,9 +11,9 @@
 //! | a WebSocket opens without a token | [`HANDSHAKES_MAX`] | `ws` | 503 |
 //! | sign-in waits for the provider | [`PROVIDER_CALLS_MAX`] | `oidc` | 503 |
 //! | a body arrives | size, rate, bytes in memory, slow bodies of one client | [`body`] | 413, 400, 503 |
-//! | a file arrives or leaves | places, [`transfer::FILE_RATE_MIN`] | [`transfer`] | 503, cut off |
+//! | a file arrives or leaves | slots, [`transfer::FILE_RATE_MIN`] | [`transfer`] | 503, cut off |
 //! | the operation begins | requests in flight, of one client | [`in_flight`] | waits, then 503 |
-//! | the operation keeps a thread busy | a second place per processor | [`in_flight`] | waits |
+//! | the operation keeps a thread busy | a second slot per processor | [`in_flight`] | waits |
 //! | a response is produced | unread bytes, also of one client | [`unread`] | waits, then 503 |
 //! | a response is written | progress of each chunk | [`pace`], [`response_body`] | closed |
 //! | the peer reads nothing | [`WRITE_STALL_TIMEOUT`] | [`write_timeout`] | closed |
@@ -26,26 +26,24 @@ pub(crate) mod in_flight;
 pub(crate) mod body;
 pub(crate) mod transfer;
 pub(crate) mod unread;
-#[cfg(test)]
-mod ceilings;
 
 use std::time::Duration;
 
-/// Longest time that a client may take to send a request's head.
+/// Maximum time for a client to send a request's head.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after which a peer that reads nothing of what is sent to it is disconnected.
+/// Time after which a peer that reads none of its data is disconnected.
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time that connections may take to finish once the listener is closed.
+/// Maximum time for connections to finish once the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time that what was cut off after that may take to end.
+/// Maximum time for the connections that were then cut off to end.
 pub(crate) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Limit on the requests that wait for the identity provider at the same time.
 ///
 /// One address may have half of them.
 pub(crate) const PROVIDER_CALLS_MAX: usize = 128;
-/// Limit on the WebSockets whose handshake had no credential and whose first frame has not arrived.
+/// Limit on the WebSockets whose handshake had no credential and whose first frame is missing.
 ///
 /// One address may have half of them.
 pub(crate) const HANDSHAKES_MAX: usize = 512;

@@ -2,7 +2,7 @@
 //!
 //! A peer that reads from its socket can still leave a response unread, over HTTP/2 by giving the stream no
 //! window. The layers below do not notice that. A file must keep moving over its whole length, in both
-//! directions: what a peer has moved fast before buys it no time later.
+//! directions: an early fast start buys no time later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Clone)]
 pub(crate) struct Pace(Arc<Mutex<Waiting>>);
 
-/// The chunks that wait to be taken: the number of each, and since when it waits. Likewise the files that are
-/// being sent: when each began, and how fast it moves.
+/// The chunks that wait to be taken: the number of each, and since when it waits. Also the files that are
+/// being sent: the start of each, and its rate.
 #[derive(Default)]
 struct Waiting {
     chunks: Vec<(u64, Instant)>,
@@ -23,18 +23,18 @@ struct Waiting {
     last: u64,
 }
 
-/// The lowest accepted rate of a file, in bytes per second, over the last [`RATE_WINDOW`].
+/// Minimum accepted rate of a file, in bytes per second, over the last [`RATE_WINDOW`].
 pub(crate) const FILE_RATE_MIN: u64 = 16 << 10;
 pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
 
-/// How many bytes of a file were moved, and when, as far back as that counts.
+/// The moved bytes of a file, with their times, as far back as they count.
 #[derive(Default)]
 pub(crate) struct Rate(VecDeque<(Duration, u64)>);
 
 impl Rate {
-    /// Records bytes that were moved at `now`, a time since the beginning of the transfer.
+    /// Records bytes that were moved at `now`, the time since the start of the transfer.
     pub fn moved(&mut self, now: Duration, bytes: u64) {
-        // Those of one second count at its end, so that few are kept.
+        // The bytes of one second count at its end, so that few entries are kept.
         let slot = Duration::from_secs(now.as_secs().saturating_add(1));
         match self.0.back_mut().filter(|(last, _)| *last >= slot) {
             Some((_, last)) => *last = last.saturating_add(bytes),
@@ -44,13 +44,13 @@ impl Rate {
         self.0.drain(..needed);
     }
 
-    /// Returns the time since the beginning at which the transfer has become too slow, if nothing moves.
+    /// Returns the time since the start at which the transfer becomes too slow if nothing moves.
     pub fn deadline(&self) -> Duration {
         let oldest = self.needed().and_then(|place| self.0.get(place));
         oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))
     }
 
-    /// Returns the place of the newest entry that has, with those after it, the bytes of a window.
+    /// Returns the index of the newest entry that has, together with later ones, the bytes of a window.
     fn needed(&self) -> Option<usize> {
         let mut bytes = 0_u64;
         let mut enough = |(_, moved): &(Duration, u64)| {
@@ -109,8 +109,8 @@ impl Pace {
         Sending { waiting: Arc::clone(&self.0), number }
     }
 
-    /// Resolves when a chunk has waited for `timeout`, whatever else was taken meanwhile, or when a file
-    /// moves too slowly.
+    /// Resolves when a chunk has waited for `timeout`, even if others were taken since, or when a file moves
+    /// too slowly.
     pub async fn stalled(&self, timeout: Duration) {
         let timeout = timeout.min(RATE_WINDOW);
         loop {
@@ -119,7 +119,7 @@ impl Pace {
                 let waiting = lock(&self.0);
                 let chunks = waiting.chunks.iter().map(|(_, since)| *since + timeout);
                 let files = waiting.files.iter().map(|(_, began, rate)| *began + rate.deadline());
-                // What starts to wait later has a later deadline, so no wake-up is needed for it.
+                // A chunk that starts to wait later has a later deadline, so it needs no wake-up.
                 chunks.chain(files).min().unwrap_or(now + timeout)
             };
             if now >= deadline {
@@ -175,13 +175,13 @@ mod tests {
         assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
         rate.moved(SECOND / 2, 1 << 40);
         assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
-        // One that is just fast enough may go on for ever, and little is kept of it.
+        // A file that is just fast enough may continue forever, and few entries are kept.
         for second in 1..1000 {
             rate.moved(SECOND * second, FILE_RATE_MIN);
             assert!(rate.deadline() > SECOND * second, "{second}");
         }
         assert!(rate.0.len() <= 31, "{}", rate.0.len());
-        // One that is a little too slow may not.
+        // A file that is slightly too slow may not.
         let slow = (1000..1100).find(|second| {
             rate.moved(SECOND * *second, FILE_RATE_MIN - 1024);
             rate.deadline() <= SECOND * (*second + 1)
@@ -196,7 +196,7 @@ mod tests {
         sending.moved(1 << 30);
         let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
         assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
-        // As if that were a window ago.
+        // Moves the start one window back.
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
         assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
         sending.moved(1 << 20);

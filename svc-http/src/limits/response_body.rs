@@ -1,9 +1,9 @@
 //! Response bodies, sent in chunks.
 //!
 //! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
-//! whether the peer of the connection still reads. Of a file only one chunk at a time is in memory, which
-//! counts for nobody; if it cannot be read on, the response is cut off. It holds the place of its transfer
-//! until its last byte is written out.
+//! whether the peer of the connection still reads. Only one chunk of a file at a time is in memory, and
+//! counts for no client; if reading the file fails, the response is cut off. The response holds the slot of
+//! its transfer until its last byte is written out.
 
 use std::io;
 use std::pin::Pin;
@@ -19,12 +19,15 @@ use tokio::task::JoinHandle;
 
 use crate::limits::pace::{Pace, Pending, Sending};
 
-/// Bytes in a chunk whose peer is watched, and so the least that it must read within the stall timeout.
+/// An HTTP response.
+pub(crate) type Response = hyper::Response<ResponseBody>;
+
+/// Bytes in a chunk whose peer is watched, and so the minimum that it must read within the stall timeout.
 const CHUNK: usize = 64 << 10;
 
-/// Bytes in a chunk on a connection with one response at a time, where each write is watched instead.
+/// Bytes in a chunk on a connection with one response at a time, which watches each write instead.
 ///
-/// Each chunk costs a write. The longest of the usual responses, the list of tools, is one.
+/// Each chunk costs a write. The longest of the usual responses, the list of tools, fits in one.
 const LONG_CHUNK: usize = 512 << 10;
 
 /// Bytes of a file that are read at a time.
@@ -34,16 +37,16 @@ const READ: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct ResponseBody {
     rest: Bytes,
-    /// What comes after that, from memory.
+    /// The part after that, from memory.
     next: Bytes,
-    /// What comes after that, from a file.
+    /// The part after that, from a file.
     file: Option<FileRest>,
-    /// What comes as it happens.
+    /// Bytes of a stream, sent as they arrive.
     events: Option<Events>,
     share: Option<Place>,
     pending: Option<Pending>,
     slot: Option<Place>,
-    /// What a file holds until its last byte is written out.
+    /// The resources of a file until its last byte is written out.
     sent: Option<Arc<FileSent>>,
     /// Marks the connection as busy with a request.
     busy: Option<Arc<()>>,
@@ -51,12 +54,12 @@ pub(crate) struct ResponseBody {
     begun: bool,
 }
 
-/// Bytes that are made while they are sent.
+/// Bytes that are produced while they are sent.
 ///
-/// They count for nobody. A peer that does not read them is disconnected once a write has stalled.
+/// They count for no client. A peer that does not read them is disconnected once a write has stalled.
 type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// What a file holds until it is sent.
+/// The resources of a file until it is sent.
 struct FileSent {
     sending: Sending,
     _place: Place,
@@ -94,12 +97,12 @@ impl ResponseBody {
         Self { events: Some(events), ..Self::default() }
     }
 
-    /// Returns the number of bytes that are in memory.
+    /// Returns the number of bytes in memory.
     pub fn len(&self) -> usize {
         self.rest.len().saturating_add(self.next.len())
     }
 
-    /// Adds bytes that come after the others.
+    /// Adds bytes after the others.
     pub fn followed_by(&mut self, next: Bytes) {
         self.next = next;
     }
@@ -114,7 +117,7 @@ impl ResponseBody {
         self.slot = Some(slot);
     }
 
-    /// Holds the place of a file, and watches how fast it is sent, until its last byte is written out.
+    /// Holds the slot of a file, and watches its rate, until its last byte is written out.
     pub fn sent(&mut self, sending: Sending, place: Place) {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
@@ -124,7 +127,7 @@ impl ResponseBody {
         self.busy = busy;
     }
 
-    /// Reports to a connection's pace which chunks are taken, where writes alone do not tell who reads.
+    /// Reports taken chunks to a connection's pace, if writes alone do not show whether the peer reads.
     pub fn watched(&mut self, pace: &Pace) {
         if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!((places.taken(), spools.taken()), (1, 0), "its last chunk was not written out");
         drop(last);
         assert_eq!(places.taken(), 0);
-        // A client that goes away returns it, too.
+        // A client that goes away also returns it.
         let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
         unread.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
         drop(unread);

@@ -1,8 +1,8 @@
 //! File transfers: bodies that are received as files, and responses that are files.
 //!
-//! A transfer holds one of few places, which workspaces and their clients share: an upload until the file
-//! has arrived, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
-//! each [`RATE_WINDOW`]. A file is judged while it arrives, and refused where it is wrong.
+//! A transfer holds one of few slots, which workspaces and their clients share: an upload until the file has
+//! arrived, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
+//! each [`RATE_WINDOW`]. A file is checked while it is received, and refused at the first fault.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ use tokio::time::{Instant, timeout};
 use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
 use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
 
-/// Maximum transfers at the same time, and those of one client.
+/// Maximum transfers at the same time, in total and of one client.
 pub(crate) const TRANSFERS_MAX: usize = 8;
 pub(crate) const TRANSFERS_OF_ONE: usize = 2;
-/// How long a request waits until one of them has ended.
+/// How long a request waits until a transfer has ended.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of a file that are judged and written at a time: at first, and later.
+/// Bytes of a file that are checked and written at a time: at first, and later.
 const FIRST_BYTES: usize = 4 << 10;
 const BYTES: usize = 256 << 10;
-/// How long bytes that have arrived wait until there are enough.
+/// Maximum time that received bytes wait for more before they are checked.
 const JUDGED_AFTER: Duration = Duration::from_secs(1);
 
 /// The transfers in progress.
@@ -39,14 +39,14 @@ impl Transfers {
         Self(Ceiling::new("file transfers", TRANSFERS_MAX, quotas))
     }
 
-    /// Waits for the place of a file that an operation returns, if it returns one.
+    /// Waits for the slot of a file that an operation returns, if it returns one.
     ///
-    /// It is taken before the file is written, and held until that is read.
+    /// It is taken before the file is written, and held until the file is read.
     pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<Place>> {
         if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for a place. Fails with 503 `overloaded` if others take too long.
+    /// Waits for a slot. Fails with 503 `overloaded` if others take too long.
     pub async fn place(&self, holder: Holder) -> Result<Place> {
         match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
             Ok(place) => place,
@@ -75,7 +75,7 @@ where
     judged(service, holder, body).await.map(Some)
 }
 
-/// Reads a body into a file, as far as that is in order.
+/// Reads a body into a file, up to its first fault.
 async fn judged<B>(service: &Service, holder: Holder, body: &mut B) -> Result<Spooled>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -107,7 +107,7 @@ where
     }
 }
 
-/// The rate of a body that is being received, over the time in which its peer was waited for.
+/// The rate of a body that is being received, over the time spent waiting for its peer.
 #[derive(Default)]
 struct Incoming {
     rate: Rate,
@@ -115,7 +115,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Returns the next bytes of a body; `None` at its end.
+    /// Returns the next bytes of a body, or `None` at its end.
     async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -154,8 +154,8 @@ mod tests {
 
     use super::*;
 
-    /// Takes the next bytes of a body that sends this many at once and then nothing, after the peer was
-    /// waited for as long. Returns none while it is still waited for.
+    /// Takes the next bytes of a body that sends this many at once and then nothing, after that much waiting
+    /// for the peer. Returns `None` while it still waits.
     async fn next(incoming: &mut Incoming, bytes: Option<usize>, waited: Duration) -> Option<bool> {
         let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
         let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
@@ -176,7 +176,7 @@ mod tests {
             Some(false),
             "banked speed buys nothing"
         );
-        // A control: one that keeps up takes as long as it takes.
+        // A control: a file that keeps up has no time limit.
         let mut incoming = Incoming::default();
         let each = usize::try_from(FILE_RATE_MIN).unwrap();
         for seconds in 1..300 {

@@ -9,7 +9,7 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Error, Holder, Place, Result};
 use tokio::time::{Instant, timeout_at};
 
-use crate::encode::Response;
+use crate::limits::response_body::Response;
 
 /// Limit on the unread bytes of all clients together.
 pub(crate) const TOTAL_MAX: usize = 64 << 20;
@@ -17,10 +17,10 @@ pub(crate) const TOTAL_MAX: usize = 64 << 20;
 pub(crate) const CLIENT_MAX: usize = 8 << 20;
 /// Size in bytes up to which a response needs no room.
 ///
-/// It is counted, and produced as long as its client is below its quota, so that an agent can go on working
+/// It is counted, and produced while its client is below its quota, so that an agent can continue to work
 /// while it leaves a large response unread.
 const SMALL_MAX: usize = 16 << 10;
-/// Longest wait for room.
+/// Maximum wait for room.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The count of unread response bytes. Clones share it.
@@ -53,10 +53,10 @@ impl UnreadAnswers {
         Ok(response)
     }
 
-    /// Produces a value of `size`, which counts as long as its share is held.
+    /// Produces a value of `size`, which counts while its share is held.
     ///
-    /// If there is no room for the value it is dropped and produced again once there is. That is only done
-    /// for reads: the response of a change is always kept.
+    /// If there is no room for the value it is dropped and produced again once there is. That applies only to
+    /// reads: the response of a change is always kept.
     pub async fn hold<T, F: Future<Output = Result<T>>>(
         &self,
         holder: Holder,
@@ -79,7 +79,7 @@ impl UnreadAnswers {
 
     /// Waits until the client is below its quota.
     ///
-    /// Nothing is done for it before that, so even the responses that need no room (small ones, and those of
+    /// No work is done for it before that, so even the responses that need no room (small ones, and those of
     /// changes) exceed the quota by no more than the requests in progress.
     pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
         timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
@@ -95,7 +95,7 @@ impl UnreadAnswers {
         self.0.exhausted(holder, 1)
     }
 
-    /// Takes room for `size` bytes, from the share `kept` or else from the supply.
+    /// Takes room for `size` bytes, from the share `kept` or else from the common supply.
     pub fn take(&self, holder: Holder, changes: bool, size: usize, kept: Option<Place>) -> Option<Place> {
         match kept.filter(|kept| kept.size() >= size) {
             Some(mut kept) => Some(kept.split(size)),

@@ -1,7 +1,7 @@
 //! The byte stream of a connection, with a timeout for writes.
 //!
-//! A peer that reads nothing of what is sent to it is disconnected after a timeout, since the bytes on their
-//! way are held in memory until then. Timeouts for reads are enforced elsewhere.
+//! A peer that reads none of its data is disconnected after a timeout, since the unsent bytes are held in
+//! memory until then. Timeouts for reads are enforced elsewhere.
 
 use std::io;
 use std::pin::Pin;

@@ -373,6 +373,10 @@ fn the_document_is_valid_openapi() {
     assert_eq!(defects(&document), Vec::<String>::new());
 
     let nowhere = json!({"$ref": "#/components/schemas/Nothing"});
+    // The controls need few paths.
+    let mut document = document;
+    let needed = ["/channels/{channel_id}", "/channels/{channel_id}/threads"];
+    document["paths"].as_object_mut().unwrap().retain(|path, _| needed.contains(&path.as_str()));
     let operation = "/paths/~1channels~1{channel_id}~1threads/post";
     for (place, broken) in [
         ("/parameters/0", json!({"name": "channel_id", "required": true, "schema": {"type": "string"}})),

@@ -483,3 +483,28 @@ fn tests_are_in_the_folder_of_the_layer_they_test() {
     }
     none(findings);
 }
+
+/// The lines that begin at the margin although they are inside of brackets.
+fn lines_at_the_margin(code: &str) -> Vec<usize> {
+    let mut depth = 0_i32;
+    let mut found = Vec::new();
+    for (at, line) in code.lines().enumerate() {
+        if depth > 0 && line.starts_with(|c: char| !c.is_whitespace() && !")]}".contains(c)) {
+            found.push(at + 1);
+        }
+        depth +=
+            line.chars().map(|c| i32::from("([{".contains(c)) - i32::from(")]}".contains(c))).sum::<i32>();
+    }
+    found
+}
+
+/// Code that rustfmt cannot format, such as around a string wider than a line, it leaves as it is, silently.
+#[test]
+fn no_file_is_left_unformatted() {
+    assert_eq!(lines_at_the_margin("fn f() {\nlet a = 1;\n}\n"), [2]);
+    let findings = sources().into_iter().flat_map(|source| {
+        let lines = lines_at_the_margin(&source.code).into_iter();
+        lines.map(|line| format!("{}:{line}: not formatted", source.path)).collect::<Vec<_>>()
+    });
+    none(findings.collect());
+}

@@ -1,4 +1,4 @@
-//! Comparing the rows of tables with those that the log has determined.
+//! Comparing the rows of tables with those that the log determines.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,22 +17,22 @@ use crate::portability::push_value;
 use crate::retention::purge;
 use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as Stored, interned};
 
-/// Tables that the log is made of, and is verified by.
+/// Tables that store the log, whose verification covers them.
 const OF_THE_LOG: [&str; 2] = ["events", "heads"];
 
 /// The table whose rows are pruned up to a position.
 const MESSAGES: &str = "messages";
 
-/// The column with the position of the event that has made a row.
+/// The column with the position of the event that created a row.
 const LSN: &str = "lsn";
 
-/// The column that counts the versions of a content, which a purge moves on.
+/// The column that counts the versions of a content, which a purge increments.
 const VERSION: &str = "version";
 
 /// The column with a set of capabilities, each of which is a bit.
 const CAPABILITIES: &str = "capabilities";
 
-/// Compares all tables of a workspace with what its log has determined.
+/// Compares all tables of a workspace with the values that its log determines.
 pub(super) fn compare(
     conn: &Conn,
     declared: &[Records],
@@ -71,7 +71,7 @@ fn count(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<Table
     Ok(TableCounts { not_covered: u64::try_from(rows).unwrap_or(0), ..TableCounts::default() })
 }
 
-/// Returns the scan of the rows of the workspace `$1`: their key, and all columns that are compared, by name.
+/// Returns the scan of the rows of the workspace `$1`: their key, and all compared columns, by name.
 fn scan_of(records: &Records) -> Scan {
     let key = records.proof_key().map(|name| format!("t.{name}"));
     let read = |(name, (_, read)): (&&str, &(Class, &'static str))| {
@@ -86,9 +86,9 @@ fn scan_of(records: &Records) -> Scan {
 struct Column {
     name: &'static str,
     class: Class,
-    /// The place in the scan.
+    /// The index in the scan.
     place: usize,
-    /// How content is compared, which is not read; `None` for other values.
+    /// How content is compared without reading it; `None` for other values.
     compared: Option<Compared>,
 }
 
@@ -123,7 +123,7 @@ struct Table<'t> {
     rebuilt: &'t Rebuilt,
     workspace: WorkspaceId,
     head: Head,
-    /// The position up to which a purge in progress destroys words.
+    /// The position up to which a purge in progress destroys content.
     purging: Option<i64>,
     key: Key,
     columns: Vec<Column>,
@@ -161,7 +161,7 @@ impl<'t> Table<'t> {
         self.rest()
     }
 
-    /// Compares a row, and forgets what the log says of it.
+    /// Compares a row, and removes its rebuilt row.
     fn row(&mut self, row: &dyn Columns) -> Result<()> {
         let table = self.records.table;
         let key = self.key.read(table, row)?;
@@ -212,11 +212,11 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Judges a row of which no event tells: it is unproven if that event may have been pruned, or may be one
-    /// of an older version, which tells less.
+    /// Counts a row without an event: it is unproven if the event may have been pruned, or may have an older
+    /// version with fewer fields.
     fn unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
         let lsn = self.columns.iter().chain(&self.key.0).find(|column| column.name == LSN);
-        // A position that is none is one that no event has.
+        // A null position equals that of no event.
         let lsn = lsn.map(|column| row.int(column.place).unwrap_or(i64::MAX));
         let before_floor = self.head.floor.saturating_sub(1);
         let unreported = self.rebuilt.unreported_up_to(self.records.table)?.max(before_floor);
@@ -227,9 +227,10 @@ impl<'t> Table<'t> {
         self.report_row(key, DifferenceKind::NotInLog, None)
     }
 
-    /// Reports the rows that the log has made and the table lacks.
+    /// Reports the rows that the log determines and the table lacks.
     ///
-    /// Rows that went without an event of their own stay, for those that went with them.
+    /// Rows that were removed without a specific event stay for now, since other rows may have been removed
+    /// with them.
     fn rest(&mut self) -> Result<()> {
         let mut after: Option<Vec<Value>> = None;
         while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
@@ -247,8 +248,9 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Returns whether a row went without an event of its own: as a message that was pruned with all others
-    /// up to a position, or with such a row. Returns `None` if the row that it belongs to is not known.
+    /// Returns whether a row was removed without a specific event: as a message that was pruned with all
+    /// others up to a position, or together with such a row. Returns `None` if the row that it belongs to is
+    /// not known.
     fn went(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
         let known = |name| self.known(key, row, name);
         if self.records.table == MESSAGES && self.head.words_floor > 0 {
@@ -263,14 +265,14 @@ impl<'t> Table<'t> {
         Ok(Some(false))
     }
 
-    /// Returns the value of a column, or of a part of the key, if the log says it.
+    /// Returns the value of a column, or of a part of the key, if the log determines it.
     fn known<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
         let place = self.key.0.iter().position(|column| column.name == name);
         let of_key = place.and_then(|place| key.get(place));
         of_key.or_else(|| row.columns.get(name).map(|(value, _)| value))
     }
 
-    /// Returns whether a purge in progress may have come to the row: the log tells of it once it has ended.
+    /// Returns whether a purge in progress may have reached the row: its event comes at its end.
     fn is_purged_now(&self, key: &[Value], row: &RebuiltRow) -> bool {
         let lsn = self.known(key, row, LSN).and_then(Value::as_i64);
         self.records.purges().is_some() && self.purging.zip(lsn).is_some_and(|(up_to, lsn)| lsn <= up_to)
@@ -288,7 +290,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Reads a column of a row as it is compared.
+/// Reads a column of a row in the compared form.
 fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
     // SQLite holds values of any type in any column.
     let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
@@ -319,7 +321,7 @@ fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
 enum Cell {
     /// As JSON.
     Json(Vec<u8>),
-    /// A value that is not of the type of the column, as SQLite allows.
+    /// A value of another type than the column, as SQLite allows.
     OtherType,
 }
 
@@ -341,7 +343,7 @@ impl Cell {
     }
 }
 
-/// Returns a value as people know it: a set of capabilities by their names.
+/// Returns a readable value: a set of capabilities by their names.
 fn named(column: &Column, value: Value) -> Value {
     let bits = value.as_i64().filter(|_| column.name == CAPABILITIES);
     match bits.map(|bits| Capabilities::from_value(Stored::Int(bits))) {

@@ -1,12 +1,12 @@
-//! Verifying the tables of a workspace against its log: they must hold what its events determine.
+//! Verifying the tables of a workspace against its log: they must hold the values that its events determine.
 //!
-//! The log is replayed into rows beside the database, page by page while the service goes on. Then one
-//! snapshot of the database gives the events since and the tables, which are compared row by row. Memory
-//! stays bounded, and nothing is changed. What a pruned event would have told cannot be compared: such rows
-//! count as unproven.
+//! The log is replayed into rows in a file beside the database, page by page while the service continues.
+//! Then one snapshot of the database gives the later events and the tables, which are compared row by row.
+//! Memory stays bounded, and nothing is changed. Values of pruned events cannot be compared: such rows count
+//! as unproven.
 //!
-//! `report` has the differences and counts, `restored` the imports that only the instance's log tells of,
-//! `compare` compares, and `stray` finds rows of no workspace.
+//! `report` has the differences and counts, `restored` the restores that only the instance's log records,
+//! `compare` compares, and `stray` finds rows without a workspace.
 
 mod report;
 mod compare;
@@ -32,13 +32,13 @@ use report::Differences;
 pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 use restored::Restored;
 
-/// Takes the differences as they are found.
+/// Receives the differences as they are found.
 pub(crate) type Report<'r> = &'r mut dyn FnMut(Difference) -> Result<()>;
 
 /// Compares the tables of a workspace, or of all, with their logs, and reports each difference.
 ///
-/// It only reads, in one snapshot for each workspace, beside a service that runs. Fails with
-/// `event-log-broken` if a log does not verify, and with `not-found` if there is no such workspace.
+/// It only reads, in one snapshot for each workspace, while the service may run. Fails with
+/// `event-log-broken` if a log does not verify, and with `not-found` if the workspace does not exist.
 pub(crate) fn verify_state(
     database: &Database,
     table: &Table,
@@ -84,7 +84,7 @@ const WORKSPACES: &str = "workspaces";
 /// The workspaces whose tables are to be compared.
 struct Found {
     live: Vec<WorkspaceId>,
-    /// Those that the log of the instance names and the table of workspaces does not have.
+    /// The workspaces that the log of the instance names and the table of workspaces lacks.
     hidden: Vec<WorkspaceId>,
 }
 
@@ -99,7 +99,7 @@ impl Found {
         };
         let mut live = read_live()?;
         let mut hidden = read_hidden(&live)?;
-        // One that is created or erased meanwhile is not hidden.
+        // A workspace that is created or erased at the same time is not hidden.
         if !hidden.is_empty() {
             live = read_live()?;
             let still = read_hidden(&live)?;
@@ -123,7 +123,7 @@ const ATTEMPTS: usize = 5;
 const PAGE_ROWS: i64 = 4000;
 const PAGE_BYTES: usize = 4 << 20;
 
-/// How far a log reaches, and where it begins.
+/// The end of a log, and its floor.
 #[derive(Clone, Copy)]
 struct Head {
     lsn: i64,
@@ -148,7 +148,7 @@ struct Verification<'v> {
 }
 
 impl Verification<'_> {
-    /// Returns `None` if the workspace was erased meanwhile.
+    /// Returns `None` if the workspace was erased in between.
     fn run(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
         for _ in 0..ATTEMPTS {
             match self.attempt(workspace, report) {
@@ -166,12 +166,12 @@ impl Verification<'_> {
         Ok(!live.is_empty())
     }
 
-    /// Returns `None` if the log was pruned beyond what was to be read, or the workspace erased.
+    /// Returns `None` if the log was pruned beyond the next event to read, or the workspace was erased.
     fn attempt(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
         let first = self.head(workspace)?;
         let rebuilt = nothing_rebuilt(self.table)?;
         let restored = self.restored.get(&workspace);
-        // One of a log that was pruned beyond its end.
+        // The restore of a log that was then pruned beyond its end.
         let earlier = restored.filter(|restored| restored.lsn < first.floor);
         earlier.map_or(Ok(()), |restored| restored.replay(&rebuilt))?;
         let mut replay = Replay {
@@ -190,7 +190,7 @@ impl Verification<'_> {
         let ended = self.conn.rollback();
         let compared = compared?;
         ended?;
-        // Their reader may be slow, and no snapshot waits for that.
+        // The receiver of the differences may be slow, and no snapshot waits for it.
         differences.report(report)?;
         Ok(compared)
     }
@@ -213,7 +213,7 @@ impl Verification<'_> {
         if replay.cursor.hash() != head.hash {
             return Err(broken_log(workspace, Break { lsn: head.lsn, defect: Defect::Head }));
         }
-        // What was replayed counts: the floor may have risen since, and more is known than it says.
+        // The replayed events determine more than the current floor suggests, which may have risen since.
         let head = Head { floor: first.floor, ..head };
         compare::compare(self.conn, self.table.records(), replay.rebuilt, workspace, head, report).map(Some)
     }
@@ -230,7 +230,7 @@ impl Verification<'_> {
     }
 }
 
-/// Returns rows of which nothing is known yet.
+/// Returns an empty set of rebuilt rows.
 fn nothing_rebuilt(table: &Table) -> Result<Rebuilt> {
     let spools = Spools::new(default_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
@@ -308,7 +308,7 @@ mod tests {
         Value::Object(payload).to_string()
     }
 
-    /// Logs have events of older versions, which lack fields, and were written by other builds.
+    /// Logs have events of older versions, which lack fields, and of other builds.
     #[test]
     fn an_event_is_replayed_whatever_its_fields_hold() {
         let table = operation_table().unwrap();

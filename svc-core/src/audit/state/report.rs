@@ -13,7 +13,7 @@ use crate::id::WorkspaceId;
 use crate::log::replay::Rebuilt;
 use crate::op::Class;
 
-/// A column that does not hold what the log says, or a row that the table lacks or has too many.
+/// A column whose value differs from the log, or a missing or superfluous row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// The workspace.
@@ -29,9 +29,9 @@ pub struct Difference {
     /// How the content of the column is compared. Absent for other columns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
-    /// The value that the log says. Absent for a whole row, for sealed content and for a hash.
+    /// The value in the log. Absent for a whole row, for sealed content and for a hash.
     ///
-    /// A time is `{"at_most": TIME}` if the log says only that it is not later.
+    /// A time is `{"at_most": TIME}` if the log only limits it.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub log: Option<Value>,
     /// The value in the table. Absent where `log` is, and for a value of another type.
@@ -59,19 +59,19 @@ impl Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
-    /// The column holds another value than the log says.
+    /// The column has another value than the log.
     OtherValue,
-    /// The column holds a value of another type than the column has.
+    /// The column has a value of another type than its own.
     OtherType,
-    /// The table lacks a row that the log says is there.
+    /// The table lacks a row that the log determines.
     Missing,
-    /// The table has a row that no event has made.
+    /// The table has a row that no event created.
     NotInLog,
     /// The table has a row that an event has removed.
     Removed,
 }
 
-/// Reads a value that is there, which may be null.
+/// Deserializes a present value, which may be null.
 fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
@@ -82,7 +82,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Val
 pub enum Compared {
     /// By its length, in characters.
     Length,
-    /// By whether it is there.
+    /// By its presence.
     Presence,
     /// By its SHA-256.
     Hash,
@@ -98,17 +98,16 @@ impl Compared {
     }
 }
 
-/// How many rows of a table were compared with the log.
+/// The numbers of rows of a table by the result of the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TableCounts {
-    /// Rows of which every compared column holds what the log says.
+    /// Rows with all compared columns equal to the log.
     pub proven: u64,
-    /// Rows of which some column cannot be compared, because the event that determined it was pruned or is of
-    /// a version that did not tell.
+    /// Rows with a column that cannot be compared, because its event was pruned or has a version without it.
     pub unproven: u64,
-    /// Rows that differ, those that are missing included.
+    /// Rows that differ, including missing ones.
     pub different: u64,
-    /// Rows of a table of which events determine nothing.
+    /// Rows of a table that events do not determine.
     pub not_covered: u64,
 }
 
@@ -123,7 +122,7 @@ pub struct StateReport {
     pub lsn: i64,
     /// The position of the oldest event that the log keeps.
     pub floor: i64,
-    /// The position up to which a purge in progress destroys content, which is unproven meanwhile.
+    /// The position up to which a purge in progress destroys content, which is unproven until it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purging_up_to: Option<i64>,
     /// The counts of each table that has rows.
@@ -131,7 +130,7 @@ pub struct StateReport {
 }
 
 impl StateReport {
-    /// Returns that of a workspace whose log was not replayed, without counts.
+    /// Returns the report of a workspace whose log was not replayed, without counts.
     pub(super) fn without_log(workspace_id: WorkspaceId) -> Self {
         let (lsn, floor, purging_up_to, tables) = (0, 0, None, BTreeMap::new());
         Self { workspace_id, valid: false, lsn, floor, purging_up_to, tables }
@@ -144,7 +143,7 @@ impl StateReport {
     }
 }
 
-/// Differences that are kept until the snapshot in which they were found has ended.
+/// Differences that are kept until their snapshot has ended.
 pub(super) struct Differences<'d> {
     rebuilt: &'d Rebuilt,
     count: Cell<u64>,

@@ -1,4 +1,4 @@
-//! Restores: a workspace's log is kept as it was, so only the instance's log says that it was restored.
+//! Restores: a workspace's log is restored unchanged, so only the instance's log records the restore.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::log::event::{Event as _, WorkspaceImported};
 use crate::log::replay::{Rebuilt, Replayed};
 use crate::store::Conn;
 
-/// The last restore of a workspace. An earlier one changes nothing: its workspace was erased since.
+/// The last restore of a workspace. An earlier one is irrelevant: its workspace was erased since.
 pub(super) struct Restored {
     /// The end of the log that was restored.
     pub lsn: i64,
-    /// The event of it in the instance's log.
+    /// The restore's event in the instance's log.
     payload: String,
 }
 
-/// The part of a [`WorkspaceImported`] that says of which log it is.
+/// The part of a [`WorkspaceImported`] that identifies the log.
 #[derive(Deserialize)]
 struct Imported {
     workspace_id: WorkspaceId,
@@ -27,7 +27,7 @@ struct Imported {
 }
 
 impl Restored {
-    /// Reads the last one of each workspace that was restored. A copy says in its own log that it is one.
+    /// Reads the last restore of each workspace. Copies are excluded: their own logs record their source.
     pub fn all(conn: &Conn) -> Result<BTreeMap<WorkspaceId, Self>> {
         let mut all = BTreeMap::new();
         for mut row in conn.query(IMPORTS, &[&WorkspaceId::INSTANCE, &WorkspaceImported::KIND])? {
@@ -40,7 +40,7 @@ impl Restored {
         Ok(all)
     }
 
-    /// Replays it: to be called once its log was replayed as far as that was restored.
+    /// Replays it. Call it once the log was replayed up to the end of the restored part.
     pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
         WorkspaceImported::replay(&Replayed::elsewhere(rebuilt, self.lsn, &self.payload)?)
     }

@@ -1,4 +1,4 @@
-//! Rows that are those of no workspace, and would be compared with no log.
+//! Rows that belong to no workspace, and so would be compared with no log.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

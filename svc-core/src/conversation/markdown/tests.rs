@@ -1,20 +1,20 @@
-//! The examples of CommonMark's specification, compared before the rules of what is shown.
+//! The examples of CommonMark's specification, compared before the rules for display.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::parts::{Kind, Part, Target, parts};
 
-/// The variable with the folder that has the packages of tests/ui.
+/// Name of the variable with the folder of the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
 
-/// An example: Markdown, and what the specification makes of it.
+/// An example: Markdown, and the expected HTML.
 struct Example {
     markdown: String,
     html: String,
 }
 
-/// Reads the examples of the specification, in which an arrow is a tab.
+/// Parses the examples of the specification, in which an arrow is a tab.
 fn examples(spec: &str) -> Vec<Example> {
     let fence = "`".repeat(32);
     let begin = format!("{fence} example");
@@ -30,7 +30,7 @@ fn examples(spec: &str) -> Vec<Example> {
     found
 }
 
-/// Writes parts as the specification does.
+/// Writer of parts as HTML, in the form of the specification.
 #[derive(Default)]
 struct Html(String);
 
@@ -46,7 +46,7 @@ impl Html {
         parts.iter().for_each(|part| self.part(part));
     }
 
-    /// Writes an element, with its parts on lines of their own if it has blocks.
+    /// Writes an element, with its children on separate lines if it contains blocks.
     fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[Part]) {
         self.line();
         self.0.push_str(tag);

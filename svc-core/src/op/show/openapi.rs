@@ -1,7 +1,7 @@
 //! The table as an OpenAPI 3.1 document.
 //!
-//! An input that its schema allows is not rejected as malformed, except for what no schema can express: that
-//! a time is in the future, how large a value is in total and how deep it is nested. Routes that are not
+//! An input that its schema allows is not rejected as malformed, except for conditions that no schema can
+//! express: that a time is in the future, the total size of a value, and its depth. Routes that are not
 //! operations are added by the shell that serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ pub fn document(table: &Table) -> Value {
             cut.push(output.clone());
         }
         for path in operation.http().paths() {
-            // A variable that is the rest of the path is like any other here.
+            // A variable for the rest of the path is described like any other here.
             let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
@@ -77,7 +77,7 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// Adds to the schemas that these name what an answer has when it was cut.
+/// Adds to the named schemas the notes of an answer about its cuts.
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
@@ -103,7 +103,7 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
-/// Returns references to the headers of a success of an operation; each is absent where it does not apply.
+/// Returns references to the headers of an operation's success; each may be absent from a response.
 fn success_headers(operation: &Operation) -> Map<String, Value> {
     let mut names = vec!["Svc-Room-LSN", "RateLimit-Policy", "RateLimit"];
     if operation.heeds_keys() {
@@ -151,7 +151,7 @@ fn shared_headers() -> Value {
     })
 }
 
-/// The header by which a client names a request that it may send again.
+/// The header with the idempotency key of a request.
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 fn key_parameter() -> Value {
@@ -168,7 +168,7 @@ fn key_parameter() -> Value {
     })
 }
 
-/// Returns how an operation is described at one of its paths; adds the schema of a body that has several
+/// Returns the description of an operation at one of its paths; adds the schema of a body that has several
 /// media types to `bodies`.
 fn describe(
     operation: &Operation,
@@ -238,7 +238,7 @@ fn success(operation: &Operation, output: &Value) -> Value {
     json!({"description": "Success.", "headers": success_headers(operation), "content": content})
 }
 
-/// Returns the schema of an output of which a request may ask for less.
+/// Returns the schema of an output that may also be lean.
 fn or_lean(output: &Value) -> Value {
     let lean = json!({
         "description": "With `detail=lean`: the same without what is null, empty or false, without hashes \
@@ -253,7 +253,7 @@ const BEARER: &str = "bearer";
 const SESSION: &str = "session";
 const TICKET: &str = "shareTicket";
 
-/// Returns the schemes of which one authenticates a request.
+/// Returns the schemes that authenticate a request; any one of them is enough.
 fn security(operation: &Operation) -> &'static [&'static str] {
     let needs = operation.access().needs;
     let takes = operation.http().frame.map_or(Takes::All, Frame::takes);
@@ -277,7 +277,7 @@ fn examples() -> Map<String, Value> {
 
 /// Returns the responses of an operation's failures, by status.
 ///
-/// Those with which every operation can fail are shared.
+/// Responses for codes of every operation are shared.
 fn failures(operation: &Operation) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
     for code in operation.refusals() {
@@ -305,10 +305,10 @@ const ROUTE: &str = "problem";
 /// The prefix of the names of the responses whose body is an error of RFC 7644.
 const SCIM: &str = "scim";
 
-/// Returns the responses that others refer to.
+/// Returns the shared responses.
 ///
 /// For each status there is one with the codes that every operation can fail with, one with all codes, and
-/// one for SCIM where its operations have that status.
+/// one for SCIM if its operations have that status.
 fn shared_responses(table: &Table) -> Map<String, Value> {
     let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
     let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
@@ -362,7 +362,7 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     response
 }
 
-/// Returns the response of one status where failures are the errors of RFC 7644.
+/// Returns the response of one status if failures are the errors of RFC 7644.
 fn scim_error(status: u16) -> Value {
     let mut response = json!({
         "description": "An error of RFC 7644.",
@@ -406,7 +406,7 @@ fn failure_header(status: u16) -> Option<&'static str> {
     }
 }
 
-/// The name of the schema of a value whose content is up to the caller.
+/// The name of the schema of a value with arbitrary content.
 const FREE: &str = "AnyJson";
 
 /// Returns the schema of any JSON whose numbers every reader preserves exactly.
@@ -422,7 +422,7 @@ fn free_schema() -> Value {
     })
 }
 
-/// Returns an input's schema in which free values have the limits of what is stored.
+/// Returns an input's schema with the limits of stored values in place of free values.
 fn limited(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -502,7 +502,7 @@ fn split_input(
     }
     let needed: Vec<&str> = required.into_iter().filter(|name| !in_path.contains(name)).collect();
     let body_required = !needed.is_empty();
-    // Identity providers send all that they have; what a row does not take is ignored.
+    // Identity providers send all fields that they have; unknown ones are ignored.
     let is_open = operation.http().frame == Some(Frame::Scim);
     let mut body = json!({
         "type": "object", "properties": members, "required": needed, "additionalProperties": is_open,

@@ -1,6 +1,6 @@
-//! The ids that the payload of an event has: those that the schema of its kind says are ids.
+//! The ids in the payload of an event: the fields that the schema of its kind declares as ids.
 //!
-//! A UUID in free text or in free JSON may be one of another system, so none is taken from there.
+//! A UUID in free text or in free JSON may belong to another system, so it is not collected.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ struct Chain {
 
 impl EventIds {
     pub fn of<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> Self {
-        // That of a copy names the source, which is nothing of the workspace.
+        // The event of a copy names the source, which is not part of the workspace.
         let own = kinds.filter(|kind| kind.kind != WorkspaceImported::KIND);
         Self(own.map(|kind| (kind.kind, kind.schema())).collect())
     }
@@ -54,7 +54,7 @@ impl EventIds {
     }
 }
 
-/// Collects the texts of a value that its schema says are UUIDs.
+/// Collects the texts of a value that its schema declares as UUIDs.
 fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
     for alternatives in ["anyOf", "oneOf", "allOf"] {
         let alternatives = schema.get(alternatives).and_then(Value::as_array);
@@ -79,7 +79,7 @@ fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
     }
 }
 
-/// Returns the ids in these members of JSON, which are UUIDs or lists of some.
+/// Returns the ids in these members of JSON, which are UUIDs or lists of UUIDs.
 pub(super) fn in_members(json: &str, names: &[&str]) -> Vec<Uuid> {
     let Ok(Value::Object(members)) = serde_json::from_str(json) else { return Vec::new() };
     let texts = names.iter().filter_map(|name| members.get(*name)).flat_map(|member| match member {

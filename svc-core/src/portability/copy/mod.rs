@@ -1,9 +1,10 @@
-//! Copying: a verified file becomes one of a new workspace, which has no id, hash or key of the old one.
+//! Copying: turns a verified file into the file of a new workspace, which has no id, hash or key of the old
+//! one.
 //!
-//! The file is only read and written, so this needs no database. Events are made first, in their order,
-//! because the hash of each follows from what is before it and rows may cite it; a result is made before the
-//! event that has its hash. They are written last, as in every export. Positions and times stay, and so does
-//! the order of everything.
+//! The file is only read and written, so this needs no database. Events are copied first, in their order,
+//! because each hash depends on the one before it and rows may contain it; a result is copied before the
+//! event that contains its hash. Events are written last, as in every export. Positions and times stay, and
+//! so does all order.
 
 mod ids;
 mod renames;
@@ -34,10 +35,10 @@ use renames::Renames;
 
 /// The table of results, whose hashes are in events.
 const RESULTS: &str = "results";
-/// The table of what messages said before they were edited.
+/// The table of earlier versions of edited messages.
 const EDITS: &str = "message_edits";
 
-/// Takes what a file has while it is verified, to make a copy of it.
+/// Collects the records of a file while it is verified, to copy it.
 pub(super) struct Collector<'s> {
     shared: &'s Shared,
     payer: Option<WorkspaceId>,
@@ -53,12 +54,12 @@ pub(super) struct Collector<'s> {
 pub(super) struct Copy {
     pub header: Header,
     pub kept: Kept,
-    /// What declares that the log has no older events, if it has not.
+    /// The event that declares the log's older events as missing, if they are.
     pub pruned: Option<EventsPruned>,
 }
 
 impl<'s> Collector<'s> {
-    /// Creates one whose work files are charged to `payer`.
+    /// Creates a collector whose work files are charged to `payer`.
     pub fn new(shared: &'s Shared, payer: Option<WorkspaceId>) -> Result<Self> {
         let spools = &shared.settings.spools;
         Ok(Self {
@@ -137,7 +138,7 @@ struct Copier<'s> {
     renames: Renames,
     /// The old and the new key of each message that has one.
     keys: Scratch,
-    /// What events have of words that rows have too: sealed words by message and edit, results by their hash.
+    /// Content of events that rows contain too: sealed content by message and edit, results by their hash.
     words: Scratch,
     /// The events, until the rows are written.
     events: LineWriter,
@@ -177,7 +178,7 @@ impl Copier<'_> {
         Ok(Copy { header, kept: self.out.finish()?, pruned })
     }
 
-    /// Takes the hash of a result, which is that of its text.
+    /// Stores the hash of a result, which is that of its text.
     fn take_result(&self, record: &Map<String, Value>) -> Result<()> {
         let Some(text) = record.get("result").and_then(Value::as_str) else { return Ok(()) };
         let (old, new) = (sha256(text.as_bytes()), self.json(text)?);
@@ -202,7 +203,7 @@ impl Copier<'_> {
         Ok(hash)
     }
 
-    /// Returns the sealed words of an event under their new key, if they have one.
+    /// Returns the sealed content of an event under its new key, if it has any.
     fn sealed_in(&self, payload: &str) -> Result<Option<String>> {
         let payload: Value = serde_json::from_str(payload).map_err(Error::internal)?;
         let id = payload.get("message_id").and_then(|id| id.as_str()?.parse().ok());
@@ -220,7 +221,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Returns words under their new key, always the same; none if they have none, or do not open.
+    /// Returns content under its new key, always the same, or `None` if it is empty or cannot be unsealed.
     fn resealed(&self, message: Uuid, edit: i64, sealed: &str) -> Result<Option<String>> {
         let place = [message.as_bytes().as_slice(), &edit.to_be_bytes()].concat();
         if let Some(known) = self.words.get::<Vec<u8>>(&place)? {
@@ -244,15 +245,15 @@ impl Copier<'_> {
         }))
     }
 
-    /// Returns what the copy has instead of canonical JSON.
+    /// Returns the copy of canonical JSON.
     fn json(&self, text: &str) -> Result<String> {
         let renamed = self.renames.text(text)?;
         let value: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
-        // Members that are called by ids have other places now.
+        // Members whose names are ids may have other places now.
         canonical::to_string(&value)
     }
 
-    /// Finds what the copy has instead of ids that follow from the columns of rows.
+    /// Computes the copies of ids that are derived from the columns of rows.
     fn derive_ids(&self, records: &Records, old: WorkspaceId, new: WorkspaceId) -> Result<()> {
         let Some(ids_of) = records.derived_ids else { return Ok(()) };
         for record in self.source.section(records.name()) {
@@ -291,7 +292,7 @@ impl Copier<'_> {
             match class {
                 Class::Words if records.name() == RESULTS => *text = self.result(text)?,
                 Class::Text | Class::Words => *text = self.renames.text(text)?.into_owned(),
-                // That of an event which the file has not would be a hash of the old workspace.
+                // The hash of an event that the file lacks would be a hash of the old workspace.
                 Class::Hash => {
                     let new = self.renames.hash(text)?;
                     record.insert(name.to_owned(), new.into());
@@ -302,7 +303,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Puts the words of a row, and the key beside them, under the new key.
+    /// Seals the content of a row under the new key, and replaces the key beside it.
     fn reseal_row(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
         let (id, edit) = match records.name() {
             MESSAGES => ("id", "edits"),
@@ -342,7 +343,7 @@ fn read(records: &Records, record: &Map<String, Value>) -> Result<Row> {
     checked(records, record).map_err(|invalid| Error::internal(invalid.detail))
 }
 
-/// Returns whether a row is of a position up to this one.
+/// Returns whether a row has a position up to this one.
 fn comes_by(row: &Result<Map<String, Value>>, lsn: i64) -> bool {
     row.as_ref().map_or(true, |row| row.get("lsn").and_then(Value::as_i64).is_none_or(|at| at <= lsn))
 }

@@ -1,8 +1,8 @@
-//! What a copy has instead of the ids and hashes of a file.
+//! The ids and hashes of a file, and their replacements in a copy.
 //!
-//! An id keeps its time, so what is ordered by ids keeps its order but for what was made in one millisecond.
+//! An id keeps its time, so objects that are ordered by ids keep their order, except within one millisecond.
 //! In texts a whole UUID, and `sha256:` with 64 digits, is replaced if it is one of the file's, and nothing
-//! else is. A replaced text is as long as it was.
+//! else is. A replacement has the same length.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use crate::hash::{hash_text, parse_hash, sha256};
 use crate::spool::Spools;
 use crate::store::Scratch;
 
-/// The ids and hashes of a file, each with what a copy has instead.
+/// The ids and hashes of a file, each with its replacement in a copy.
 pub(super) struct Renames {
     known: Scratch,
-    /// What new ids follow from.
+    /// The seed of new ids.
     seed: [u8; 32],
 }
 
-/// Bytes of an id in a text, and of a hash with what is before it.
+/// Bytes of an id in a text, and of a hash with its prefix.
 const ID_LEN: usize = 36;
 const HASH_LEN: usize = 71;
 const HASH_BEGINS: &str = "sha256:";
@@ -30,31 +30,31 @@ impl Renames {
         Ok(Self { known: Scratch::create(spools)?, seed })
     }
 
-    /// Takes an id that the file has.
+    /// Adds an id of the file.
     pub fn add_id(&self, id: Uuid) -> Result<()> {
         if id.is_nil() {
-            // It stands for the instance.
+            // It is the id of the instance.
             return Ok(());
         }
         self.set_id(id, self.fresh(id))
     }
 
-    /// Sets what a copy has instead of an id.
+    /// Sets the replacement of an id.
     pub fn set_id(&self, old: Uuid, new: Uuid) -> Result<()> {
         self.known.put(old.as_bytes(), new.as_bytes())
     }
 
-    /// Sets what a copy has instead of a hash.
+    /// Sets the replacement of a hash.
     pub fn set_hash(&self, old: [u8; 32], new: [u8; 32]) -> Result<()> {
         self.known.put(&old, &new)
     }
 
-    /// Returns what a copy has instead of an id; the id itself if it is not one of the file's.
+    /// Returns the replacement of an id, or the id itself if it is not one of the file's.
     pub fn id(&self, old: Uuid) -> Result<Uuid> {
         Ok(self.known_id(old)?.unwrap_or(old))
     }
 
-    /// Returns what a copy has instead of a hash; none if it is not one of the file's.
+    /// Returns the replacement of a hash, or `None` if it is not one of the file's.
     pub fn hash(&self, old: &str) -> Result<Option<String>> {
         let Some(old) = parse_hash(old) else { return Ok(None) };
         Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
@@ -75,7 +75,7 @@ impl Renames {
         Uuid::from_u128((old.as_u128() & kept) | (random & !kept))
     }
 
-    /// Returns what a copy has instead of a text.
+    /// Returns the copy of a text.
     pub fn text<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
         let (mut renamed, mut copied, mut at) = (String::new(), 0, 0);
         while at < text.len() {
@@ -96,7 +96,7 @@ impl Renames {
         Ok(Cow::Owned(renamed))
     }
 
-    /// Returns what stands instead of the id or hash at a place of a text, and how long that is there.
+    /// Returns the replacement of the id or hash at a position of a text, and the length of the original.
     fn found_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
         let Some(rest) = text.get(at..) else { return Ok(None) };
         if let Some(id) = rest.get(..ID_LEN).filter(|id| has_hyphens(id) && ends_at(rest, ID_LEN)) {
@@ -115,8 +115,8 @@ fn has_hyphens(id: &str) -> bool {
     [8, 13, 18, 23].iter().all(|place| id.as_bytes().get(*place) == Some(&b'-'))
 }
 
-/// Returns whether a word may begin there. One does after a character that is escaped in JSON, so that a
-/// text and the JSON that it is in have the same words.
+/// Returns whether an id or hash may begin there. It may also begin after an escaped character of JSON, so
+/// that the same ids and hashes are found in a text and in its JSON form.
 fn begins_at(text: &str, at: usize) -> bool {
     let Some(before) = text.get(..at) else { return false };
     let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
@@ -182,14 +182,14 @@ mod tests {
             (KNOWN.simple().to_string(), KNOWN.simple().to_string()),
         ];
         for (text, renamed) in cases {
-            // A hash is a word of its own: what comes after one that was replaced is one again.
+            // A hash is a separate match: the text after a replaced one may be replaced too.
             let renamed = renamed.replace(&format!(">{old_hash}"), &format!(">{new_hash}"));
             assert_eq!(renames.text(&text).unwrap(), renamed, "{text}");
         }
     }
 
     proptest! {
-        /// A text and the JSON that it is in are renamed alike, and what surrounds ids stays.
+        /// A text and its JSON form are renamed alike, and the text around ids stays.
         #[test]
         fn a_text_and_its_json_are_renamed_alike(
             before in "\\PC{0,8}[\n\t\u{1}\"\\\\ a]?",

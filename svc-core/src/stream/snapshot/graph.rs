@@ -1,12 +1,12 @@
-//! The graph of a workspace: what is in it, and how that hangs together, without a word of what was said.
+//! The graph of a workspace: its objects and their relations, without content.
 //!
-//! Nodes are the workspace, its members, channels, threads and messages. A node's parent is where it is; an
-//! edge is any other relation. What stands in the graph changes by events alone, so the graph of a log's
-//! head is always the same. Messages that were pruned or purged are not in it, as nobody can read them.
+//! Nodes are the workspace, its members, channels, threads and messages. A node's parent is the object that
+//! contains it; an edge is any other relation. Only events change the graph, so the graph of a log's head is
+//! always the same. It excludes messages that were pruned or purged, which are no longer readable.
 //!
 //! The hash is that of the canonical JSON (RFC 8785) of an object with the members `edges` and `nodes`. Edges
-//! are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. It is made as the rows
-//! come, so the graph is in memory only if it is asked for, and that has a bound.
+//! are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. It is computed from the
+//! rows as they are read, so the graph is in memory only if it is requested, and then bounded.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -26,16 +26,16 @@ use crate::op::Read;
 use crate::store::{Columns, Scan};
 use crate::sync::lock;
 
-/// What is in a workspace, and how it hangs together.
+/// The objects of a workspace, and their relations.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct WorkspaceGraph {
     /// Relations, by their type, `from` and `to`.
     edges: Vec<GraphEdge>,
-    /// Things, by their type, `lsn` and `id`.
+    /// Objects, by their type, `lsn` and `id`.
     nodes: Vec<GraphNode>,
 }
 
-/// A thing of a workspace.
+/// An object of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GraphNode {
     /// Its id.
@@ -43,40 +43,40 @@ struct GraphNode {
     /// One of `channel`, `member`, `message`, `thread` and `workspace`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// What it is in: the thread of a message, the channel of a thread, else the workspace.
+    /// The object that contains it: the thread of a message, the channel of a thread, else the workspace.
     parent_id: Option<Uuid>,
-    /// The position of the event that made it; null for the workspace.
+    /// The position of the event that created it; null for the workspace.
     lsn: Option<i64>,
-    /// What has become of it.
+    /// Its state.
     ///
     /// A channel is `active` or `archived`; a member `active`, `frozen`, `deactivated` or `removed`; a
     /// message `posted`, `edited` or `withdrawn`; a workspace `live`; a thread is in its state.
     state: String,
 }
 
-/// A relation between two things.
+/// A relation between two objects.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GraphEdge {
-    /// The id of the one.
+    /// The id of the first object.
     from: Uuid,
-    /// The id of the other.
+    /// The id of the second object.
     to: Uuid,
-    /// What the one is to the other.
+    /// The relation of the first object to the second.
     ///
-    /// `assigned_to`: a thread and who works on it. `author`: a message and who has posted it. `child_of`: a
-    /// thread and the one it was split off from. `depends_on`: a thread and one that must end before.
-    /// `member_of`: a member and a channel that lists its members.
+    /// `assigned_to`: a thread and the member that works on it. `author`: a message and its author.
+    /// `child_of`: a thread and the thread that it was split off from. `depends_on`: a thread and one that
+    /// must end before it. `member_of`: a member and a channel that lists its members.
     #[serde(rename = "type")]
     type_name: &'static str,
 }
 
-/// Things of one type, and what selects them of the workspace `$1`.
+/// Objects of one type, and the statement that selects them in the workspace `$1`.
 struct Kind {
     name: &'static str,
     rows: &'static str,
 }
 
-/// By name.
+/// Sorted by name.
 const EDGES: [Kind; 5] = [
     Kind {
         name: "assigned_to",
@@ -107,7 +107,7 @@ const EDGES: [Kind; 5] = [
     },
 ];
 
-/// By name: id, parent, position and state.
+/// Sorted by name; columns are id, parent, position and state.
 const NODES: [Kind; 5] = [
     Kind {
         name: "channel",
@@ -158,7 +158,7 @@ impl GraphNode {
 
 /// Returns the hash of the graph of a workspace whose log ends with the event `head`.
 ///
-/// It is computed once in a process for each head.
+/// A process computes it once for each head.
 pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
     if let Some(known) = remembered(workspace, &head) {
         return Ok(known);
@@ -170,7 +170,7 @@ pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Res
 
 /// Returns the graph of a workspace, and its hash.
 ///
-/// Fails with 409 `wrong-state` if it is larger than what a reply can hold.
+/// Fails with 409 `wrong-state` if a reply cannot hold it.
 pub(super) fn whole(
     cx: &Read<'_>,
     workspace: WorkspaceId,
@@ -196,7 +196,7 @@ fn walk(
     Ok((hash_text(&hashing.digest.finalize().into()), graph))
 }
 
-/// A graph while its rows come.
+/// A graph while its rows are read.
 struct Hashing {
     digest: Sha256,
     /// How many more nodes and edges may be kept.
@@ -250,9 +250,9 @@ fn too_large() -> Error {
     )
 }
 
-/// The hashes of graphs that were computed last, by the head of their log.
+/// The most recently computed hashes of graphs, by the head of their log.
 ///
-/// The hash of an event names one history, so this may be shared by all services of a process.
+/// The hash of an event identifies one history, so all services of a process may share this.
 static KNOWN: Mutex<VecDeque<(WorkspaceId, [u8; 32], String)>> = Mutex::new(VecDeque::new());
 
 fn remembered(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
@@ -261,7 +261,7 @@ fn remembered(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
     found.map(|(_, _, hash)| hash.clone())
 }
 
-/// Remembers the hash in place of that of the workspace's earlier head.
+/// Stores the hash in place of that of the workspace's earlier head.
 fn remember(workspace: WorkspaceId, head: [u8; 32], hash: String) {
     let mut known = lock(&KNOWN);
     known.retain(|(of, ..)| *of != workspace);

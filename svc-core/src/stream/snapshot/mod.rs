@@ -1,11 +1,12 @@
-//! The snapshot: what a log comes to now, for who can't or need not read it from its beginning.
+//! The snapshot: the current state at the head of a log, for clients that cannot or need not read it from its
+//! beginning.
 //!
-//! It says where the log begins and ends and how to read on from there, the hash of the workspace's graph,
-//! and a signed checkpoint of the log. Who has fallen below the floor is sent here. The checkpoint's tree is
-//! continued from where a chore has left it; if that is far behind, the events since are read page by page,
-//! with others in between, for as long as a long read may take.
+//! It has the start and end of the log and how to continue from there, the hash of the workspace's graph, and
+//! a signed checkpoint of the log. Clients that have fallen below the floor are sent here. The checkpoint's
+//! tree continues the one that a chore has stored; if that is far behind, the later events are read page by
+//! page, with other reads in between, for the maximum time of a long read.
 //!
-//! - `graph`: what is in the workspace, and how it hangs together
+//! - `graph`: builds the graph of the workspace's objects and relations
 
 mod graph;
 
@@ -53,75 +54,75 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns what a log comes to now: where it begins and ends, the hash of the workspace's graph, and a signed
+/// Returns the current state of a log: its start and end, the hash of the workspace's graph, and a signed
 /// checkpoint.
 ///
-/// Read the state again and continue after `head` if you were told `must_refetch`. The graph has every
-/// channel, also private ones, and no words. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785),
-/// and it is the same as long as `head` is. The graph itself is returned with `include_graph` and the
-/// capability token:admin, up to 20,000 nodes and edges. A workspace has one long read at a time.
+/// After `must_refetch`, read the state again and continue after `head`. The graph has every channel, also
+/// private ones, and no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the
+/// same as long as `head` does. `include_graph` and the capability token:admin return the graph itself, up to
+/// 20,000 nodes and edges. A workspace has one long read at a time.
 ///
 /// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
-/// does not verify where it was read.
+/// does not verify at the positions that were read.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLogSnapshot {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Whether the graph is returned too, for which you need token:admin.
+    /// Whether the graph is returned too, which requires token:admin.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_graph: bool,
 }
 
-/// What a log comes to now.
+/// The current state of a log.
 #[derive(Serialize, JsonSchema)]
 struct LogSnapshot {
-    /// What this is: `svc.event-log.snapshot/1`.
+    /// The type: `svc.event-log.snapshot/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// Whose log it is, and as of when.
+    /// The workspace, and the time of the snapshot.
     header: SnapshotHeader,
-    /// Where the log begins.
+    /// The start of the log.
     floor: SnapshotFloor,
-    /// Where the log ends.
+    /// The end of the log.
     head: SnapshotHead,
     /// The SHA-256 of the graph's canonical JSON (RFC 8785), as `sha256:<hex>`.
     graph_hash: String,
     /// The signed checkpoint (C2SP tlog-checkpoint) over `head`; null if the service signs nothing.
     checkpoint: Option<String>,
-    /// What is in the workspace, and how it hangs together. Only if it was asked for.
+    /// The workspace's objects and relations. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<WorkspaceGraph>,
 }
 
-/// Whose log a snapshot is of.
+/// The workspace of a snapshot.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotHeader {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// What people call it.
+    /// The workspace's display name.
     name: String,
     /// An alias that can be changed; null while it has none.
     handle: Option<String>,
-    /// What the addresses of everything in the workspace begin with.
+    /// The prefix of the addresses of everything in the workspace.
     uri: String,
-    /// When the snapshot was made.
+    /// When the snapshot was taken.
     at: Time,
 }
 
-/// Where a log begins.
+/// The start of a log.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotFloor {
     /// The position of the oldest event; 1 if nothing was pruned.
     lsn: i64,
-    /// What that event links to, as `sha256:<hex>`.
+    /// The hash that this event links to, as `sha256:<hex>`.
     prev_hash: String,
-    /// The path of all that is left.
+    /// The path of all remaining events.
     href: String,
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotHead {
     /// The position of the newest event; 0 if there is none.
@@ -130,7 +131,7 @@ struct SnapshotHead {
     content_hash: String,
     /// When it happened.
     at: Time,
-    /// The path of what comes after it.
+    /// The path of the events after it.
     href: String,
 }
 
@@ -150,7 +151,7 @@ fn next_page(cx: &Read<'_>, input: &GetLogSnapshot, walk: &mut Walk) -> Result<O
     };
     let head = snapshot.head.lsn;
     if let Err(broken) = tree.grow(cx, head)? {
-        // What is missing may have been pruned since; then it begins anew.
+        // The missing events may have been pruned since; then it starts over.
         return match LogRange::of(cx, workspace)?.has_after(tree.lsn()) {
             true => Err(broken_log(workspace, broken)),
             false => Ok(None),

@@ -1,9 +1,9 @@
-//! Durable subscriptions: how far a consumer has acknowledged a log.
+//! Durable subscriptions: the acknowledged position of a consumer in a log.
 //!
 //! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
-//! events, and is written once a second at most, or when its subscriber says where to go on; it is
-//! bookkeeping, which leaves no event and no audit row. One connection holds a consumer: the newest, on
-//! whatever server. What is not seen for 30 days is removed.
+//! events, and is written no more than once a second, or when its subscriber sets a new start; it is
+//! bookkeeping, which leaves no event and no audit row. One connection holds a consumer: the newest, on any
+//! server. A consumer without a connection for 30 days is removed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::identity::sessions::ended_rows;
 use crate::op::{Chore, Dispatch, OwnWork, Read, Surface, Write};
 use crate::time::{Monotonic, Time};
 
-/// Most consumers of a member.
+/// Maximum consumers of a member.
 const OF_A_MEMBER_MAX: i64 = 100;
-/// Most events that are sent without being acknowledged.
+/// Maximum events that are sent without an acknowledgement.
 pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
-/// The shortest time between two writes of a position.
+/// Minimum time between two writes of a position.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// The longest time in which a connection does not learn that a newer one holds its consumer.
+/// Maximum time until a connection learns that a newer one holds its consumer.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// How long a consumer that nobody holds is kept.
+/// How long a consumer without a connection is kept.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How old the record of when a consumer was seen may be while somebody holds it.
+/// Maximum age of a consumer's last-seen time while a connection holds it.
 const SEEN_EVERY: Duration = Duration::from_secs(86_400);
 
 /// The chore that removes consumers that were not seen for long.
@@ -37,7 +37,7 @@ pub(super) fn tidy() -> Chore {
     ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
 }
 
-/// A consumer, as the connection that holds it knows it.
+/// A consumer, in the connection that holds it.
 pub(super) struct Consumer {
     own: OwnWork,
     member: MemberId,
@@ -49,26 +49,26 @@ pub(super) struct Consumer {
     furthest: i64,
     acknowledged: i64,
     stored: i64,
-    /// When the position may be written next.
+    /// The earliest time of the next write of the position.
     write_at: Monotonic,
-    /// When it was last found that no newer connection holds it.
+    /// When a check last found no newer connection that holds it.
     checked: Monotonic,
 }
 
 /// A consumer that a connection has taken.
 pub(super) struct Taken {
     pub consumer: Consumer,
-    /// Where it stands.
+    /// Its position.
     pub position: i64,
-    /// What the log had then.
+    /// The range of the log at that time.
     pub range: LogRange,
 }
 
 impl Consumer {
-    /// Takes a consumer over from whoever holds it, and returns it with the position where it stands.
+    /// Takes a consumer over from its current connection, and returns it with its position.
     ///
-    /// `begin` moves it there; a new one stands at the end of the log. Fails with 409 `must_refetch` if the
-    /// log does not have what follows; then nothing has changed.
+    /// `begin` moves it there; a new one begins at the end of the log. Fails with 409 `must_refetch` if the
+    /// log lacks the events after it; then nothing has changed.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
         (own, member): (OwnWork, MemberId),
@@ -103,9 +103,10 @@ impl Consumer {
         self.sent.extend(positions);
     }
 
-    /// Records that everything up to `position` was processed, of what was sent up to `sent`.
+    /// Records that the events up to `position` were processed, of those sent up to `sent`.
     ///
-    /// What was sent before the consumer was moved back is sent again, and its acknowledgement counts then.
+    /// Events that were sent before the consumer was moved back are sent again, and their acknowledgement
+    /// counts then.
     pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
         self.furthest = self.furthest.max(sent);
         if position > self.furthest {
@@ -121,7 +122,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns when its position is to be written, if it is.
+    /// Returns when its position is to be written, or `None` if it has not changed.
     pub fn due(&self) -> Option<Monotonic> {
         (self.acknowledged > self.stored).then_some(self.write_at)
     }
@@ -135,9 +136,9 @@ impl Consumer {
         Ok(())
     }
 
-    /// Moves it to a position at once, from which it is sent events again that were sent up to `sent`.
+    /// Moves it to a position at once; events that were sent up to `sent` are sent again from there.
     ///
-    /// Fails with 409 `must_refetch` if the log does not have what follows, with 409 `wrong-state` if a newer
+    /// Fails with 409 `must_refetch` if the log lacks the events after it, with 409 `wrong-state` if a newer
     /// connection holds it; then nothing has changed.
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
         let mut moved = self.moved_to(position);
@@ -154,7 +155,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns when it is to be checked that no newer connection holds it.
+    /// Returns when to check that no newer connection holds it.
     pub fn check_at(&self) -> Monotonic {
         self.checked.plus(CHECK_EVERY)
     }
@@ -182,7 +183,8 @@ impl Consumer {
         if moved == 0 { Err(taken_over()) } else { Ok(()) }
     }
 
-    /// Returns the change that moves it, if it is still held, and says how many rows that were.
+    /// Returns the change that moves it if this connection still holds it; the change returns the number of
+    /// rows.
     fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
         let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
         move |cx| {
@@ -247,14 +249,14 @@ const TAKE: &str = "
     update consumers set holder = $4, after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
-/// Moves a consumer for who holds it.
+/// Moves a consumer for the connection that holds it.
 const MOVE: &str = "
     update consumers set after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
 
 const ANY_UNSEEN: &str = "select 1 from consumers where seen_at <= $1 limit 1";
 
-/// By the index of when they were seen.
+/// Reads by the index of last-seen times.
 const REMOVE_UNSEEN: &str = "
     delete from consumers where (workspace_id, member_id, consumer_id) in (
         select workspace_id, member_id, consumer_id from consumers where seen_at <= $1

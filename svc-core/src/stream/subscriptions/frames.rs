@@ -1,7 +1,8 @@
-//! The frames of a subscription over WebSocket: what a client says, and what it is told besides events.
+//! The frames of a subscription over WebSocket: those of a client, and those of the server that are not
+//! events.
 //!
 //! The credential of the first frame is read first, so that a dead one is reported whatever else is wrong
-//! with the frame. Anything malformed ends the connection.
+//! with the frame. A malformed frame ends the connection.
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -26,12 +27,12 @@ use crate::token_text;
 pub struct FirstFrame {
     /// The token to subscribe with; without it, the credential of the handshake counts.
     token: Option<String>,
-    /// Which events are wanted: an object. Only a resume token can stand for it.
+    /// The requested events: an object. Only a resume token can replace it.
     #[schemars(with = "Option<WantedEvents>")]
     filter: Option<Value>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
     ///
-    /// Without it a subscription begins at the end of the log, and a durable one where it stands. It moves a
+    /// Without it a subscription begins at the end of the log, and a durable one at its position. It moves a
     /// durable one to this position.
     #[schemars(with = "Option<Count<0, { i64::MAX }>>")]
     after_id: Option<Value>,
@@ -48,7 +49,7 @@ pub struct FirstFrame {
     positions: bool,
 }
 
-/// What a first frame asks for.
+/// The request of a first frame.
 #[derive(Debug)]
 pub struct Asked {
     /// The subscription.
@@ -64,12 +65,12 @@ impl FirstFrame {
             .map_err(|error| malformed("the first frame", error.detail()))
     }
 
-    /// Takes the credential out of the frame; none means that of the handshake.
+    /// Removes the credential from the frame; `None` means that of the handshake.
     pub fn credential(&mut self) -> Option<SecretString> {
         self.token.take().map(|token| SecretString::from(token_text::trimmed(&token)))
     }
 
-    /// Reads which events are wanted, and from where on.
+    /// Reads the requested events, and the start.
     pub fn asked(self) -> Result<Asked> {
         let wanted = self.filter.map(filter).transpose()?;
         let begin = match (self.after_id, self.resume_token) {
@@ -97,24 +98,24 @@ impl FirstFrame {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaterFrame {
-    /// Where to go on after `replay_truncated`: there, or up to the end of the log. It moves a durable
-    /// subscription to this position at any time, also back.
+    /// The position from which to continue after `replay_truncated`, up to the end of the log. It moves a
+    /// durable subscription there at any time, also back.
     after_id: Option<Count<0, { i64::MAX }>>,
     /// The position up to which events were processed, of a durable subscription.
     ack: Option<Count<0, { i64::MAX }>>,
 }
 
-/// What a client has said since it was last heeded.
+/// The requests of a client since the last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Where to go on.
+    /// The position from which to continue.
     pub after_id: Option<i64>,
-    /// What was processed.
+    /// The position up to which events were processed.
     pub ack: Option<i64>,
 }
 
 impl Said {
-    /// Adds a frame. Of several that say where to go on, the last counts; of acknowledgements, the furthest.
+    /// Adds a frame. The last `after_id` counts, and the furthest `ack`.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {
@@ -126,7 +127,7 @@ impl Said {
     }
 }
 
-/// A frame of the server that is no event.
+/// A frame of the server that is not an event.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerFrame {
@@ -134,54 +135,54 @@ pub enum ServerFrame {
     SubscribeAck {
         /// The version of these frames.
         schema_version: u32,
-        /// Stands for the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
         /// The position after which events follow.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
     },
-    /// A subscription without a workspace gets only what happens from now on.
+    /// A subscription without a workspace receives only new events.
     ReplayHint {
         /// The workspace, to subscribe to it by name.
         workspace_id: WorkspaceId,
         /// The last position in the log.
         room_lsn: i64,
-        /// How many events the log has that are not sent.
+        /// The number of events in the log that are not sent.
         events: i64,
     },
-    /// As many events were sent as are sent ahead; more follow once the client says `after_id`.
+    /// The maximum number of events was sent ahead; more follow once the client sends `after_id`.
     ReplayTruncated {
         /// The position up to which events were sent.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// Stands for the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
     },
-    /// Nothing matched up to here.
+    /// No event matched up to here.
     Position {
-        /// The position up to which the log was looked through.
+        /// The position up to which the log was read.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// Stands for the filter and the position, for an hour.
+        /// A token with the filter and the position, valid for an hour.
         resume_token: String,
     },
-    /// The log does not have what follows the position; the connection is closed.
+    /// The log lacks the events after the position; the connection is closed.
     MustRefetch {
         /// Always `CursorTooOld`.
         code: String,
         /// The oldest position that the log has.
         floor: i64,
-        /// The address of what the log comes to now.
+        /// The address of the log's snapshot.
         snapshot: String,
         /// The last position in the log.
         room_lsn: i64,
     },
 }
 
-/// Returns the frames with their schemas, for clients: who sends them, and when.
+/// Returns the frames with their schemas, for clients: their senders, and when they are sent.
 pub fn contract() -> Value {
     json!([
         {"frame": "first", "sender": "client", "schema": inlined_input(schema::of::<FirstFrame>)},
@@ -191,12 +192,12 @@ pub fn contract() -> Value {
     ])
 }
 
-/// An event: what the log has, and the attribution of its payload beside it.
+/// An event: its data in the log, and the attribution of its payload beside it.
 #[derive(Serialize, JsonSchema)]
 struct EventFrame {
     #[serde(flatten)]
     event: OpenedEvent,
-    /// Who did it.
+    /// The attribution of the event.
     attribution: Attribution,
 }
 

@@ -1,20 +1,20 @@
 //! Subscriptions: following a workspace's log, from any position on and as it grows.
 //!
-//! One engine serves every kind of connection. A subscriber pulls batches and holds its position alone, so
-//! a slow one delays only itself; shells frame what it returns and decide nothing. Of each workspace that
-//! somebody follows, the process reads each event once and verifies it; whoever is behind reads pages of the
-//! log. One filter selects live events and those of pages alike, and nothing is delivered to a credential
-//! that does not hold at that moment.
+//! One engine serves every kind of connection. A subscriber pulls batches and holds only its position, so a
+//! slow one delays only itself; shells frame the batches and decide nothing. The process reads and verifies
+//! each event of a followed workspace once; a subscriber that is behind reads pages of the log. One filter
+//! selects both live events and those of pages, and nothing is delivered to a credential that is not valid at
+//! that moment.
 //!
-//! - `wanted`: what is subscribed to
-//! - `frames`: how that is said over WebSocket
-//! - `query`: how it is said over server-sent events
-//! - `resume`: tokens with which a subscription goes on
-//! - `consumers`: durable subscriptions, which acknowledge
-//! - `rounds`: what subscribers of a workspace need of the database, read once for all
-//! - `page`: pages of the log itself
-//! - `wakeup`: what wakes a subscriber
-//! - `subscriber`: taking the next events
+//! - `wanted`: defines the events of a subscription
+//! - `frames`: defines the frames over WebSocket
+//! - `query`: defines the query for server-sent events
+//! - `resume`: issues tokens that continue a subscription
+//! - `consumers`: stores durable subscriptions and their acknowledgements
+//! - `rounds`: reads data for all subscribers of a workspace at once
+//! - `page`: reads pages of the log itself
+//! - `wakeup`: wakes subscribers
+//! - `subscriber`: takes the next events
 
 mod wanted;
 mod frames;
@@ -52,7 +52,7 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// How long the first read of a subscription may take. One that was not begun has missed nothing.
+/// How long the first read of a subscription may take. A subscription that has not begun has missed nothing.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A consumer of a member.
@@ -62,25 +62,26 @@ type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
-    /// The connections that hold a consumer, or held it and do not know better yet.
+    /// The connections that hold a consumer, or held it and have not noticed its loss yet.
     consumers: Mutex<HashMap<ConsumerKey, Vec<Weak<Wakeup>>>>,
 }
 
 /// A subscription that has begun.
 pub struct Subscribed {
-    /// What takes its events.
+    /// The subscriber that takes its events.
     pub subscriber: Subscriber,
     /// The workspace whose log it follows.
     pub workspace_id: WorkspaceId,
-    /// Where it began.
+    /// The position at which it began.
     pub after_id: i64,
     /// The last position in the log.
     pub room_lsn: i64,
-    /// How many events a subscription without a workspace did not get, because it gets only live ones.
+    /// The number of events that a subscription without a workspace missed, because it receives only live
+    /// ones.
     pub hint: Option<i64>,
 }
 
-/// What the first read of a subscription found.
+/// The result of the first read of a subscription.
 struct Opened {
     caller: Caller,
     epoch: i64,
@@ -92,8 +93,8 @@ struct Opened {
 impl Subscriptions {
     /// Begins a subscription for an admitted caller.
     ///
-    /// Fails as the operation `wait_for_event` would, and with 409 `must_refetch` if the log does not have
-    /// what follows the position.
+    /// Fails as the operation `wait_for_event` would, and with 409 `must_refetch` if the log lacks the events
+    /// after the position.
     pub async fn begin(
         &self,
         dispatch: &Arc<Dispatch>,
@@ -154,7 +155,8 @@ impl Subscriptions {
         Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }
 
-    /// Returns what the subscribers of a workspace share; a new tail begins after `lsn`, where the log ends.
+    /// Returns the state that the subscribers of a workspace share; a new tail begins after `lsn`, the end of
+    /// the log.
     fn tail(&self, dispatch: &Arc<Dispatch>, own: OwnWork, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
@@ -168,8 +170,8 @@ impl Subscriptions {
 
     /// Records that a connection has taken a consumer.
     ///
-    /// All of this process that have, and this one too, look at once which of them holds it: the database
-    /// says who was the last, and they may come here in another order.
+    /// All connections of this process that have taken it, including this one, immediately check which of
+    /// them holds it: the database knows the last one, and they may arrive here in another order.
     fn hold(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
         let mut consumers = lock(&self.consumers);
         consumers.retain(|_, held| {
@@ -186,7 +188,7 @@ impl Subscriptions {
     }
 }
 
-/// Finds out for a caller what it subscribes to.
+/// Finds the workspace and the start of a caller's subscription.
 fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
     subscription.check()?;
     let caller = cx.caller().clone();
@@ -205,7 +207,7 @@ fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
     Ok(Opened { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
 }
 
-/// Returns what a resume token stands for, if it is the caller's and does not contradict the filter.
+/// Returns the content of a resume token, if it is the caller's and does not contradict the filter.
 fn resumed(
     cx: &Read<'_>,
     caller: &Caller,

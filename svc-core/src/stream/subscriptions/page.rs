@@ -1,7 +1,7 @@
 //! Pages of the log, for a subscriber that is behind what its tail keeps.
 //!
-//! They are read without a filter, because only so can each be verified; then what the subscriber did not ask
-//! for or may not see is left out.
+//! They are read without a filter, because only then can each event be verified; after that, events that the
+//! subscriber did not request or may not see are omitted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +18,21 @@ use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::verify::{Break, ChainCursor, ReadBounds, Young};
 use crate::op::{Caller, Read};
 
-/// What a page is read for.
+/// The request for a page.
 #[derive(Clone)]
 pub(super) struct PageOf {
-    /// Where it begins; none if nothing before it was read.
+    /// The verified start of the page; `None` if nothing before it was read.
     pub cursor: Option<ChainCursor>,
     pub after: i64,
     pub filter: EventFilter,
     pub form: FrameForm,
     pub events: usize,
     pub bytes: usize,
-    /// How old an event must be; none if that does not matter.
+    /// Minimum age of an event; `None` for no minimum.
     pub stability: Option<Duration>,
 }
 
-/// What a page comes to.
+/// The result of reading a page.
 pub(super) struct LogPage {
     pub caller: Caller,
     pub epoch: i64,
@@ -43,10 +43,10 @@ pub(super) struct LogPage {
 pub(super) enum PageOutcome {
     Read {
         frames: Vec<(i64, FrameBytes)>,
-        /// Up to where the log was read.
+        /// The position up to which the log was read.
         cursor: Box<ChainCursor>,
     },
-    /// The log does not have what follows.
+    /// The log lacks the events after the position.
     TooOld,
     Broken(Break),
 }
@@ -80,7 +80,7 @@ fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
         events.len() < of.events && bytes < of.bytes
     })?;
     if let Err(broken) = read {
-        // What is missing may have been pruned since the floor was read.
+        // The missing events may have been pruned since the floor was read.
         let is_pruned = !LogRange::read(cx)?.has_after(of.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }

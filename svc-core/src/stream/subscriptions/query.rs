@@ -1,4 +1,4 @@
-//! What a subscription over server-sent events asks for: the query of its address.
+//! The query of a subscription over server-sent events.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,11 +11,11 @@ use crate::op::{self, Input};
 use crate::stream::events::KindName;
 use crate::text::Count;
 
-/// The query of a stream of events. Without `workspace_id` it brings only what happens from now on.
+/// The query of a stream of events. Without `workspace_id` it brings only new events.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
-    /// The workspace, which must be the subscriber's own.
+    /// The workspace, which must be the subscriber's.
     workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
     #[serde(alias = "channel")]
@@ -30,9 +30,9 @@ pub struct StreamQuery {
     kind: Option<KindName>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
     ///
-    /// Without it the stream begins at the end of the log, and that of a consumer where the consumer stands.
+    /// Without it the stream begins at the end of the log, and that of a consumer at the consumer's position.
     after_id: Option<Count<0, { i64::MAX }>>,
-    /// How much of each event is sent: all, or everything but its payload and words. Default: `full`.
+    /// How much of each event is sent: all, or everything but its payload and content. Default: `full`.
     form: Option<FrameForm>,
     /// Whether each event is delivered until it is acknowledged; then `consumer_id` is needed.
     #[serde(default)]
@@ -47,10 +47,10 @@ impl StreamQuery {
         op::decode(&Input { text: fields, ..Input::default() })
     }
 
-    /// Returns what is subscribed to.
+    /// Returns the requested subscription.
     ///
-    /// A client that connects again says which event it got last: it goes on there, and a consumer has
-    /// acknowledged up to there.
+    /// A client that reconnects sends the last event that it received: the stream continues from there, and a
+    /// consumer has acknowledged up to there.
     pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
         let after = self.after_id.map_or(Begin::Default, |after| Begin::After(after.get()));
         let consumer = match (self.at_least_once, self.consumer_id) {

@@ -1,8 +1,8 @@
 //! Resume tokens: a position with the member and the filter it belongs to, as one opaque string.
 //!
 //! Nothing is stored for them. Each is authenticated (HMAC-SHA256, RFC 2104) by a key derived from the
-//! key-encryption key, so every server takes what another has issued, and nobody can make one. It lasts an
-//! hour, says nothing that its bearer does not know, and opens nothing without that member's credential.
+//! key-encryption key, so every server accepts another's tokens, and a client cannot forge one. It lasts an
+//! hour, contains nothing that its bearer does not know, and opens nothing without that member's credential.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::time::Time;
 
 /// How long a token lasts.
 const LASTS: Duration = Duration::from_secs(3600);
-/// What its key is derived for.
+/// The label for which its key is derived.
 const LABEL: &str = "svc.resume/1";
-/// Most characters of a token; one with the longest filter has about half as many.
+/// Maximum characters of a token; one with the longest filter has about half as many.
 const TOKEN_MAX: usize = 2048;
 
-/// What a token stands for.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resumption {
@@ -43,7 +43,7 @@ impl Resumption {
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
     }
 
-    /// Returns what a token stands for, if it is genuine and was issued in the last hour.
+    /// Returns the content of a token, if it is genuine and was issued in the last hour.
     pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
         let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
         let found = Self::authentic(token, sealer)?.ok_or_else(refused)?;

@@ -1,8 +1,9 @@
-//! Rounds: what subscribers of one workspace need of the database to deliver live events, read once for all.
+//! Rounds: the data from the database that subscribers of one workspace need to deliver live events, read
+//! once for all.
 //!
-//! These are who sees the events' channels, and what messages say at the moment of delivery. Whoever needs
-//! that asks; what was asked for while a round was read is the next one. Nothing of it is kept but who sees a
-//! channel, and that only as long as the workspace's epoch stands.
+//! These are the audiences of the events' channels, and the content of messages at the moment of delivery. A
+//! subscriber asks for the data; asks that arrive while a round is read form the next one. Only audiences are
+//! kept, and only while the workspace's epoch stays the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -17,10 +18,10 @@ use crate::log::feed::{FeedEvent, FrameBytes, Tail};
 use crate::op::{Dispatch, OwnWork, Read, Sight};
 use crate::sync::lock;
 
-/// Bytes of events that one round reads the words of, at most; one subscriber's may be more.
+/// Maximum bytes of events whose content one round reads; one subscriber's may be more.
 const ROUND_BYTES: usize = 4 << 20;
 
-/// What the subscribers of a workspace in this process share.
+/// The state that the subscribers of a workspace in this process share.
 pub(super) struct SharedTail {
     pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
@@ -29,7 +30,7 @@ pub(super) struct SharedTail {
     asked: Mutex<Asked>,
 }
 
-/// Who sees which channels, as of an epoch.
+/// The audiences of channels, as of an epoch.
 #[derive(Default)]
 struct Audiences {
     epoch: i64,
@@ -42,29 +43,29 @@ struct Asked {
     is_running: bool,
 }
 
-/// What one subscriber needs.
+/// The request of one subscriber.
 struct Ask {
     events: Vec<Arc<FeedEvent>>,
     done: oneshot::Sender<Result<Arc<RoundResult>>>,
 }
 
-/// What a round has read.
+/// The data that a round has read.
 pub(super) struct RoundResult {
     /// The epoch of the transaction.
     pub epoch: i64,
     audiences: HashMap<ChannelId, Audience>,
-    /// The frames of events with words, by position.
+    /// The frames of events with content, by position.
     pub frames: HashMap<i64, FrameBytes>,
 }
 
 impl RoundResult {
-    /// Returns whether `sight` covers an event that was asked for.
+    /// Returns whether `sight` covers an event of the round.
     pub fn shows(&self, event: &FeedEvent, sight: Sight) -> bool {
         is_seen_by(event, sight, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
     }
 }
 
-/// Returns whether `sight` covers an event; none if that depends on an audience that is not known.
+/// Returns whether `sight` covers an event, or `None` if that depends on an audience that is not known.
 pub(super) fn is_seen_by(
     event: &FeedEvent,
     sight: Sight,
@@ -83,7 +84,7 @@ impl SharedTail {
         Arc::new(Self { tail, dispatch, own, audiences, asked })
     }
 
-    /// Returns whether `sight` covers an event under `epoch`; none if a round must say so.
+    /// Returns whether `sight` covers an event under `epoch`, or `None` if that needs a round.
     pub fn shows(&self, event: &FeedEvent, sight: Sight, epoch: i64) -> Option<bool> {
         let known = lock(&self.audiences);
         is_seen_by(
@@ -95,7 +96,7 @@ impl SharedTail {
         )
     }
 
-    /// Reads what is needed to deliver these events.
+    /// Reads the data that is needed to deliver these events.
     pub async fn ask(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
         let (done, receiver) = oneshot::channel();
         if !self.is_running_with(Ask { events, done }) {
@@ -104,7 +105,7 @@ impl SharedTail {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Adds an ask, and returns whether a round is running after which it has its turn.
+    /// Adds an ask, and returns whether a round is running, after which it has its turn.
     fn is_running_with(&self, ask: Ask) -> bool {
         let mut asked = lock(&self.asked);
         asked.asks.push(ask);
@@ -114,7 +115,7 @@ impl SharedTail {
     /// Begins a round of as many asks as fit into one, or ends if there are none.
     fn begin(self: &Arc<Self>) {
         let mut asked = lock(&self.asked);
-        // Who has gone needs nothing.
+        // Subscribers that have gone away need nothing.
         asked.asks.retain(|ask| !ask.done.is_closed());
         let asks = first_of(&mut asked.asks);
         asked.is_running = !asks.is_empty();
@@ -142,14 +143,14 @@ impl SharedTail {
             }
         }
         for ask in asks {
-            // It may have gone away; then it needs nothing.
+            // The subscriber may have gone away; then the result has no receiver.
             let _ = ask.done.send(outcome.clone());
         }
         self.begin();
     }
 }
 
-/// Takes the first asks whose events are not too much for one round, and one at least.
+/// Takes the first asks whose events fit into one round, or a single ask.
 fn first_of(asks: &mut Vec<Ask>) -> Vec<Ask> {
     let mut bytes: usize = 0;
     let fits = asks.iter().take_while(|ask| {

@@ -1,9 +1,9 @@
-//! A subscriber: follows a workspace's log from a position that it holds itself.
+//! A subscriber: follows a workspace's log from a position that it holds.
 //!
-//! It pulls. What it takes next comes from the tail if that still has it, and from the log otherwise; either
-//! way each event is verified before it is looked at, and its caller's credential and sight are those of the
-//! moment. A credential that was found live is good for as long as the epoch of its workspace stands, and for
-//! ten seconds without another look, so that one that has ended closes a silent connection too.
+//! It pulls. Its next events come from the tail if that still has them, and from the log otherwise; either
+//! way each event is verified first, and the credential and sight of its caller are current. A credential
+//! that was found live is valid while the epoch of its workspace stays the same, but without another check
+//! for no more than ten seconds, so that a credential that has ended closes a silent connection too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,28 +25,28 @@ use crate::op::{Admission, Connection, Dispatch, Operation, Read};
 use crate::stream::events::broken_log;
 use crate::time::Monotonic;
 
-/// How long a credential is good without another look while its workspace's epoch stands.
+/// How long a credential is valid without another check while its workspace's epoch stays the same.
 const PASS_MAX: Duration = Duration::from_secs(10);
 /// The pause after the database has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How much a batch holds at most.
+/// The bounds of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchBounds {
-    /// Events.
+    /// Maximum events.
     pub events: usize,
     /// Bytes at which it ends; a larger event is a batch by itself.
     pub bytes: usize,
 }
 
-/// Where a subscriber stands after a batch.
+/// The state of a subscriber after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedState {
-    /// It has all that there is.
+    /// It has received all events.
     Live,
     /// There is more to take.
     Behind,
-    /// As much was sent ahead as is sent to one that says nothing: it must say where to go on.
+    /// The maximum number of events was sent ahead to a silent client, which must now say where to continue.
     Truncated,
 }
 
@@ -55,11 +55,11 @@ pub enum FeedState {
 pub struct EventBatch {
     /// Their positions and frames.
     pub frames: Vec<(i64, FrameBytes)>,
-    /// Up to where the log was read for them.
+    /// The position up to which the log was read for them.
     pub after_id: i64,
-    /// The last position in the log, as known.
+    /// The last known position in the log.
     pub room_lsn: i64,
-    /// Where the subscriber stands after them.
+    /// The state of the subscriber after them.
     pub state: FeedState,
 }
 
@@ -81,22 +81,22 @@ pub struct Subscriber {
     pub(super) form: FrameForm,
     pub(super) pass: Pass,
     pub(super) range: LogRange,
-    /// Up to where the log was taken.
+    /// The position up to which the log was taken.
     pub(super) after: i64,
-    /// The last batch, which counts as taken when the next one is asked for.
+    /// The last batch, which counts as taken when the next one is requested.
     pub(super) offered: Option<Offered>,
-    /// The verified position that the log itself was read up to, if it was.
+    /// The verified position up to which the log itself was read, if it was.
     pub(super) cursor: Option<ChainCursor>,
-    /// How many events were sent since it last had all that there was.
+    /// The number of events sent since it was last up to date.
     pub(super) ahead: usize,
     pub(super) consumer: Option<Consumer>,
-    /// Where its client wants the consumer to be moved.
+    /// The position to which its client wants to move the consumer.
     pub(super) moves_to: Option<i64>,
     pub(super) wakeup: Arc<Wakeup>,
-    /// How often it was found who holds the consumer because another connection had taken it.
+    /// The number of checks of the consumer's holder after another connection had taken it.
     pub(super) contests_heeded: u64,
     pub(super) _listening: Listening,
-    /// What keeps its member online.
+    /// The connection that keeps its member online.
     pub(super) _connection: Option<Connection>,
 }
 
@@ -104,31 +104,31 @@ pub struct Subscriber {
 pub(super) struct Offered {
     led_to: i64,
     positions: Vec<i64>,
-    /// Whether it led to the end of the log as that was then.
+    /// Whether it reached the end of the log at that time.
     has_all: bool,
 }
 
-/// What one attempt to take the next events came to.
+/// The result of one attempt to take the next events.
 enum Step {
     Batch(Vec<(i64, FrameBytes)>, i64),
     /// The position has moved, and there may be more.
     Again,
-    /// There is nothing until something happens, or until then.
+    /// There is nothing until an event arrives, or until then.
     Idle(Option<Monotonic>),
 }
 
 impl Subscriber {
-    /// Returns the next events as soon as there are any, or none after `wait`.
+    /// Returns the next events as soon as there are any, or an empty batch after `wait`.
     ///
     /// The events count as taken when it is called again, and not before: dropping the future loses nothing.
-    /// Fails with what is wrong with the credential by now, with 409 `must_refetch` if the log does not have
-    /// what follows any more, with 409 `event-log-broken` if it does not verify, and with 409 `wrong-state`
-    /// if a newer connection holds the consumer.
+    /// Fails with the current error of the credential, with 409 `must_refetch` if the log no longer has the
+    /// next events, with 409 `event-log-broken` if it does not verify, and with 409 `wrong-state` if a newer
+    /// connection holds the consumer.
     pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
         self.next_within(bounds, wait, i64::MAX).await
     }
 
-    /// Returns the same, or none as soon as the subscriber's epoch is later than `epoch`.
+    /// Does the same, but returns an empty batch as soon as the subscriber's epoch is later than `epoch`.
     pub async fn next_within(
         &mut self,
         bounds: BatchBounds,
@@ -158,7 +158,7 @@ impl Subscriber {
         }
     }
 
-    /// Takes back the last batch: the next one begins where it began.
+    /// Undoes the last batch: the next one begins at the same position.
     pub fn put_back(&mut self) {
         self.offered = None;
     }
@@ -167,16 +167,16 @@ impl Subscriber {
     fn take_offered(&mut self) {
         let Some(Offered { led_to, positions, has_all }) = self.offered.take() else { return };
         self.after = led_to;
-        // Events that came since do not count against who had all that there was.
+        // Later events do not count against a subscriber that was up to date.
         self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
             consumer.sent(positions.into_iter());
         }
     }
 
-    /// Returns the epoch of what decides who sees what, as the subscriber has found its caller.
+    /// Returns the epoch of the access rules as of the last lookup of the caller.
     ///
-    /// While it stands, the caller sees what it saw.
+    /// While it stays the same, so does the caller's sight.
     pub fn epoch(&self) -> i64 {
         self.pass.epoch
     }
@@ -186,15 +186,15 @@ impl Subscriber {
         self.offered.as_ref().map_or(self.after, |offered| offered.led_to)
     }
 
-    /// Returns the last position in the log, as known.
+    /// Returns the last known position in the log.
     pub fn room_lsn(&self) -> i64 {
         self.range.head.max(self.shared.tail.head().lsn).max(self.position())
     }
 
-    /// Goes on from `position`, which is up to the end of the log.
+    /// Continues from `position`, which must not be beyond the end of the log.
     ///
-    /// It skips what lies between; a position that was passed already changes nothing but that more is sent.
-    /// A consumer is moved to the position, forth or back, before anything else is taken.
+    /// It skips the events in between; an earlier position only allows more events to be sent. A consumer is
+    /// moved to the position, forward or back, before anything else is taken.
     pub fn go_on(&mut self, position: i64) -> Result<()> {
         self.take_offered();
         let last = self.room_lsn();
@@ -210,12 +210,12 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Returns the moment, as what it waits for is timed.
+    /// Returns the current time on the clock that times its waits.
     pub fn moment(&self) -> Monotonic {
         self.dispatch.clock.monotonic()
     }
 
-    /// Returns whether its events are to be acknowledged.
+    /// Returns whether its client acknowledges events.
     pub fn acknowledges(&self) -> bool {
         self.consumer.is_some()
     }
@@ -230,7 +230,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns a token with which a new subscription goes on from `position`.
+    /// Returns a token with which a new subscription continues from `position`.
     pub fn resume_token(&self, position: i64) -> Result<String> {
         let resumption = Resumption {
             workspace_id: self.pass.caller.workspace_id,
@@ -251,7 +251,7 @@ impl Subscriber {
         let replay_max = self.dispatch.shared.settings.replay_max;
         let state = match has_all {
             true => FeedState::Live,
-            // A consumer is slowed down by what it owes.
+            // Unacknowledged events slow a consumer down instead.
             false if ahead >= replay_max && self.consumer.is_none() => FeedState::Truncated,
             false => FeedState::Behind,
         };
@@ -315,7 +315,8 @@ impl Subscriber {
         Ok(Step::Batch(frames, led_to))
     }
 
-    /// Leaves out what is too young for a durable subscription, and returns when the first of it is not.
+    /// Removes events that are too young for a durable subscription, and returns when the first of them is
+    /// old enough.
     fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.now();
@@ -326,12 +327,12 @@ impl Subscriber {
         Some(self.dispatch.clock.deadline(first))
     }
 
-    /// How old an event must be; none if that does not matter.
+    /// Minimum age of an event; `None` for no minimum.
     fn stability(&self) -> Option<Duration> {
         self.consumer.as_ref().map(|_| self.dispatch.shared.settings.delivery_stability)
     }
 
-    /// Leaves out what is too much for one batch.
+    /// Removes the events that exceed one batch.
     fn leave_beyond(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
         let mut weight: usize = 0;
         let filling = events.iter().position(|event| {
@@ -369,7 +370,7 @@ impl Subscriber {
                 self.renew_pass().await?;
             }
             if self.pass.epoch > round.epoch {
-                // Something was changed between the two reads.
+                // A change was made between the two reads.
                 continue;
             }
             let sight = self.pass.caller.sight;
@@ -407,7 +408,7 @@ impl Subscriber {
                         self.after = led_to;
                         Ok(Step::Again)
                     }
-                    // What follows is too young, or not committed where it was read.
+                    // The next events are too young, or not committed in the snapshot that was read.
                     (true, false) => {
                         let soon = self.stability().unwrap_or(RETRY_AFTER).max(Duration::from_millis(10));
                         Ok(Step::Idle(Some(self.dispatch.clock.deadline(soon))))
@@ -417,8 +418,8 @@ impl Subscriber {
         }
     }
 
-    /// Moves the consumer where its client says, writes what was acknowledged when it is due, and ends if a
-    /// newer connection holds it.
+    /// Moves the consumer as its client has requested, writes the acknowledged position when it is due, and
+    /// fails if a newer connection holds it.
     async fn keep_consumer(&mut self) -> Result<()> {
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
         let contests = self.wakeup.contests();
@@ -437,7 +438,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Looks the caller up again if that is due.
+    /// Looks up the caller again if that is due.
     async fn keep_pass(&mut self) -> Result<()> {
         self.pass.caller.check_live(self.dispatch.clock.now())?;
         let now = self.dispatch.clock.monotonic();

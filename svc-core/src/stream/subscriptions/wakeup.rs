@@ -1,4 +1,4 @@
-//! What wakes a subscriber, and what it knows of its caller.
+//! The wakeup of a subscriber, and the last lookup of its caller.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::op::{Caller, Dispatch};
 use crate::time::Monotonic;
 use crate::timers::TimerId;
 
-/// What wakes a subscriber.
+/// The wakeup of a subscriber.
 #[derive(Default)]
 pub(super) struct Wakeup {
     notify: Notify,
-    /// How often another connection of this process was found to have taken the same consumer.
+    /// How often another connection of this process has taken the same consumer.
     contests: AtomicU64,
 }
 
@@ -28,13 +28,13 @@ impl Wakeup {
         self.notify.notify_one();
     }
 
-    /// Has it look at once whether it still holds its consumer.
+    /// Makes the subscriber check at once whether it still holds its consumer.
     pub fn contest(&self) {
         self.contests.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Returns how often it was to look.
+    /// Returns how often it had to check.
     pub fn contests(&self) -> u64 {
         self.contests.load(Ordering::SeqCst)
     }
@@ -48,15 +48,15 @@ impl Wakeup {
     }
 }
 
-/// The caller as a transaction has found it.
+/// A caller as a transaction has found it.
 pub(super) struct Pass {
     pub caller: Caller,
     pub epoch: i64,
-    /// When it was found, or the epoch was found to stand.
+    /// When the caller was last found, or the epoch unchanged.
     pub checked: Monotonic,
 }
 
-/// A place among the bus's listeners, which is given up when this is dropped.
+/// A listener of the bus, which is removed when this is dropped.
 pub(super) struct Listening {
     pub dispatch: Arc<Dispatch>,
     pub workspace: WorkspaceId,
@@ -64,7 +64,7 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Has `wakeup` woken by each event after `seen` that `filter` selects.
+    /// Makes each event after `seen` that `filter` selects wake `wakeup`.
     pub fn begin(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
@@ -85,7 +85,7 @@ impl Drop for Listening {
     }
 }
 
-/// Awaits `work`, but not for longer than `span`: then it fails with 503 `unavailable`.
+/// Awaits `work` for no longer than `span`, and then fails with 503 `unavailable`.
 pub(super) async fn in_time<T>(
     dispatch: &Arc<Dispatch>,
     span: Duration,
@@ -93,7 +93,7 @@ pub(super) async fn in_time<T>(
 ) -> Result<T> {
     let (over, is_over) = oneshot::channel();
     let timer = dispatch.timers.after(span, move || {
-        // The work may be done by then.
+        // The work may be done already.
         let _ = over.send(());
     });
     let _stops = StopsTimer(dispatch, timer);

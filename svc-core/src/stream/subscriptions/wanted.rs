@@ -1,4 +1,4 @@
-//! What a subscriber asks for: which events, in which form, from where on.
+//! The request of a subscriber: the events, their form and the start.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,16 @@ use crate::log::bus::EventFilter;
 use crate::log::feed::FrameForm;
 use crate::stream::events::KindName;
 
-/// Characters of the name of a consumer.
+/// Maximum characters of a consumer's name.
 const CONSUMER_MAX: usize = 128;
 
-/// The events that a subscriber gets. Each member narrows them; without any they are all that it may see.
+/// The events that a subscriber receives. Each member narrows them; without any they are all that it may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WantedEvents {
-    /// The workspace, which must be the subscriber's own.
+    /// The workspace, which must be the subscriber's.
     ///
-    /// Without it a subscriber gets only what happens from now on, and no replay unless it connects again.
+    /// Without it a subscriber receives only new events, and no replay unless it connects again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
@@ -81,30 +81,30 @@ impl<'de> Deserialize<'de> for ConsumerId {
     }
 }
 
-/// Where a subscription begins.
+/// The start of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At the end of the log, or where a durable subscription stands.
+    /// At the end of the log, or at the position of a durable subscription.
     Default,
     /// After this position.
     After(i64),
-    /// After the event that the subscriber got last, on another connection. What follows is replayed,
-    /// whatever it wants.
+    /// After the last event that the subscriber received on another connection. Later events are replayed,
+    /// whatever it requests.
     AfterLast(i64),
-    /// Where a resume token says.
+    /// At the position of a resume token.
     Token(String),
 }
 
-/// What is subscribed to.
+/// A requested subscription.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// Which events; none if the resume token says it.
+    /// The events; `None` if the resume token has them.
     pub wanted: Option<WantedEvents>,
-    /// Where it begins.
+    /// The start.
     pub begin: Begin,
-    /// How much of each event is sent.
+    /// The part of each event that is sent.
     pub form: FrameForm,
-    /// The durable subscription whose position it keeps, if each event is to be acknowledged.
+    /// The durable subscription whose position it updates, if each event is to be acknowledged.
     pub consumer: Option<ConsumerId>,
 }
 

@@ -1,4 +1,4 @@
-//! The ceilings that the manual lists are those of the code.
+//! Checks that the manual lists the ceilings of the code.
 
 use svc_core::limits::{
     CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX, LOOKUPS_QUEUED_MAX,
@@ -17,7 +17,7 @@ use crate::mcp::sessions;
 use crate::server::UNVERIFIED_MAX;
 use crate::settings::HttpSettings;
 
-const PAGE: &str = include_str!("../../../man/svc-http.8");
+const PAGE: &str = include_str!("../../man/svc-http.8");
 
 /// A cell without a number.
 const NONE: &str = "\\-";
