@@ -1,8 +1,8 @@
 //! The board in Chromium, on the real server: runs the tests in tests/ui/board.
 //!
 //! Each test here runs a few files there, each in a separate world, so that no test takes long. Long runs
-//! repeat some of them: in the dark theme, in other languages, and on Postgres with browsers and agents at two
-//! servers.
+//! repeat some of them: in the dark theme, in other languages, and on Postgres with browsers and agents at
+//! two servers.
 
 use std::process::Command;
 
