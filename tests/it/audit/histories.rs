@@ -1,5 +1,5 @@
-//! Random histories: edits, withdrawals, holds and prunings, and an import that goes on somewhere else. All
-//! of them verify, and none of their columns can be changed.
+//! Random histories: edits, withdrawals, holds and prunings, and an import that continues in another
+//! instance. All of them verify, and no change of a column passes.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::portability::origin::{export, ways};
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a step of a history does.
+/// The kinds of steps of a history.
 const STEPS: [&str; 11] =
     ["post", "post", "edit", "withdraw", "purge", "age", "hold", "release", "claim", "rotate", "purge all"];
 
-/// A workspace in which things happen at random.
+/// A workspace with random activity.
 pub struct History {
     pub world: World,
     pub workspace: WorkspaceId,
@@ -35,7 +35,8 @@ pub struct History {
 }
 
 impl History {
-    /// One that began on `from`, was imported on `to` and went on there, and was pruned on both.
+    /// Returns a history that began on `from`, was imported on `to` and continued there, and was pruned on
+    /// both.
     pub fn new((from, to): (Engine, Engine), seed: u64) -> Self {
         let mut history = Self::begin(from, seed);
         (0..80).for_each(|_| history.step());
@@ -67,7 +68,7 @@ impl History {
         Self { world, workspace, random: Random(seed), admin, agent, thread, messages, holds }
     }
 
-    /// The same, in another instance: restored, or as a copy.
+    /// Moves the history to another instance: restored, or as a copy.
     fn moved(mut self, engine: Engine) -> Self {
         let file = export(&self.world, self.workspace);
         let seed = 4000 + self.random.0 % 1000;
@@ -79,7 +80,7 @@ impl History {
         let workspace: WorkspaceId = text(&imported["workspace_id"]).parse().unwrap();
         let admin = text(&imported["admin_token"]["secret"]);
         if mode == "new" {
-            // Holds do not come along, and all else has other ids.
+            // Holds are not imported, and a copy has other ids.
             (self.messages, self.holds) = (Vec::new(), Vec::new());
             let channels = world.call(&admin, "list_channels", json!({"workspace_id": workspace})).output();
             let thread = json!({"channel_id": channels["items"][0]["id"], "title": "another task"});
@@ -101,7 +102,7 @@ impl History {
         self.call("release_legal_hold", json!({"workspace_id": self.workspace, "hold_id": hold})).output();
     }
 
-    /// One step, which may be refused.
+    /// Takes one step, which the service may refuse.
     fn step(&mut self) {
         match self.random.of(&STEPS) {
             "post" => self.messages.push(self.post()),
@@ -113,7 +114,7 @@ impl History {
                 let placed = json!({"workspace_id": self.workspace, "reason": "one"});
                 self.holds.push(self.call("place_legal_hold", placed).output()["id"].clone());
             }
-            // It lapses when time passes.
+            // The claim lapses as time passes.
             "claim" => {
                 let thread = json!({"thread_id": self.thread});
                 let answer = self.world.call(&self.agent, "claim_thread", thread);
@@ -156,12 +157,12 @@ impl History {
         }
     }
 
-    /// What `svc verify` reports of its log.
+    /// Returns the report of `svc verify` on its log.
     pub fn report(&self) -> ChainReport {
         verify_database(&self.database(), Some(self.workspace), None).unwrap().remove(0)
     }
 
-    /// Checks that the tables are what its log says.
+    /// Checks that the tables agree with its log.
     fn check_state(&self, seed: u64) {
         let (told, reports) = differences(&self.database());
         assert_eq!(told, [], "seed {seed}");
@@ -174,13 +175,13 @@ impl History {
         self.world.database.address()
     }
 
-    /// A position in its log.
+    /// Returns a random position in its log.
     pub fn some(&mut self, report: &ChainReport) -> i64 {
         let events = usize::try_from(report.events).unwrap();
         report.floor + i64::try_from(self.random.below(events)).unwrap()
     }
 
-    /// Runs `then` while the log is as a statement has changed it.
+    /// Runs `then` while the log is changed by a statement.
     pub fn tampered<T>(&self, tamper: &str, then: impl FnOnce() -> T) -> T {
         let database = &self.world.database;
         let own = format!("where workspace_id = {}", database.id(self.workspace));
@@ -200,9 +201,9 @@ impl History {
         outcome
     }
 
-    /// What changes a column of an event, or of the head.
+    /// Returns statements that change a column of an event, or of the head.
     ///
-    /// The head's other columns count what is cached and what was audited, and are in no log.
+    /// The head's other columns count cache epochs and audit rows, and are not in a log.
     pub fn tampers(&self, lsn: i64) -> Vec<String> {
         let workspace = self.world.database.id(self.workspace);
         let zeros = self.world.database.bytes(&[0; 32]);
@@ -249,10 +250,10 @@ fn random_histories_verify_and_no_column_of_them_can_be_changed() {
     }
 }
 
-/// Histories beside those above whose tables are compared, in each round.
+/// Additional histories whose tables are compared, in each round.
 const COMPARED: u64 = 6;
 
-/// With `SVC_TEST_ROUNDS=10`, a hundred with those above.
+/// With `SVC_TEST_ROUNDS=10`, these are a hundred together with those above.
 #[test]
 fn the_tables_of_random_histories_are_what_their_logs_say() {
     let ways = ways();

@@ -1,4 +1,4 @@
-//! The tables of a workspace hold what its log determines, and each column that does not is found.
+//! The tables of a workspace agree with its log, and every column that does not is found.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::op::cost::changes::{in_order, renewed};
 
-/// Calls every operation that changes something once, as its example says.
+/// Calls every operation that changes something once, with its example.
 fn call_everything(world: &World, mut after_each: impl FnMut(&str)) {
     let mut fixture = world.fixture.clone();
     for row in in_order(world).into_iter().filter(|row| row.http().frame.is_none()) {
@@ -29,7 +29,7 @@ fn call_everything(world: &World, mut after_each: impl FnMut(&str)) {
     }
 }
 
-/// How many changes are made before the tables are compared again.
+/// Number of changes between two comparisons of the tables.
 const COMPARED_EVERY: usize = 16;
 
 #[test]
@@ -48,7 +48,7 @@ fn every_change_leaves_the_tables_as_the_log_says() {
     });
 }
 
-/// A service goes on meanwhile, and prunes what was read before.
+/// A service continues during the comparison, and prunes events that were already read.
 #[test]
 fn tables_are_compared_beside_a_service_that_changes_them() {
     on_both_engines(|world| {
@@ -109,10 +109,10 @@ fn a_workspace_that_is_erased_meanwhile_is_neither_broken_nor_different() {
     });
 }
 
-/// Rows of a table in which each column is changed: of some, an event does not tell all.
+/// Rows of a table in which each column is changed; for some rows an event lacks some columns.
 const ROWS: usize = 8;
 
-/// Statements that change a column of some rows of a table.
+/// Returns statements that change a column of some rows of a table.
 fn tampers(world: &World, records: &Records, column: &str, class: Class) -> Vec<String> {
     let (database, table) = (&world.database, records.name());
     let declared = records.columns().find(|(name, _)| *name == column).map(|(_, class)| class);
@@ -122,13 +122,13 @@ fn tampers(world: &World, records: &Records, column: &str, class: Class) -> Vec<
         Class::Bool => format!("not coalesce({column}, false)"),
         Class::Hash => database.bytes(&[0; 32]),
         Class::Sealed | Class::Digest | Class::Secret => database.bytes(&[7; 40]),
-        // Of some content it is compared whether it is there.
+        // Of some content only the presence is compared.
         Class::Words if class == Class::Bool => format!("case when {column} is null then 'x' end"),
         Class::Text | Class::Words | Class::Derived => format!("coalesce({column}, '') || 'x'"),
     };
     let classes = records.proven_columns();
     let key: Vec<&str> = records.proof_key().collect();
-    // A row whose thread is another one is not found again.
+    // A row that moves to another thread is not found again.
     let most = if column == "thread_id" { 1 } else { ROWS };
     let rows = database.rows(&format!("select {} from {table} limit {most}", key.join(", ")));
     let is = |(name, value): (&&str, &Value)| {
@@ -146,7 +146,7 @@ fn tampers(world: &World, records: &Records, column: &str, class: Class) -> Vec<
     rows.iter().map(tamper).collect()
 }
 
-/// Columns of tables without rows: a purge has removed checkpoints, and nobody signs in by a provider.
+/// Columns of tables without rows: a purge has removed checkpoints, and no member signs in at a provider.
 const NO_ROWS: [(&str, &str); 4] = [
     ("claim_checkpoints", "at"),
     ("claim_checkpoints", "lsn"),
@@ -154,7 +154,7 @@ const NO_ROWS: [(&str, &str); 4] = [
     ("oidc_identities", "linked_at"),
 ];
 
-/// The control for the tests beside: each column that is declared as determined by events is compared.
+/// The control for the other tests: each column that is declared as determined by events is compared.
 #[test]
 fn each_column_that_events_determine_is_compared() {
     on_both_engines(|world| {
@@ -172,7 +172,7 @@ fn each_column_that_events_determine_is_compared() {
             }
         }
         let (told, _) = differences(&world.database.address());
-        // A row that is moved to another thread is missing, and not in the log.
+        // A row that moves to another thread is missing there, and is not in the log.
         let gone: BTreeSet<&str> = told
             .iter()
             .filter(|told| told.kind == DifferenceKind::Missing)
@@ -192,7 +192,7 @@ fn each_column_that_events_determine_is_compared() {
     });
 }
 
-/// The command tells each difference on a line, for people and for programs, and exits with 3.
+/// The command prints each difference as a line, for people and for programs, and exits with 3.
 #[test]
 fn the_command_tells_each_difference() {
     for engine in engines() {
@@ -224,7 +224,7 @@ fn the_command_tells_each_difference() {
     }
 }
 
-/// Rows that somebody adds, removes and hides behind the log's back.
+/// Rows are added, removed and hidden without the log.
 #[test]
 fn rows_that_are_added_removed_and_hidden_are_found() {
     for engine in engines() {
@@ -271,7 +271,7 @@ fn rows_that_are_added_removed_and_hidden_are_found() {
                 ("workspaces", DifferenceKind::Missing),
             ),
         ];
-        // Its columns hold values of any type, and its length of a text ends at a zero.
+        // SQLite columns accept values of any type, and its length of a text ends at a NUL.
         let odd = [
             ("update channels set private = 2", ("channels", DifferenceKind::OtherType)),
             ("update tokens set expires_at = 3.5", ("tokens", DifferenceKind::OtherType)),

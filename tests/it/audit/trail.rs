@@ -1,20 +1,21 @@
 //! The audit trail.
 //!
-//! A caller that may not see a channel learns of its rows only when they were written and by whom. The
-//! operator's list has the rows of every workspace and of the instance, by time.
+//! A caller that may not see a channel learns of its rows only their time and author. The operator's list has
+//! the rows of every workspace and of the instance, by time.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// The audit rows of the workspace as a caller sees them.
+/// Returns the audit rows of the workspace as a caller sees them.
 fn trail(world: &World, token: &str) -> Vec<Value> {
     let input = json!({"workspace_id": world.id("workspace"), "limit": 500});
     every_page(world, token, "list_audit", input)
 }
 
-/// The audit rows of the instance that a filter selects, as the admin of the first workspace sees them.
+/// Returns the audit rows of the instance that a filter selects, as the admin of the first workspace sees
+/// them.
 fn of_instance(world: &World, filter: Value) -> Vec<Value> {
     every_page(world, &world.people.admin, "list_operator_audit", filter)
 }
@@ -63,7 +64,7 @@ fn the_trail_shows_outsiders_only_when_and_who() {
         for hidden in [thread.clone(), channel.to_string(), den, text(&claim["claim_lease_id"])] {
             assert!(!all.contains(&hidden), "{hidden}");
         }
-        // A member that is added sees it from then on.
+        // A new member sees the rows from then on.
         world.admin(
             "add_channel_member",
             json!({"channel_id": channel, "member_id": world.people.bystander_id}),
@@ -72,7 +73,7 @@ fn the_trail_shows_outsiders_only_when_and_who() {
     });
 }
 
-/// What orders a row of the operator's list.
+/// Returns the sort key of a row of the operator's list.
 fn place(row: &Value) -> (String, String, i64) {
     let workspace = row["workspace_id"].as_str().unwrap_or_default().to_owned();
     (text(&row["at"]), workspace, row["seq"].as_i64().unwrap())

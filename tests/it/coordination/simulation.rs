@@ -16,7 +16,7 @@ fn number<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, read)
 }
 
-/// Takes the courses, two at the same time.
+/// Runs the courses, two at the same time.
 fn simulate(courses: &[Course]) {
     in_parallel(2, |part| {
         for course in courses.iter().skip(part).step_by(2) {
@@ -38,7 +38,7 @@ fn claims_are_those_of_the_model_for_two_services_on_postgres() {
     }
 }
 
-/// A model that agrees with an engine from which a part is missing shows nothing of that part.
+/// A model that agrees with an engine from which a part is missing proves nothing about that part.
 #[test]
 fn whatever_part_of_the_engine_is_left_out_is_missed() {
     let parts = claim_engine_parts();
@@ -49,7 +49,7 @@ fn whatever_part_of_the_engine_is_left_out_is_missed() {
     assert_eq!(found.concat(), Vec::<String>::new(), "left out and not missed");
 }
 
-/// Steps until a part that is left out has to be missed: those of a run outside of CI.
+/// Steps within which a missing part must be detected: those of a run outside of CI.
 const MISSED_WITHIN: usize = 10_000;
 
 fn is_missed(part: &'static str) -> bool {

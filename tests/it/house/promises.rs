@@ -1,12 +1,12 @@
-//! What clients are promised of the event log, each promise with the tests that show it.
+//! The guarantees of the event log to clients, each with the tests that prove it.
 //!
-//! It covers what there is: REST, MCP and WebSocket. Who adds a way to read or follow the log adds its tests
-//! to the promises here.
+//! It covers REST, MCP and WebSocket. A change that adds a way to read or follow the log must add its tests
+//! here.
 
 use super::rules::none;
 use super::security::exists;
 
-/// The promises, by subject.
+/// The guarantees, by subject.
 const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
     (
         "writing",

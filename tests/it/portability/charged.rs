@@ -1,4 +1,4 @@
-//! Limits that importing does not multiply: an imported workspace shares those of the one that imported it.
+//! Limits that importing does not multiply: an imported workspace shares those of its importer.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Team {
 }
 
 impl Team {
-    /// A workspace that the operator has created.
+    /// Returns a workspace that the operator has created.
     fn created(world: &World) -> Self {
         let made = world.admin("create_workspace", json!({"name": "Copied", "admin_handle": "ada"}));
         Self::of(&made["workspace"]["id"], &made["token"])
@@ -34,23 +34,23 @@ impl Team {
         Self { workspace: text(workspace).parse().unwrap(), token: text(&token["secret"]) }
     }
 
-    /// A copy of this workspace, which the bearer of `token` has made.
+    /// Returns a copy of this workspace, which the bearer of `token` has imported.
     fn copied_by(&self, world: &World, token: &str) -> Self {
         let copy = import(world, token, &export(world, self.workspace)).output();
         Self::of(&copy["workspace_id"], &copy["admin_token"])
     }
 
-    /// A copy that the workspace has made of itself.
+    /// Returns a copy that the workspace has imported of itself.
     fn copied(&self, world: &World) -> Self {
         self.copied_by(world, &self.token)
     }
 
-    /// The status of a request that changes nothing.
+    /// Returns the status of a request that changes nothing.
     fn status(&self, world: &World) -> u16 {
         world.call(&self.token, "whoami", json!({})).status
     }
 
-    /// A member of the workspace asks for a code, and another for each further one.
+    /// Requests mail codes as `count` new members of the workspace, and returns the statuses.
     fn ask_for_codes(&self, world: &World, handle: &str, count: usize) -> Vec<u16> {
         let tokens = (0..count).map(|number| {
             let new = json!({"workspace_id": self.workspace, "handle": format!("{handle}{number}")});
@@ -76,7 +76,7 @@ fn import_by(service: &Service, token: &str, file: &Value) -> Answer {
     answer_of(call(service, Some(token), "import_workspace", &input))
 }
 
-/// Asserts that an import is refused for this long.
+/// Asserts that an import is refused for this time.
 #[track_caller]
 fn refused_for(answer: Answer, span: Duration) {
     let problem = answer.refused(429, "rate-limited");
@@ -95,7 +95,7 @@ fn a_copy_and_a_copy_of_it_share_the_rate_limit_of_the_first_importer() {
         let first = Team::created(&world);
         let second = first.copied(&world);
         let third = second.copied(&world);
-        // The control: what the operator has copied has a limit of its own.
+        // The control: a copy that the operator has imported has its own limits.
         let own = first.copied_by(&world, &world.people.admin);
         let teams = [&first, &second, &third];
         let statuses: Vec<u16> = (0..15).flat_map(|_| teams.map(|team| team.status(&world))).collect();
@@ -122,7 +122,7 @@ fn a_copy_and_a_copy_of_it_share_the_codes_that_are_mailed() {
             assert_eq!(team.ask_for_codes(&world, "b", 1), [429]);
         }
         assert_eq!(own.ask_for_codes(&world, "b", 20), [200; 20], "the control");
-        // A code that was mailed stays counted, whatever becomes of its workspace.
+        // A mailed code stays counted when its workspace is erased.
         second.erase(&world);
         world.pass(10 * SECOND);
         assert_eq!(first.ask_for_codes(&world, "c", 1), [429]);
@@ -141,7 +141,7 @@ fn the_eleventh_import_of_a_workspace_and_its_copies_waits_until_the_first_is_a_
         let second = first.copied(&world);
         world.clock.advance(HOUR);
         let third = second.copied(&world);
-        // What fails is not counted, nor is the outcome of an earlier import.
+        // A failure is not counted, nor is the outcome of an earlier import.
         let input = json!({"mode": "new", "envelope": file, "import_id": "once"});
         let once = |created: bool| {
             let imported = world.call(&first.token, "import_workspace", input.clone()).output();
@@ -162,13 +162,13 @@ fn the_eleventh_import_of_a_workspace_and_its_copies_waits_until_the_first_is_a_
             refused_for(import(&world, &team.token, &file), 23 * HOUR);
         }
         once(false);
-        // Nothing is given back by erasing a copy.
+        // Erasing a copy does not reduce the count.
         second.erase(&world);
         world.pass(10 * SECOND);
         refused_for(import(&world, &third.token, &file), 23 * HOUR - 10 * SECOND);
         world.clock.advance(23 * HOUR - 11 * SECOND);
         refused_for(import(&world, &first.token, &file), SECOND);
-        // Other workspaces, and the operator, have not used any of theirs.
+        // Other workspaces, and the operator, have not used any of their imports.
         let other = Team::created(&world);
         assert_eq!(import(&world, &other.token, &file).status, 201);
         assert_eq!(import(&world, &world.people.admin, &file).status, 201);
@@ -227,7 +227,7 @@ fn parallel_imports_by_two_services_do_not_exceed_the_limit() {
     }
 }
 
-/// What is staged holds a place, so that nobody fills the database with what is never shown.
+/// An import in progress holds a place, so that hidden rows cannot fill the database.
 #[test]
 fn an_import_in_progress_holds_its_place_until_what_it_has_left_is_removed() {
     for engine in engines() {
@@ -309,7 +309,7 @@ fn the_administrators_token_allows_no_more_than_the_importers() {
         }
         let made = import_as_instance(&world, &file).admin_token.unwrap();
         assert_eq!(granted(&made.secret), own, "the machine's administrator lacks nothing");
-        // A quota is passed on too.
+        // A quota is passed on, too.
         let input = json!({"workspace_id": first.workspace, "quotas": {"requests": 7},
             "member_id": world.call(&first.token, "whoami", json!({})).output()["member_id"]});
         let limited = world.call(&first.token, "mint_token", input).output();

@@ -1,4 +1,4 @@
-//! Copies: a file as another workspace, which has nothing of the old one but what was said and done.
+//! Copies: a file as another workspace, which has the contents of the source, but none of its ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,7 +20,7 @@ const FOREIGN: &str = "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
 /// A hash of another system.
 const DIGEST: &str = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// The ids and hashes in a text, in their order.
+/// Returns the ids and hashes in a text, in their order.
 fn names(text: &str) -> Vec<Range<usize>> {
     let is_word = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
     let (mut found, mut at) = (Vec::new(), 0);
@@ -40,7 +40,7 @@ fn names(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What stands in a copy for each id and hash of the source.
+/// The replacement of each id and hash of the source in a copy.
 #[derive(Default)]
 struct Pairs(BTreeMap<String, String>);
 
@@ -57,7 +57,7 @@ impl Pairs {
         assert_eq!(self.applied(old), new);
     }
 
-    /// Returns a text of the source as it is in the copy.
+    /// Returns a text of the source with the replacements of the copy.
     fn applied(&self, old: &str) -> String {
         let mut new = old.to_owned();
         for place in names(old) {
@@ -73,8 +73,8 @@ fn of_kind<'f>(file: &'f Value, kind: &str) -> Vec<&'f Value> {
     file["records"].as_array().unwrap().iter().filter(|record| record["record"] == kind).collect()
 }
 
-/// A row without what is another in a copy: words that are sealed, keys, digests, and ids that follow from
-/// columns.
+/// Returns a row without the values that differ in a copy: sealed content, keys, digests, and ids that follow
+/// from columns.
 fn plain(row: &Value) -> Value {
     let mut row = row.clone();
     for name in ["sealed", "content_key", "digest", "obstacle", "came_from"] {
@@ -89,13 +89,13 @@ fn payload(event: &Value) -> Value {
     serde_json::from_str(event["payload"].as_str().unwrap()).unwrap()
 }
 
-/// What everything of a file is called in its copy, after comparing both event by event.
+/// Compares a file with its copy event by event, and returns all replacements.
 fn compared(file: &Value, copy: &Value) -> Pairs {
     let mut pairs = Pairs::default();
     let (events, copied) = (of_kind(file, "events"), of_kind(copy, "events"));
     for (number, (old, new)) in events.iter().zip(&copied).enumerate() {
-        // Each links to the hash of the one before it, so in the end all hashes are compared. The first one
-        // of a copy links to nothing.
+        // Each event links to the hash of the one before it, so in the end all hashes are compared. The first
+        // one of a copy links to nothing.
         let [old, new] = [old, new].map(|event| {
             let mut event = plain(&payload(event));
             if number == 0 {
@@ -110,7 +110,7 @@ fn compared(file: &Value, copy: &Value) -> Pairs {
     pairs
 }
 
-/// Something of everything, in which much is cited.
+/// Creates a workspace with one of everything, and many citations.
 fn lived_in(world: &World) {
     let (workspace, thread) = (world.id("workspace"), world.id("thread"));
     let listed = world.admin("list_events", json!({"workspace_id": workspace, "limit": 3}));
@@ -184,7 +184,7 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
             assert_eq!(&last[of_event], of_file);
         }
         assert_eq!(last["attribution"], json!({"actor_id": null, "subject_id": null}));
-        // Nothing of the source is in the copy, but the hashes of results that name nothing.
+        // The copy contains nothing of the source, except hashes of results that refer to nothing.
         copied["manifest"] = json!(null);
         let named = |text: &str| -> BTreeSet<String> {
             names(text).into_iter().map(|place| text[place].to_lowercase()).collect()
@@ -204,7 +204,7 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
             hash.filter(|hash| !naming.contains(hash)).map(|hash| left.remove(&hash));
         }
         assert_eq!(left.into_iter().collect::<Vec<String>>(), [FOREIGN], "from {from:?} to {to:?}");
-        // Everything else is.
+        // Everything else is in it.
         let tables: BTreeSet<&str> =
             file["records"].as_array().unwrap().iter().map(|row| row["record"].as_str().unwrap()).collect();
         assert!(tables.len() > 30, "{tables:?}");
@@ -224,7 +224,7 @@ fn a_copy_has_everything_and_no_id_or_hash_of_its_source() {
     }
 }
 
-/// A row whose result, which is JSON, has its members in order.
+/// Returns a row whose result, which is JSON, has its members in order.
 fn in_order(row: &str) -> String {
     let mut row: Value = serde_json::from_str(row).unwrap();
     if let Some(result) = row["result"].as_str() {
@@ -233,7 +233,7 @@ fn in_order(row: &str) -> String {
     row.to_string()
 }
 
-/// Words, coordination and idempotency are there as they were, under the new ids.
+/// Messages, coordination and idempotency work as before, under the new ids.
 #[test]
 fn work_goes_on_in_a_copy() {
     for (from, to) in ways() {
@@ -290,12 +290,12 @@ fn work_goes_on_in_a_copy() {
         assert_eq!(call(&admin, "list_message_edits", edits), named(&edited));
         let found = call(&admin, "get_message", json!({"message_id": cites["id"]}));
         assert!(text(&found["body"]).ends_with(FOREIGN));
-        // The same report of the same claim is the same.
+        // The same report of the same claim is a repeat.
         let minted = json!({"workspace_id": workspace, "member_id": source.id("agent"),
             "capabilities": ["workspace:read", "workspace:write", "thread:transition", "message:post"]});
         let agent = text(&call(&admin, "mint_token", minted)["secret"]);
         assert_eq!(call(&agent, "report_usage", usage), named(&reported));
-        // A footprint that there was is the same, and what waits goes on when the claim ends.
+        // An existing footprint is the same, and waiting threads are released when the claim ends.
         let footprints = || world.database.number("select count(*) from footprints");
         let before = footprints();
         let again = json!({"channel_id": channel, "title": "again", "footprint": {"repo": "acme/app",
@@ -315,7 +315,7 @@ fn work_goes_on_in_a_copy() {
     }
 }
 
-/// Positions stay, and what the log has not any more is declared once more.
+/// Positions stay, and the pruned part of the log is declared once more.
 #[test]
 fn a_copy_of_a_pruned_log_begins_where_its_source_does() {
     for (from, to) in ways() {
@@ -344,7 +344,7 @@ fn a_copy_of_a_pruned_log_begins_where_its_source_does() {
         let last: Vec<&str> = kinds.iter().rev().take(3).map(|kind| kind.as_str().unwrap()).collect();
         assert_eq!(last, ["TokenMinted", "WorkspaceImported", "EventsPruned"]);
         assert_eq!(imported["head_lsn"], json!(file["header"]["head"]["lsn"].as_i64().unwrap() + 2));
-        // It moves on as any other does.
+        // The copy can be exported and imported like any other.
         let third = elsewhere(from);
         import(&third, &copy, json!({}));
         third.admin("import_workspace", json!({"mode": "restore", "envelope": copy}));
@@ -354,7 +354,7 @@ fn a_copy_of_a_pruned_log_begins_where_its_source_does() {
     }
 }
 
-/// A copy stands beside its source, and is made once for an id.
+/// A copy exists beside its source, and is made once per import id.
 #[test]
 fn a_copy_is_repeated_by_its_id_and_another_one_is_another_workspace() {
     for engine in engines() {
@@ -372,7 +372,7 @@ fn a_copy_is_repeated_by_its_id_and_another_one_is_another_workspace() {
         world.call(&world.people.admin, "import_workspace", restore).refused(409, "wrong-state");
         let second = import(&world, &file, json!({}));
         assert_ne!(second["workspace_id"], first["workspace_id"]);
-        // That of a copy says of what it is one, and a copy of it keeps that.
+        // A copy of a copy names the copy as its source.
         let third = import(&world, &export(&world, workspace_of(&first)), json!({}));
         assert_eq!(third["source"]["workspace_id"], first["workspace_id"]);
         let copy = export(&world, workspace_of(&third));
@@ -386,7 +386,7 @@ fn a_copy_is_repeated_by_its_id_and_another_one_is_another_workspace() {
     }
 }
 
-/// What a copy has left that ended early is removed, and then it is made under its id.
+/// The rows of an interrupted import of a copy are removed, and then it can be made under its id.
 #[test]
 fn a_copy_that_ended_early_leaves_nothing_and_is_made_anew() {
     for engine in engines() {

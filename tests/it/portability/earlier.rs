@@ -1,4 +1,4 @@
-//! Files that were exported before the schema began anew, by the last build with schema 71 on each engine.
+//! Files that were exported by the last build with schema 71 on each engine, before the schema was restarted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use svc_tests::{World, text};
 
 use crate::portability::origin::{elsewhere, export, verify};
 
-/// Each file with the content hash of its head.
+/// Each file, and the content hash of its head.
 const FILES: [(&str, &str); 2] = [
     (
         include_str!("../../exports/schema_71_sqlite.json"),
@@ -22,10 +22,10 @@ const FILES: [(&str, &str); 2] = [
     ),
 ];
 
-/// A span after which the clock of a world is past all times of the files.
+/// A span after which the clock of a world is later than all times of the files.
 const TO_THE_FILES: Duration = Duration::from_secs(30 * 86_400);
 
-/// The file, imported into another instance: the outcome of the import.
+/// Imports the file into another instance, and returns the outcome.
 fn imported(file: &str, mode: &str, admin: Option<&str>, engine: Engine) -> (World, Value) {
     let world = elsewhere(engine);
     world.pass(TO_THE_FILES);

@@ -1,4 +1,4 @@
-//! Erasing a workspace: nothing of it is left but the event that says so.
+//! Erasing a workspace leaves nothing of it but the event that records it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use svc_tests::{World, text};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Words that are nowhere else.
+/// Text that occurs nowhere else.
 const WORD: &str = "quetzalcoatl-of-the-erased";
 
-/// Makes a workspace beside the world's own, and returns its id and its administrator's token.
+/// Creates a workspace beside the world's own, and returns its id and its administrator's token.
 fn another(world: &World) -> (WorkspaceId, String) {
     let made = world.admin("create_workspace", json!({"name": "Gone soon", "admin_handle": "ada"}));
     let workspace: WorkspaceId = text(&made["workspace"]["id"]).parse().unwrap();
@@ -52,7 +52,7 @@ fn nothing_of_an_erased_workspace_is_left() {
         erase("Gone").refused(400, "malformed-request");
         let erased = erase("Gone soon").output();
         assert_eq!(erased["lsn"], json!(events));
-        // Every way in is closed at once.
+        // All access ends at once.
         assert_eq!(world.call(&token, "whoami", json!({})).status, 401);
         verify(&world);
         world.pass(10 * SECOND);
@@ -70,7 +70,8 @@ fn nothing_of_an_erased_workspace_is_left() {
     }
 }
 
-/// Rows that refer to others go before them, and what cannot be erased is in nobody's way.
+/// Rows that refer to others are removed before them, and a workspace that cannot be erased does not block
+/// others.
 #[test]
 fn a_workspace_goes_with_its_consumers_and_without_the_one_that_cannot_go() {
     for engine in engines() {
@@ -115,7 +116,7 @@ fn an_erased_workspace_comes_back_from_its_export_alone() {
         let restore = json!({"mode": "restore", "envelope": file, "admin_handle": "ada"});
         let other = world.new_token(vec!["token:admin"]);
         world.call(&other, "import_workspace", restore.clone()).refused(403, "forbidden");
-        // What the administrator's token allows is what this one does.
+        // This token has the same capabilities as the administrator's.
         let operator = world.new_token(vec!["workspace:read", "token:admin", "operator:global"]);
         world.call(&operator, "import_workspace", restore.clone()).refused(503, "overloaded");
         world.pass(30 * SECOND);
@@ -128,7 +129,7 @@ fn an_erased_workspace_comes_back_from_its_export_alone() {
     }
 }
 
-/// An import has one name and one outcome, until what it has made is erased.
+/// An import has one name and one outcome, until its workspace is erased.
 #[test]
 fn what_was_erased_is_imported_again_under_the_same_name() {
     for engine in engines() {
@@ -153,7 +154,7 @@ fn what_was_erased_is_imported_again_under_the_same_name() {
     }
 }
 
-/// Every step goes on where the one before has ended, through rows that name no workspace too.
+/// Every step continues after the previous one, including rows that do not name a workspace.
 #[test]
 fn a_large_workspace_is_erased_in_steps() {
     for engine in engines() {
@@ -197,7 +198,7 @@ fn a_hold_and_being_the_last_one_keep_a_workspace() {
         world.pass(10 * SECOND);
         let others = "select count(*) from workspaces where state = 'live'";
         let mut left = world.database.number(others);
-        // The others, until one is left.
+        // The others, until one remains.
         let own = world.database.id(world.id("workspace"));
         world.database.execute(&format!("update workspaces set state = 'elsewhere' where id <> {own}"));
         left -= world.database.number(others);

@@ -1,4 +1,4 @@
-//! Exports: what is in them, and that nobody changes a byte of one unnoticed.
+//! Exports: their contents, and that every change of a byte is detected.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -16,12 +16,12 @@ use svc_tests::{SIGNS, Setup, World, in_parallel, on_both_engines, text};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The key that signs in every world.
+/// Returns the key that signs in every world.
 pub fn keys() -> [PublicKey; 1] {
     [NoteSigner::new(&SIGNS).public()]
 }
 
-/// The file of the world's workspace, as text.
+/// Returns the file of the world's workspace, as text.
 pub fn export(world: &World, words: &str) -> String {
     let path = format!("/workspaces/{}/export?words={words}", world.id("workspace"));
     let rest = world.rest();
@@ -44,7 +44,7 @@ fn records(file: &str, kind: &str) -> Vec<Value> {
     records.filter(|record| record["record"] == kind).cloned().collect()
 }
 
-/// A workspace with something of everything, some of which is gone.
+/// Creates a workspace with one of everything, some of which is removed again.
 pub fn lived_in(world: &World) {
     let thread = world.id("thread");
     let posted = world.agent("post_message", json!({"thread_id": thread, "body": "as it was \u{1F980}"}));
@@ -72,7 +72,7 @@ fn an_export_has_every_row_and_event_and_no_credential() {
             assert_eq!(found + i64::from(table == "audit"), stored(table), "{table}");
         }
         assert_eq!(i64::try_from(report.events).unwrap(), world.lsn());
-        // As it is read by somebody with the key.
+        // Read as a holder of the key does.
         let messages = records(&file, "messages");
         let live = |row: &&Value| row["withdrawn_at"].is_null();
         assert!(messages.iter().filter(live).all(|row| row["content_key"].is_string()));
@@ -148,7 +148,7 @@ fn a_file_that_is_formatted_anew_still_verifies() {
     }
 }
 
-/// Over MCP a file is an object, of what a reply and a request may hold.
+/// Over MCP a file is an object, limited by the sizes of a reply and a request.
 #[test]
 fn what_is_too_large_for_mcp_goes_over_http() {
     let world = World::open(svc_core::Engine::Sqlite);
@@ -183,9 +183,9 @@ fn without_a_key_nothing_is_exported() {
     assert_eq!((refused.status, refused.code()), (409, "not-enabled"));
 }
 
-/// The export that the documentation shows, which every world believes.
+/// The export in the documentation, which every world accepts.
 ///
-/// With `UPDATE_GOLDEN` it is made again, of a workspace that has just been created.
+/// `UPDATE_GOLDEN` creates it again, from a new workspace.
 #[test]
 fn the_documented_export_verifies() {
     let world = World::open(svc_core::Engine::Sqlite);
@@ -223,7 +223,7 @@ fn a_broken_log_is_not_exported() {
     });
 }
 
-/// Somebody who sends a file slowly delays nobody.
+/// A slow upload delays no other request.
 #[test]
 fn a_file_that_comes_slowly_is_in_nobodys_way() {
     let world = World::open(svc_core::Engine::Sqlite);
@@ -247,7 +247,7 @@ fn a_file_that_comes_slowly_is_in_nobodys_way() {
     let mut answer = String::new();
     slow.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // Who is not allowed sends nothing that is kept.
+    // A caller without the right cannot make the server store anything.
     let refused = rest.send(Some(&world.people.agent), "POST", path, &[], Some(&body));
     refused.refused(403, "missing-capability");
     let empty = rest.send(Some(&world.people.admin), "POST", path, &[], None);
@@ -255,7 +255,7 @@ fn a_file_that_comes_slowly_is_in_nobodys_way() {
     assert_eq!(rest.send(Some(&world.people.admin), "POST", path, &[], Some(&body)).status, 200);
 }
 
-/// Whoever asks for an export while another one is made gets it after that.
+/// If an export is requested while another one runs, it starts after that.
 #[test]
 fn exports_are_made_one_after_another() {
     on_both_engines(|world| {
@@ -268,7 +268,7 @@ fn exports_are_made_one_after_another() {
     });
 }
 
-/// A page that a lost connection has cut off is read again.
+/// A page that was interrupted by a lost connection is read again.
 ///
 /// One connection breaks in an export: two that break one after another are too many.
 #[test]

@@ -1,4 +1,4 @@
-//! Exports as files: the commands that write, verify and import them, and how large one may be.
+//! Exports as files: the commands that write, verify and import them, and the maximum size.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use svc_tests::process::{Exited, run};
 use svc_tests::site::Site;
 use svc_tests::{SIGNS, text};
 
-/// The public key that has signed the files, and another one.
+/// Returns the public key that has signed the files, and another one.
 fn keys() -> [String; 2] {
     [SIGNS, [1; 32]].map(|seed| hex::encode(NoteSigner::new(&seed).public()))
 }
@@ -34,7 +34,7 @@ fn a_workspace_is_exported_verified_and_imported_by_commands() {
         let (site, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
         let [key, other] = keys();
         let file = folder.path().join("moving.json");
-        // What a command has left that was killed is written over.
+        // The partial file of a killed command is overwritten.
         let part = folder.path().join("moving.json.part");
         std::fs::write(&part, vec![b'x'; 4 << 20]).unwrap();
         let export = ["export", "--json", "--as-instance", "--output", path(&file)];
@@ -45,7 +45,7 @@ fn a_workspace_is_exported_verified_and_imported_by_commands() {
         assert!(again.code != Some(0) && again.err.contains("exists already"), "{again:?}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
 
-        // It verifies by a key that is known or named, and by no other.
+        // It verifies with a known key or the named key, and with no other.
         let verify = |more: &[&str]| svc(&site, &[&["verify", "--json", path(&file)], more].concat());
         for more in [&[][..], &["--key", &key]] {
             assert_eq!(printed(&verify(more))["valid"], json!(true));
@@ -57,7 +57,7 @@ fn a_workspace_is_exported_verified_and_imported_by_commands() {
         let refused = svc(&site, &["verify", "--json", path(&broken)]);
         assert!(refused.code != Some(0) && refused.err.contains("truncated"), "{refused:?}");
 
-        // The workspace is there already; a copy of it is made once, or again.
+        // The workspace already exists; a copy of it is made once, or again.
         let import = |mode: &str, more: &[&str]| {
             let begin = ["import", "--json", "--as-instance", path(&file), "--mode", mode];
             svc(&site, &[&begin[..], more].concat())
@@ -78,7 +78,7 @@ fn a_workspace_is_exported_verified_and_imported_by_commands() {
         let refused = import("new", &["--again", "--admin", "nobody"]);
         assert!(refused.code != Some(0) && refused.err.contains("not-found"), "{refused:?}");
 
-        // Evidence is verified, and not imported.
+        // Evidence can be verified, but not imported.
         let evidence = folder.path().join("evidence.json");
         let id = text(&exported["workspace_id"]);
         let arguments = ["--as-instance", "--workspace", &id, "--words", "none", "--output", path(&evidence)];
@@ -88,7 +88,7 @@ fn a_workspace_is_exported_verified_and_imported_by_commands() {
         let refused = svc(&site, &["import", "--json", "--as-instance", path(&evidence), "--mode", "new"]);
         assert!(refused.code != Some(0) && refused.err.contains("not-an-export"), "{refused:?}");
 
-        // The administrator of the copy is let in.
+        // The administrator of the copy has access.
         let server = site.serve(&[]);
         assert_eq!(server.rest.send(Some(&token), "GET", "/me", &[], None).status, 200);
     }

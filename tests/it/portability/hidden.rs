@@ -1,4 +1,4 @@
-//! Workspaces that are being imported or erased: periodic work leaves them alone, whatever is due in them.
+//! Workspaces that are being imported or erased: periodic work skips them, whatever is due in them.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::portability::origin::{elsewhere, export, failing_to_show, verify};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A workspace beside the world's own, with a claim that lapses, a gate that expires, and words and events
-/// that are kept for a day.
+/// Creates a workspace beside the world's own, with a claim that lapses, a gate that expires, and messages
+/// and events that are kept for a day.
 fn becoming_due(world: &World) -> (WorkspaceId, String) {
     let made = world.admin("create_workspace", json!({"name": "Moving", "admin_handle": "ada"}));
     let workspace: WorkspaceId = text(&made["workspace"]["id"]).parse().unwrap();
@@ -31,7 +31,7 @@ fn becoming_due(world: &World) -> (WorkspaceId, String) {
     (workspace, token)
 }
 
-/// What periodic work changes of a workspace.
+/// Returns the rows of a workspace that periodic work changes.
 fn rows(world: &World, workspace: WorkspaceId) -> Vec<Vec<Vec<Value>>> {
     let id = world.database.id(workspace);
     let of = |what: &str| format!("select {what} where workspace_id = {id} order by 1");
@@ -48,7 +48,7 @@ fn rows(world: &World, workspace: WorkspaceId) -> Vec<Vec<Vec<Value>>> {
     .into()
 }
 
-/// The kinds of a workspace's events, beside those of its members.
+/// Returns the kinds of a workspace's events, without those of its members.
 fn done_by_itself(world: &World, workspace: WorkspaceId) -> Vec<String> {
     let id = world.database.id(workspace);
     let sql = format!(
@@ -85,7 +85,7 @@ fn what_is_due_in_an_import_is_done_once_it_is_shown() {
     }
 }
 
-/// Statements that let each step of erasing fail, and let them succeed again.
+/// Returns statements that make each step of erasing fail, and then succeed again.
 fn failing_to_end(engine: Engine) -> [&'static str; 2] {
     match engine {
         Engine::Sqlite => [
@@ -108,7 +108,7 @@ fn nothing_is_added_to_the_log_of_a_workspace_that_is_being_erased() {
         let (workspace, token) = becoming_due(&world);
         world.clock.advance(3 * DAY);
         let id = world.database.id(workspace);
-        // A purge that nobody has ended.
+        // An unfinished purge.
         world.database.execute(&format!(
             "insert into purges (workspace_id, up_to_lsn, until, progress)
              values ({id}, 5, 0, '{{\"removed\":{{}},\"done\":[],\"reached\":0}}')"

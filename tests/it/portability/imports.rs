@@ -1,4 +1,4 @@
-//! Imports: what comes out of a file is what went into it, on either engine, or nothing.
+//! Imports: the result of a file is complete, on either engine, or nothing.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn its_administrator_goes_on_where_the_others_left_off() {
         assert_eq!(claimed["title"], "task 0");
         call("verify_event_chain", json!({"workspace_id": workspace}));
         verify(&world);
-        // The token of before leads nowhere.
+        // The former token is invalid.
         let refused = world.call(&origin.token, "whoami", json!({}));
         assert_eq!(refused.status, 401);
     }
@@ -78,7 +78,7 @@ fn an_import_is_repeated_by_its_id_and_nothing_is_restored_twice() {
         world.call(&world.people.admin, "import_workspace", taken).refused(409, "wrong-state");
         let unknown = json!({"mode": "restore", "envelope": other, "admin_handle": "nobody"});
         world.call(&world.people.admin, "import_workspace", unknown).refused(404, "not-found");
-        // Evidence without words is no workspace.
+        // Evidence has no content and cannot become a workspace.
         for mode in ["restore", "new"] {
             let refused = json!({"mode": mode, "envelope": origin.evidence()});
             let problem =
@@ -125,7 +125,7 @@ fn what_an_import_has_left_that_ended_early_is_removed_and_was_never_seen() {
     }
 }
 
-/// Whoever asks again gets it, once the one that was cut off had the time to go on, without any other help.
+/// A repeated call completes it, once the interrupted one had the time to continue, without any other help.
 #[test]
 fn an_import_takes_over_what_another_one_has_left() {
     for engine in engines() {
@@ -150,13 +150,13 @@ fn an_import_takes_over_what_another_one_has_left() {
     }
 }
 
-/// The messages that every world begins with.
+/// Returns the messages that every world begins with.
 fn left_before(world: &World) -> i64 {
     let own = world.database.id(world.id("workspace"));
     world.database.number(&format!("select count(*) from messages where workspace_id = {own}"))
 }
 
-/// Nobody is told of a workspace that is not shown by the handle that it is to have.
+/// A handle does not reveal a hidden workspace that is to have it.
 #[test]
 fn a_handle_is_free_until_the_workspace_that_has_it_is_shown() {
     for engine in engines() {
@@ -183,7 +183,7 @@ fn a_handle_is_free_until_the_workspace_that_has_it_is_shown() {
     }
 }
 
-/// A file of which only a part is there already is refused like one that is there whole.
+/// A file of which only a part was imported is refused like one that was imported completely.
 #[test]
 fn a_workspace_with_an_id_that_there_is_exists() {
     for engine in engines() {
@@ -199,13 +199,13 @@ fn a_workspace_with_an_id_that_there_is_exists() {
         world.call(&world.people.admin, "import_workspace", input).refused(409, "workspace-exists");
         world.pass(Duration::from_secs(60));
         assert_eq!(world.database.number("select count(*) from imports"), 0);
-        // A copy has ids of its own.
+        // A copy has new ids.
         world.admin("import_workspace", json!({"mode": "new", "envelope": file}));
         verify(&world);
     }
 }
 
-/// A later version may add anything; what counts is that the file is of one.
+/// A later version may add anything; only the version of the file counts.
 #[test]
 fn a_file_of_a_later_version_is_refused_with_both_versions() {
     for engine in engines() {

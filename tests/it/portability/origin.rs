@@ -1,4 +1,4 @@
-//! A workspace with something of everything, which moves to other instances.
+//! A workspace with one of everything, which moves to other instances.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -8,7 +8,7 @@ use svc_core::verify::verify_database;
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
 
-/// A workspace beside the world's own, with something of everything.
+/// A workspace beside the world's own, with one of everything.
 pub struct Origin {
     pub world: World,
     pub workspace: WorkspaceId,
@@ -75,7 +75,7 @@ impl Origin {
         export(&self.world, self.workspace)
     }
 
-    /// The same without words.
+    /// Returns the same export without content.
     pub fn evidence(&self) -> Value {
         export_with(&self.world, self.workspace, Words::None)
     }
@@ -91,7 +91,7 @@ fn export_with(world: &World, workspace: WorkspaceId, words: Words) -> Value {
     serde_json::from_slice(&content.read().unwrap()).unwrap()
 }
 
-/// Another instance, which has none of the ids.
+/// Returns another instance, which has none of the ids.
 pub fn elsewhere(engine: Engine) -> World {
     World::with(engine, Setup { seed: 77, ..Setup::default() })
 }
@@ -101,13 +101,13 @@ pub fn verify(world: &World) {
     assert!(reports.iter().all(|report| report.valid), "{reports:?}");
 }
 
-/// The engines from which and to which something moves.
+/// Returns the pairs of engines between which a workspace moves.
 pub fn ways() -> Vec<(Engine, Engine)> {
     let engines = engines();
     engines.iter().flat_map(|from| engines.iter().map(move |to| (*from, *to))).collect()
 }
 
-/// Statements that let showing any workspace fail, and let it go again.
+/// Returns statements that make showing any workspace fail, and then succeed again.
 pub fn failing_to_show(engine: Engine) -> [String; 2] {
     let [fail, let_go] = match engine {
         Engine::Sqlite => [

@@ -1,4 +1,4 @@
-//! Exports that somebody has changed: each is refused, with the reason.
+//! Changed exports: each is refused, with the reason.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use svc_tests::{on_both_engines, text};
 use crate::portability::exports::{export, keys, lived_in};
 use crate::portability::origin::Origin;
 
-/// Why a file is refused.
+/// Returns the reason why a file is refused.
 fn refused(file: &str) -> (Code, String) {
     let error: Error = verify_export(file.as_bytes(), &keys()).expect_err("it is refused");
     let problem = serde_json::to_value(error.problem()).unwrap();
     (error.code(), text(&problem["reason"]))
 }
 
-/// The file of a small workspace, as text.
+/// Returns the file of a small workspace, as text.
 fn small(engine: Engine) -> String {
     let origin = Origin::new(engine, 13);
     let input = ExportWorkspace { workspace_id: origin.workspace.into(), words: Words::All };
@@ -27,7 +27,7 @@ fn small(engine: Engine) -> String {
     String::from_utf8(content.read().unwrap()).unwrap()
 }
 
-/// A file, line by line, and what happens to it.
+/// A file, line by line, to be changed.
 struct Lines(Vec<String>);
 
 impl Lines {
@@ -35,7 +35,7 @@ impl Lines {
         Self(file.lines().map(str::to_owned).collect())
     }
 
-    /// The lines that are records, with their tables.
+    /// Returns the lines that are records, with their tables.
     fn records(&self) -> Vec<(usize, String)> {
         let table = |line: &str| -> Option<String> {
             let record: Value = serde_json::from_str(line.trim_end_matches(',')).ok()?;
@@ -45,7 +45,7 @@ impl Lines {
         lines.filter_map(|(number, line)| Some((number, table(line)?))).collect()
     }
 
-    /// Why the file is refused after a change.
+    /// Returns the reason why the file is refused after a change.
     fn refused(&self, change: impl FnOnce(&mut Vec<String>)) -> String {
         let mut changed = self.0.clone();
         change(&mut changed);
@@ -121,7 +121,7 @@ fn a_field_that_is_another_is_noticed() {
                 let wanted: &[&str] = match (table.as_str(), name.as_str()) {
                     (_, "record") => &["unknown-field"],
                     ("events", _) => &["chain"],
-                    // What is no value of its column, or out of its order, is noticed first.
+                    // A value that does not belong to its column, or is out of order, is noticed first.
                     _ => &["hash", "unknown-field", "order", "not-an-export"],
                 };
                 assert!(wanted.contains(&reason.as_str()), "{table}.{name} as {changed}: {reason}");
@@ -131,7 +131,7 @@ fn a_field_that_is_another_is_noticed() {
     }
 }
 
-/// What may be found where one bit of a line is another one.
+/// Returns the reasons that may be found if one bit of a line is changed.
 fn reasons_in(line: &str) -> &'static [&'static str] {
     let begins = |with: &str| line.starts_with(with);
     match () {
@@ -142,11 +142,11 @@ fn reasons_in(line: &str) -> &'static [&'static str] {
         () if begins("\"header\"") => {
             &["hash", "not-an-export", "unknown-field", "truncated", "chain", "order"]
         }
-        // What comes after the last event is not there to link to it.
+        // No event follows the last one that could link to it.
         () if line.contains("\"record\":\"events\"") => {
             &["chain", "order", "hash", "not-an-export", "unknown-field", "truncated"]
         }
-        // A name may be like that of a credential, which no column has.
+        // A changed name may be that of a credential, which no column has.
         () => &["hash", "not-an-export", "unknown-field", "credential-field", "truncated", "order"],
     }
 }
@@ -158,7 +158,7 @@ fn a_bit_that_is_another_is_noticed() {
         let mut found = BTreeSet::new();
         let mut line_begins = 0;
         for line in file.split_inclusive('\n') {
-            // Some of each line, and all in the short ones.
+            // Some bits of each line, and all in the short ones.
             let step = (line.len() / 5).max(1);
             for place in (line_begins..line_begins + line.len()).step_by(step) {
                 let mut bytes = file.clone().into_bytes();
@@ -205,7 +205,7 @@ fn a_changed_file_is_refused_with_the_reason() {
         ] {
             assert_eq!(replaced(from, to), reason, "{to} for {from}");
         }
-        // What is signed are the members of the header, whatever form they have in the file.
+        // The signature covers the members of the header, whatever their formatting in the file.
         let header = &file[file.find("\"header\":").unwrap()..file.find(",\n\"records\"").unwrap()];
         let members: Value = serde_json::from_str(header.split_once(':').unwrap().1).unwrap();
         let values: Vec<Value> =

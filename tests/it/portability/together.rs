@@ -1,4 +1,4 @@
-//! Two services on one database: what both do at once with a workspace is done once, and as a whole.
+//! Two services on one database: work that both start at once on a workspace is done once, and completely.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::portability::origin::{Origin, elsewhere, export, verify};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What follows the leases of all periodic work.
+/// A time after the leases of all periodic work.
 const LATER: Duration = Duration::from_secs(20);
 
-/// A world, and another service on its database.
+/// Returns a world, and another service on its database.
 fn two(engine: Engine, seed: u64) -> (World, Service) {
     let world = World::with(engine, Setup { seed, ..Setup::default() });
     let other = world.another_service(seed + 1);
     (world, other)
 }
 
-/// Both services do what is due, several times, at once.
+/// Runs periodic work on both services at once, several times.
 fn both_keep_house(services: [&Service; 2]) {
     in_parallel(2, |number| {
         for _ in 0..5 {
             match services[number].housekeep() {
                 Ok(()) => {}
-                // The other has taken over meanwhile, or the workspace is gone.
+                // The other service has taken over, or the workspace is gone.
                 Err(error) => {
                     let code = error.code();
                     assert!(
@@ -43,7 +43,7 @@ fn both_keep_house(services: [&Service; 2]) {
     });
 }
 
-/// Both services do the same at once.
+/// Runs the same call on both services at once.
 fn both(services: [&Service; 2], token: &str, operation: &str, input: &Value) -> Vec<Answer> {
     in_parallel(2, |number| answer_of(call(services[number], Some(token), operation, input)))
 }
@@ -89,7 +89,7 @@ fn a_workspace_is_erased_once_by_two_services() {
         world.clock.advance(2 * DAY);
         let services = [&world.service, &other];
         let erase = json!({"workspace_id": workspace, "confirm": "Moving"});
-        // While both prune it, too.
+        // Both also prune it at the same time.
         let answers = std::thread::scope(|scope| {
             let keeping = scope.spawn(|| both_keep_house(services));
             let answers = both(services, &origin.token, "erase_workspace", &erase);

@@ -1,4 +1,4 @@
-//! What files take of the disk while they are moved, and that they are judged while they arrive.
+//! The disk space of files while they are moved, and their verification while they arrive.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use super::exports::{export, lived_in};
 
 const VERIFY: &str = "/workspaces/export/verify";
 
-/// A world whose spools have this budget, on a disk of which as many bytes are free as the number says.
+/// Returns a world whose spools have this budget, on a disk with `free` bytes of free space.
 fn limited(
     engine: Engine,
     max: u64,
@@ -33,14 +33,14 @@ fn limited(
     (folder, spools, world)
 }
 
-/// The file of a world like every other.
+/// Returns the file of a world with the default setup.
 fn file_of(engine: Engine) -> String {
     let world = World::open(engine);
     lived_in(&world);
     export(&world, "all")
 }
 
-/// Sends a file to be verified.
+/// Sends a file for verification.
 fn verify(world: &World, token: &str, file: &str) -> svc_tests::client::Answer {
     let body: Value = serde_json::from_str(file).unwrap();
     world.rest().send(Some(token), "POST", VERIFY, &[], Some(&body))
@@ -52,7 +52,7 @@ fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
         let file = file_of(engine);
         let size = u64::try_from(file.len()).unwrap();
         let free = Arc::new(AtomicU64::new(1 << 40));
-        // Half of it has space for one file, and not for two.
+        // Half of it has space for one file, but not for two.
         let (_folder, spools, world) = limited(engine, 3 * size, 0, &free);
         let admin = &world.people.admin;
         let made = world.admin("create_workspace", json!({"name": "Other", "admin_handle": "ada"}));
@@ -61,7 +61,7 @@ fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
             call(&world.service, Some(token), "export_workspace", &json!({"workspace_id": id}))
         };
         let id = world.id("workspace").to_string();
-        // Nobody has read it yet.
+        // It was not read yet.
         let unread = export_of(admin, &id).unwrap();
         let held = spools.taken();
         assert!(held > size / 2, "{held} of {size}");
@@ -92,7 +92,7 @@ fn what_an_import_writes_beside_the_file_counts_too() {
             let path = "/workspaces/import?mode=new";
             let imported = world.rest().send(Some(&other), "POST", path, &[], Some(&body));
             assert_eq!(imported.status, status, "{}", imported.body);
-            // The last step of an import lets go of its files after the response.
+            // The last step of an import releases its files after the response.
             until("their space is returned", || spools.taken() == 0);
         }
     }
@@ -124,10 +124,10 @@ fn only_the_database_uses_the_reserve_of_the_disk() {
     }
 }
 
-/// Sends the head of a request with a large file, and what it begins with.
+/// Sends the head of a request with a large file, and the beginning of the file.
 fn begun(world: &World, token: &str, path: &str, begin: &str) -> TcpStream {
     let mut stream = TcpStream::connect(world.address()).unwrap();
-    // Who asks first is answered without more of the body.
+    // A client that waits for 100 Continue gets the response without sending more of the body.
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n{begin}",
@@ -146,7 +146,7 @@ fn a_file_is_refused_at_its_first_bad_bytes() {
             // The rest of the 64 MiB is never sent.
             for begin in ["x".repeat(8 << 10), "{\"type\":\"other\",".repeat(500), " ".repeat(160 << 10)] {
                 let mut answer = String::new();
-                // The connection may be reset behind the response, as not all was read.
+                // The connection may be reset after the response, because the server did not read everything.
                 let _ = begun(world, &world.people.admin, path, &begin).read_to_string(&mut answer);
                 assert!(answer.contains("HTTP/1.1 400 "), "{path} {begin:.20}: {answer}");
                 assert!(answer.contains("export-invalid") && answer.contains("not-an-export"), "{answer}");

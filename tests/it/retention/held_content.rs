@@ -1,5 +1,5 @@
-//! Legal holds, table by table: whatever a purge empties keeps what it held, whichever operation replaces,
-//! changes or deletes it.
+//! Legal holds, table by table: every table that a purge empties keeps its content, whichever operation
+//! replaces, changes or deletes it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use svc_core::op::Class;
 use svc_tests::{World, on_both_engines};
 use uuid::Uuid;
 
-/// How a table is tried: content with the word is made, a hold is placed, and then each operation that could
-/// lose the content is called.
+/// A test of a table: it creates content with the word, places a hold, and calls each operation that could
+/// lose the content.
 type Case = fn(&World, &str);
 
-/// One case for each table that a purge empties and that holds what was said.
+/// One case for each table with content that a purge empties.
 const CASES: [(&str, Case); 8] = [
     ("boots", boot),
     ("claim_checkpoints", checkpoint),
@@ -25,7 +25,7 @@ const CASES: [(&str, Case); 8] = [
     ("results", result),
 ];
 
-/// The tables whose rows go with a message, and are tried with it.
+/// The tables whose rows are removed with a message, and are tested with it.
 const WITH_MESSAGES: [&str; 8] =
     ["approval_gates", "inbox", "pins", "reactions", "relations", "reviews", "thread_notices", "votes"];
 
@@ -38,13 +38,13 @@ fn refused(world: &World, operation: &str, input: Value) {
     world.call(&world.people.admin, operation, input).refused(409, "legal-hold");
 }
 
-/// The rows of the database that have a word in the clear.
+/// Returns the number of rows that have a word unencrypted.
 fn rows_with(world: &World, word: &str) -> usize {
     let dump = world.database.dump();
     dump.values().flatten().filter(|row| row.contains(word)).count()
 }
 
-/// Checks that each of these words is still in some row.
+/// Checks that each of these words is still in a row.
 fn check_kept(world: &World, words: &[String]) {
     for word in words {
         assert!(rows_with(world, word) > 0, "{word} is lost");
@@ -96,7 +96,7 @@ fn memory_block(world: &World, word: &str) {
     check_kept(world, &[value, described, value_2]);
 }
 
-/// A checkpoint is replaced by each operation that leaves one, and after each way in which a claim ends.
+/// Replaces a checkpoint by each operation that stores one, and by each end of a claim.
 fn checkpoint(world: &World, word: &str) {
     let channel = world.new_channel("held");
     let thread = world.new_thread(&channel, "held");
@@ -125,7 +125,7 @@ fn checkpoint(world: &World, word: &str) {
     call(admin, "release_claim", &lease, json!({"checkpoint": left()}));
     let lease = claim(agent);
     call(agent, "renew_claim", &lease, json!({"lease_secs": 60, "checkpoint": left()}));
-    // It lapses.
+    // The claim lapses.
     world.pass(Duration::from_secs(61));
     let lease = claim(admin);
     call(admin, "renew_claim", &lease, json!({"checkpoint": left()}));
@@ -136,7 +136,7 @@ fn checkpoint(world: &World, word: &str) {
     call(agent, "renew_claim", &lease, json!({"checkpoint": last}));
     let held = rows_with(world, word);
     assert_eq!(held, before + 6, "each one that was replaced is kept once");
-    // The same again replaces nothing.
+    // The same checkpoint again replaces nothing.
     call(agent, "renew_claim", &lease, json!({"checkpoint": last}));
     assert_eq!(rows_with(world, word), held);
     world.admin("cancel_thread", json!({"thread_id": thread, "reason": "over"}));
@@ -165,7 +165,7 @@ fn result(world: &World, word: &str) {
     check_kept(world, &words);
 }
 
-/// What is kept stays until the last hold is released.
+/// Checks that a kept text stays until the last hold is released.
 fn held_text(world: &World, word: &str) {
     let holds = [hold(world), hold(world)];
     boot(world, word);
@@ -181,7 +181,7 @@ fn held_text(world: &World, word: &str) {
     assert_eq!(kept(), before, "there is the hold of the boot");
 }
 
-/// A message and its edits are sealed, so they are read as members do.
+/// Checks a message and its edits, which are sealed and so are read as members do.
 fn message(world: &World, word: &str) {
     let said = |number: u32| format!("{word}-{number}");
     let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": said(1)}));
@@ -201,7 +201,7 @@ fn message(world: &World, word: &str) {
     assert_eq!(bodies, [&json!(said(1)), &json!(said(2))]);
 }
 
-/// The tables that a purge empties, and those whose rows go with messages.
+/// Returns the tables that a purge empties, and those whose rows are removed with messages.
 fn emptied(world: &World) -> BTreeSet<&str> {
     let table = world.service.table();
     let words = table
@@ -226,7 +226,7 @@ fn nothing_that_was_said_is_lost_under_a_hold() {
     }
 }
 
-/// The messages that a table names, by its rows.
+/// Returns the messages that a table names, by its rows.
 fn messages_of(world: &World, table: &str) -> Vec<String> {
     let column = if table == "relations" { "from_id" } else { "message_id" };
     let sql = format!("select distinct {column} from {table} where {column} is not null");
@@ -250,7 +250,7 @@ fn rows_that_go_with_a_message_stay_under_a_hold() {
             for message in messages_of(world, table) {
                 let input = json!({"message_id": message});
                 let found = world.call(&world.people.admin, "get_message", input.clone());
-                // One of another workspace, or in a channel that the administrator does not see.
+                // A message of another workspace, or in a channel that the administrator does not see.
                 if found.status != 200 || found.body["withdrawn"] == json!(true) {
                     continue;
                 }

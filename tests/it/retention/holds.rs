@@ -1,4 +1,4 @@
-//! Legal holds: what they forbid, until the last one is released.
+//! Legal holds: the operations that they forbid, until the last one is released.
 
 use std::time::Duration;
 
@@ -98,15 +98,15 @@ fn a_hold_of_another_workspace_holds_nothing_here_and_is_not_found() {
     });
 }
 
-/// Rewrites the note at a message, of which there is no history.
+/// Rewrites the note at a message, which has no history.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RewriteNote {
     /// The message.
     message_id: MessageId,
-    /// Which text it is.
+    /// The number of the text.
     version: i64,
-    /// What it was before.
+    /// The previous text.
     old: String,
 }
 
@@ -134,7 +134,7 @@ fn rewrite(world: &World, version: i64, old: &str) {
     world.agent("rewrite_note", json!({"message_id": world.id("message"), "version": version, "old": old}));
 }
 
-/// The texts that are kept, in their order.
+/// Returns the texts that are kept, in their order.
 fn kept(world: &World) -> Vec<String> {
     let rows = world.database.rows("select kind, version, text from held_texts order by version");
     rows.iter().map(|row| format!("{} {} {}", text(&row[0]), row[1], text(&row[2]))).collect()
@@ -158,7 +158,7 @@ fn a_text_that_is_replaced_is_kept_until_the_last_hold_is_released() {
         world.pass(Duration::from_secs(60));
         assert_eq!(kept(&world), all, "there is another hold");
         assert!(!found(&world.database, &words).is_empty(), "the search finds words in the clear");
-        // A purge takes it for words too, but for a hold.
+        // A purge treats it as content, too, unless there is a hold.
         let purge = json!({"workspace_id": world.id("workspace"), "confirm": "Night shift"});
         world.call(&world.people.admin, "purge_workspace", purge).refused(409, "legal-hold");
         release(&world, &holds[1]);

@@ -1,4 +1,4 @@
-//! How long things are kept, and what destroys them.
+//! Retention: its policies, and the operations that destroy content.
 
 mod held_content;
 mod holds;

@@ -1,4 +1,4 @@
-//! Retention: what is kept how long, what goes after that, and what the log proves of itself then.
+//! Retention: retention times, pruning, and the proof of a pruned log.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn post(world: &World, body: &str) -> Value {
     world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}))
 }
 
-/// What `svc verify` reports of the workspace's log.
+/// Returns the report of `svc verify` on the workspace's log.
 pub fn verified(world: &World) -> ChainReport {
     verify_database(&world.database.address(), Some(world.id("workspace").into()), None).unwrap().remove(0)
 }
@@ -93,7 +93,7 @@ fn events_go_by_their_days_and_the_log_is_verified_from_its_floor() {
         let head_then = verified(world).head;
         post(world, "goes too");
         world.pass(11 * DAY);
-        // The round has declared the floor; what it declared is removed by now too.
+        // The round has declared the floor, and has already removed the events below it.
         let floor = policy_of_log(world);
         assert!(floor > old, "{floor}");
         let report = verified(world);
@@ -132,7 +132,7 @@ fn events_go_by_their_days_and_the_log_is_verified_from_its_floor() {
         let contained = world.admin("verify_event_chain", head(now.lsn, &now.hash));
         assert_eq!(contained["expected"], "contained");
 
-        // The log comes to rest: what earlier rounds have declared is no reason for another.
+        // The log comes to rest: the declarations of earlier rounds cause no further ones.
         let lsn = world.lsn();
         world.pass(11 * DAY);
         let after = world.lsn();
@@ -145,7 +145,7 @@ fn events_go_by_their_days_and_the_log_is_verified_from_its_floor() {
     });
 }
 
-/// The floor of the workspace's log.
+/// Returns the floor of the workspace's log.
 fn policy_of_log(world: &World) -> i64 {
     world.admin("get_room", json!({"workspace_id": world.id("workspace")}))["floor"].as_i64().unwrap()
 }
@@ -244,7 +244,7 @@ fn a_log_that_is_broken_is_not_pruned() {
     });
 }
 
-/// Whether what the database marks for the scrub is done.
+/// Waits until the scrub that the database has marked is done.
 fn scrubbed(world: &World) {
     until("the scrub", || {
         world.service.housekeep().unwrap();
@@ -255,17 +255,17 @@ fn scrubbed(world: &World) {
 #[test]
 fn a_long_log_is_pruned_in_steps_and_its_keys_are_in_no_file() {
     for engine in engines() {
-        // With a seed of its own: worlds of one seed draw the same keys, and share a Postgres server.
+        // With a different seed: worlds with the same seed draw the same keys, and share a Postgres server.
         let world = World::with(engine, Setup { seed: 35, ..Setup::default() });
         let shelves = || world.database.number("select count(*) from shelves");
         let first = post(&world, "the first of many");
-        // Its shelf is that of a template, until it is sealed again.
+        // Its key segment is that of a template, until it is sealed again.
         world.admin("delete_message", json!({"message_id": first["id"]}));
         let keys = Needle::pieces(
             "the sealed nodes",
             &shelf(&world.database, &text(&first["id"])).sealed[KEK_ID_BYTES..],
         );
-        // More than a shelf holds, and than a step removes.
+        // More than a key segment holds, and than a step removes.
         in_parallel(8, |_| (0..530).for_each(|_| drop(post(&world, "one of many"))));
         keep(&world, json!({"messages_days": 1, "events_days": 1})).output();
         let last = post(&world, "the last of many");
@@ -292,7 +292,7 @@ fn a_long_log_is_pruned_in_steps_and_its_keys_are_in_no_file() {
     }
 }
 
-/// Statements that let removing rows of a table fail, and let it go again.
+/// Returns statements that make removing rows of a table fail, and then succeed again.
 fn failing_to_remove(engine: Engine, table: &str) -> [String; 2] {
     match engine {
         Engine::Sqlite => [
@@ -333,7 +333,7 @@ fn a_hold_stops_pruning_between_two_steps() {
             world.pass(DAY);
             assert_eq!(stored(), left, "{table}");
             assert!(verified(world).valid, "{table}");
-            // What was declared is gone all the same.
+            // The declared events are removed nevertheless.
             let missed = match table {
                 "messages" => {
                     world.call(&world.people.admin, "get_message", json!({"message_id": old["id"]}))

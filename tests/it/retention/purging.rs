@@ -1,4 +1,4 @@
-//! Purging a workspace: nothing of what was said is left, and everything that was done is.
+//! Purging a workspace destroys all content, and keeps the record.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use svc_tests::{World, in_parallel, on_both_engines, text};
 use crate::conversation::withdraw::{found, is_scrubbed};
 use crate::portability::origin::{export, verify};
 
-/// Words that are nowhere else: not in the databases of other tests on the same server either.
+/// Text that occurs nowhere else, including the databases of other tests on the same server.
 const WORD: &str = "tezcatlipoca-of-the-purged";
 const OTHER: &str = "words that are purged in steps";
 
@@ -27,7 +27,7 @@ fn workspace(world: &World) -> WorkspaceId {
     world.id("workspace").into()
 }
 
-/// What was said in the workspace, by kind.
+/// The content in the workspace, by kind.
 struct Said {
     message: Value,
     done: Value,
@@ -91,7 +91,7 @@ fn every_word_goes_and_the_record_stays() {
         let block = get("get_memory_block", block).output();
         assert_eq!((&block["value"], &block["description"]), (&json!(""), &json!(null)));
         assert_eq!((&block["label"], &block["version"]), (&json!("said"), &json!(2)));
-        // The log is what it was, and says what has happened.
+        // The log is unchanged, and records the purge.
         verify(world);
         let after = export(world, workspace(world));
         let events = |file: &Value| -> Vec<Value> {
@@ -112,7 +112,7 @@ fn every_word_goes_and_the_record_stays() {
         let audited = world.admin("list_audit", audited);
         assert_eq!(audited["items"].as_array().unwrap().len(), 1, "{audited}");
         assert_eq!(audited["items"][0]["metadata"]["requested_by"], audited["items"][0]["actor_id"]);
-        // What is said now stays, and a purge of nothing is one too.
+        // New content stays, and a purge of nothing is valid, too.
         let again = say(world, WORD);
         world.pass(Duration::from_secs(60));
         assert_eq!(get("get_message", json!({"message_id": again.message["id"]})).status, 200);
@@ -128,7 +128,7 @@ fn every_word_goes_and_the_record_stays() {
     });
 }
 
-/// Statements that let purging results fail, and let it go again.
+/// Returns statements that make purging results fail, and then succeed again.
 fn failing(engine: Engine) -> [&'static str; 2] {
     match engine {
         Engine::Sqlite => [
@@ -177,11 +177,11 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
         assert_eq!(result(), json!(false), "nothing is removed under a hold");
         purge(world, "Night shift").refused(409, "legal-hold");
         release(&second);
-        // Who asks again joins the purge that there is.
+        // A second call joins the purge in progress.
         let joined = purge(world, "Night shift").output();
         assert_eq!((&joined["up_to_lsn"], result()), (&json!(up_to), json!(true)));
         assert_eq!(world.admin("get_message", json!({"message_id": later["id"]}))["body"], "later");
-        // Without anybody who asks it goes on too.
+        // It also continues without a call.
         let said = say(world, OTHER);
         let result = || world.admin("get_thread_result", json!({"thread_id": said.done}))["purged"].clone();
         world.database.execute(fail);
@@ -194,7 +194,8 @@ fn a_purge_that_was_cut_off_goes_on_and_stops_for_a_hold() {
     });
 }
 
-/// Statements that let what makes a channel called `doomed` fail, and all that is committed with it.
+/// Returns statements that make the creation of a channel called `doomed` fail, with everything in its
+/// commit.
 fn dooming(engine: Engine) -> [&'static str; 2] {
     match engine {
         Engine::Sqlite => [
@@ -212,7 +213,7 @@ fn dooming(engine: Engine) -> [&'static str; 2] {
     }
 }
 
-/// Purges are done again whenever something that shares their transaction fails.
+/// A purge is repeated whenever another part of its transaction fails.
 #[test]
 fn a_purge_that_is_done_again_is_that_of_its_call() {
     const DOOMED: usize = 3;
@@ -254,7 +255,7 @@ fn a_purge_that_is_done_again_is_that_of_its_call() {
     });
 }
 
-/// A purge that was cut off is ended by whoever comes first, and its repeat begins no other one.
+/// Any later call ends an interrupted purge, and a repeat of its call does not begin another one.
 #[test]
 fn the_repeat_of_a_purge_that_was_cut_off_is_the_same_purge() {
     on_both_engines(|world| {

@@ -1,3 +1,3 @@
-//! Tickets by which strangers read one channel.
+//! Tickets that let outsiders read one channel.
 
 mod tickets;

@@ -1,4 +1,4 @@
-//! Share tickets: what they show, whom they are issued to, and how they end.
+//! Share tickets: their contents, their issuers, and their end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, on_both_engines, session_key, text};
 
-/// The routes that a ticket opens, for a thread.
+/// Returns the routes that a ticket opens, for a thread.
 fn routes(thread: &str) -> [String; 4] {
     [
         "/share/manifest".to_owned(),
@@ -27,12 +27,12 @@ fn input(world: &World, channel: &str) -> Value {
     json!({"workspace_id": world.id("workspace"), "channel_id": channel, "expires_in_secs": 3600})
 }
 
-/// A ticket of the bearer of `token` for a channel.
+/// Issues a ticket for a channel as the bearer of `token`.
 fn issued(world: &World, token: &str, channel: &str) -> Value {
     world.call(token, "create_share_ticket", input(world, channel)).output()
 }
 
-/// A ticket of the admin for a channel: its secret.
+/// Issues a ticket for a channel as the admin, and returns its secret.
 fn secret(world: &World, channel: &str) -> String {
     text(&issued(world, &world.people.admin, channel)["secret"])
 }
@@ -42,7 +42,7 @@ fn get(world: &World, secret: &str, route: &str) -> Answer {
     world.rest().send(None, "GET", route, &[("authorization", &authorization)], None)
 }
 
-/// Everything that a route shows, page by page.
+/// Returns everything that a route shows, page by page.
 fn all(world: &World, secret: &str, route: &str, limit: usize) -> Vec<Value> {
     let (mut found, mut query) = (Vec::new(), format!("?limit={limit}"));
     loop {
@@ -70,10 +70,10 @@ fn post(world: &World, thread: &str, body: &str, metadata: Value) -> String {
     text(&world.agent("post_message", message)["id"])
 }
 
-/// What is shown is a list of its own: whoever adds a field to threads or messages shows it to nobody.
+/// The shown fields are a separate list: a field that is added to threads or messages is not shown.
 ///
-/// A ticket leaves the team. Who works on what, until when and how the work is steered is none of its
-/// readers' business, nor is what another channel says.
+/// A ticket leaves the team. Its readers must not see who works on a thread, until when and how the work is
+/// steered, nor other channels.
 #[test]
 fn a_ticket_shows_the_live_part_of_one_channel_and_no_other_field() {
     on_both_engines(|world| {
@@ -147,17 +147,17 @@ fn a_ticket_shows_the_live_part_of_one_channel_and_no_other_field() {
     });
 }
 
-/// The headers of a response that do not change with the time.
+/// Returns the headers of a response that do not change with the time.
 fn lasting(answer: &Answer) -> HeaderMap {
     let mut headers = answer.headers.clone();
     headers.remove("date");
     headers
 }
 
-/// Every response is kept by nobody but its reader, and tells nothing of the workspace's traffic.
+/// Every response is private to its reader, and reveals nothing of the workspace's traffic.
 ///
-/// A cache between would serve the channel to whoever comes next, and the position of the log, or what is
-/// left of a limit, would tell a stranger when the team works.
+/// A cache on the way would serve the channel to the next reader, and the position of the log, or the
+/// remaining requests of a limit, would show an outsider when the team works.
 #[test]
 fn every_response_is_private_and_tells_nothing_of_the_traffic() {
     let rates = RateSettings { per_client: 50, per_workspace: 100, window: Duration::from_secs(60) };
@@ -184,10 +184,10 @@ fn every_response_is_private_and_tells_nothing_of_the_traffic() {
     }
 }
 
-/// Whoever has no live ticket is refused by the same bytes at every route.
+/// A caller without a live ticket gets the same bytes at every route.
 ///
-/// One who can tell a revoked secret from one that never was learns that there was something to see, and a
-/// bearer would learn where the log of its workspace is.
+/// A caller that can distinguish a revoked secret from an unknown one learns that a ticket existed, and a
+/// bearer would learn the position of the workspace's log.
 #[test]
 fn whoever_has_no_live_ticket_is_refused_by_the_same_bytes() {
     on_both_engines(|world| {
@@ -293,7 +293,8 @@ fn a_ticket_is_issued_for_what_the_issuer_sees_and_for_two_days_at_most() {
     });
 }
 
-/// The secret is shown once and kept nowhere; who does not see the channel does not learn of the ticket.
+/// The secret is shown once and stored nowhere; a member who does not see the channel does not learn of the
+/// ticket.
 #[test]
 fn a_ticket_is_listed_and_revoked_by_administrators_who_see_the_channel() {
     on_both_engines(|world| {
@@ -361,7 +362,7 @@ fn a_revoked_ticket_stops_on_every_server_at_once() {
     });
 }
 
-/// The requests of a ticket's readers are counted apart from those of its issuer.
+/// The requests of a ticket's readers are counted separately from those of its issuer.
 #[test]
 fn a_ticket_is_a_client_of_its_own() {
     let rates = RateSettings { per_client: 3, per_workspace: 0, window: Duration::from_secs(60) };
@@ -380,7 +381,7 @@ fn a_ticket_is_a_client_of_its_own() {
     }
 }
 
-/// An app is trusted as long as it is installed, and not for two days more.
+/// An app is trusted as long as it is installed, not until its tickets expire.
 #[test]
 fn a_ticket_that_an_app_has_issued_ends_with_its_installation() {
     on_both_engines(|world| {
@@ -402,9 +403,9 @@ fn a_ticket_that_an_app_has_issued_ends_with_its_installation() {
     });
 }
 
-/// What a ticket opens is read only, and nothing else takes one.
+/// The routes of a ticket only read, and no other routes accept one.
 ///
-/// A ticket that a WebSocket or MCP took for a credential would show what happens, or let its bearer act.
+/// If a WebSocket or MCP accepted a ticket as a credential, its bearer could follow events or act.
 #[test]
 fn a_ticket_opens_no_other_route() {
     on_both_engines(|world| {
@@ -439,7 +440,7 @@ fn a_ticket_opens_no_other_route() {
     });
 }
 
-/// A directory takes everything from who leaves, and gives nothing back to who returns.
+/// A directory removes all access of a person who leaves, and restores nothing for one who returns.
 #[test]
 fn a_ticket_ends_with_its_owner_and_does_not_come_back() {
     on_both_engines(|world| {

@@ -1,8 +1,8 @@
-//! The board in Chromium, on the real server: runs what is in tests/ui/board.
+//! The board in Chromium, on the real server: runs the tests in tests/ui/board.
 //!
-//! Each test here runs a few files there, each in a world of its own, so that none takes long. Long runs
-//! repeat some of them: in the dark, in other languages, and on Postgres with browsers and agents at two
-//! servers.
+//! Each test here runs a few files there, each in a separate world, so that no test takes long. Long runs
+//! repeat some of them: in the dark theme, in other languages, and on Postgres with browsers and agents at
+//! two servers.
 
 use std::process::Command;
 
@@ -13,10 +13,10 @@ use svc_tests::database::{POSTGRES, TestDatabase, engines, is_long, skipped};
 use svc_tests::process::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
-/// The variables with the programs that are put before the service.
+/// The variables with the proxies that are put in front of the service.
 const PROXIES: [&str; 3] = ["SVC_TEST_NGINX", "SVC_TEST_CADDY", "SVC_TEST_HAPROXY"];
 
-/// The command that runs files of tests, if this run has what they need.
+/// Returns the command that runs files of tests, if this run has their requirements.
 fn runner(files: &[&str]) -> Option<Command> {
     let node = script("board", &[&["runner.js"], files].concat());
     if node.is_none() {
@@ -39,7 +39,7 @@ fn on_sqlite(files: &[&str]) {
     }
 }
 
-/// Runs files of tests that repeat others under other circumstances, in long runs.
+/// Runs files of tests that repeat others under other conditions, in long runs.
 #[track_caller]
 fn on_sqlite_if_long(files: &[&str]) {
     if is_long("the board under other circumstances") {
@@ -47,7 +47,7 @@ fn on_sqlite_if_long(files: &[&str]) {
     }
 }
 
-/// Runs files of tests on Postgres in long runs, each with two servers on a database of its own.
+/// Runs files of tests on Postgres in long runs, each with two servers on a separate database.
 #[track_caller]
 fn on_postgres_if_long(files: &[&str]) {
     if !is_long("the board on two servers") {

@@ -1,5 +1,5 @@
-//! A server that has written alone for a while assumes that it still does, on Postgres: what another does
-//! ends that, and nobody notices.
+//! A server that has written alone for a while assumes that it still does, on Postgres: a change by another
+//! server ends the assumption, and no caller notices.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -7,7 +7,7 @@ use svc_tests::database::engines;
 use svc_tests::site::done;
 use svc_tests::{World, on_both_engines};
 
-/// Claims enough threads for the next claim to assume what the last one has left.
+/// Claims enough threads that the next claim assumes the state after the last one.
 fn claim_alone(world: &World, channel: &str) -> Vec<Value> {
     (0..12).map(|_| world.agent("claim_next_thread", json!({"channel_id": channel}))).collect()
 }
@@ -33,7 +33,7 @@ fn a_claim_sees_what_another_server_has_taken_meanwhile() {
         let titles: Vec<&str> = claimed.iter().filter_map(|thread| thread["title"].as_str()).collect();
         let wanted: Vec<String> = (0..39).map(|number| number.to_string()).collect();
         assert_eq!(titles, wanted, "on {}", world.engine().name());
-        // It can go on with what the other has claimed, too.
+        // It can continue with a claim of the other server, too.
         let last = json!({"thread_id": claimed[38]["id"], "result": {"done": true}});
         world.agent("set_thread_result", last);
     });
@@ -61,7 +61,7 @@ fn what_another_server_has_forbidden_or_changed_counts_at_once() {
     });
 }
 
-/// Raises a deadlock at the first event that is written after it.
+/// A deadlock, raised once at the next event that is written.
 const CONFLICT_ONCE: &str = "
     create sequence conflicts;
     create function conflict_once() returns trigger language plpgsql as $$

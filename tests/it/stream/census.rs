@@ -1,4 +1,4 @@
-//! The census: it counts what its reader could have counted, however long the log is.
+//! The census: it returns the counts that its reader could have computed, however long the log is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn with(world: &World, more: &Value) -> Value {
     input
 }
 
-/// What the census says, whose sum is its total.
+/// Returns the counts of the census, whose sum must be its total.
 fn census(world: &World, token: &str, of: &Value) -> Counts {
     let found = world.call(token, "get_kind_census", with(world, of)).output();
     let counts: Counts = found["items"]
@@ -28,7 +28,7 @@ fn census(world: &World, token: &str, of: &Value) -> Counts {
     counts
 }
 
-/// What a reader of the log counts.
+/// Returns the counts that a reader of the log computes.
 fn counted(world: &World, token: &str, of: &Value) -> Counts {
     let mut counts = Counts::new();
     let mut input = with(world, of);
@@ -45,7 +45,7 @@ fn counted(world: &World, token: &str, of: &Value) -> Counts {
     }
 }
 
-/// Compares both for everybody, and for each part of the log that can be asked for.
+/// Compares both for all readers, and for each part of the log that can be requested.
 fn agrees(world: &World, other: &str, what: &str) {
     let (thread, private) = (json!(world.id("thread")), &world.people.private_thread_id);
     let parts = [
@@ -113,7 +113,7 @@ fn a_census_of_another_workspace_is_not_found() {
 fn a_pruning_is_declared_in_parts_that_change_so_many_counts_each() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
-        // In each channel an event of its own.
+        // A different event in each channel.
         in_parallel(4, |number| (0..135).for_each(|n| drop(world.new_channel(&format!("c{number}-{n}")))));
         world.pass(Duration::ZERO);
         let created = world.lsn();

@@ -1,4 +1,4 @@
-//! Durable subscriptions in process: where they stand, who holds them, and when they are told to begin anew.
+//! Durable subscriptions in process: their positions, their holders, and the reasons to begin again.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn durable(world: &World, name: &str, begin: Begin) -> Subscription {
     Subscription { consumer, ..from(world, begin) }
 }
 
-/// Where a consumer stands in the database.
+/// Returns the position of a consumer in the database.
 fn stands(world: &World, name: &str) -> i64 {
     world.database.number(&format!("select after_id from consumers where consumer_id = '{name}'"))
 }
@@ -37,7 +37,7 @@ fn a_durable_subscription_delivers_until_it_is_acknowledged() {
         let begins = world.lsn();
         post(world, "one");
         post(world, "two");
-        // They are too young.
+        // The events are too young.
         assert_eq!(runtime().block_on(first.next(ALL, Duration::ZERO)).unwrap().frames.len(), 0);
         world.pass(Duration::from_secs(3));
         assert_eq!(lsns(&next(&mut first).unwrap()), [begins + 1, begins + 2]);
@@ -49,10 +49,10 @@ fn a_durable_subscription_delivers_until_it_is_acknowledged() {
         let other = world.another_service(9);
         let mut second = subscribe(&other, Begin::Default);
         assert_eq!(lsns(&next(&mut second).unwrap()), [begins + 2]);
-        // The older connection is told at its next look.
+        // The older connection is closed at its next check.
         world.pass(Duration::from_secs(11));
         assert_eq!(code(runtime().block_on(first.next(ALL, Duration::ZERO))), Code::WrongState);
-        // And at once if it is of the same process.
+        // In the same process it is closed at once.
         let mut third = subscribe(&other, Begin::After(begins));
         assert_eq!(code(next(&mut second)), Code::WrongState);
         assert_eq!(lsns(&next(&mut third).unwrap()), [begins + 1, begins + 2], "rewound");
@@ -109,7 +109,7 @@ fn a_consumer_is_moved_where_its_client_says() {
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
         subscriber.acknowledge(begins + 2).unwrap();
         subscriber.go_on(begins).unwrap();
-        // What was sent before is acknowledged when it is sent again.
+        // Events that were sent before can be acknowledged when they are sent again.
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
         subscriber.put_back();
         subscriber.acknowledge(begins + 3).unwrap();
@@ -154,7 +154,7 @@ fn a_consumer_that_is_busy_learns_that_another_server_has_taken_it() {
         let mut busy = begin(&world.service, &world.people.agent, from_there).unwrap().subscriber;
         let other = world.another_service(9);
         let _newer = begin(&other, &world.people.agent, durable(world, "index", Begin::Default)).unwrap();
-        // Each page finds out anew who it is.
+        // Each page looks up its caller again.
         let mut pages = 0;
         let ended = loop {
             let one = BatchBounds { events: 1, ..ALL };

@@ -1,9 +1,9 @@
-//! A crowd of clients over real sockets, of two servers: whatever they do, nobody misses an event or gets it
-//! in another order, and who falls below the floor is told.
+//! A crowd of clients over real sockets, of two servers: no client misses an event or gets events out of
+//! order, and a client below the floor is notified.
 //!
-//! The clients are those of another library, in another language, and so is the check of what they received.
-//! On Postgres one server hears no notifications. `SVC_TEST_CROWD` says how many clients follow about a
-//! hundred times as many events; without it they are few.
+//! The clients are those of another library, in another language, and so is the check of the received events.
+//! On Postgres one server gets no notifications. `SVC_TEST_CROWD` is the number of clients, which follow
+//! about a hundred times as many events; without it there are only a few.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::process::Running;
 use svc_tests::site::{Site, done};
 
-/// The variable with the Python that has what the tests need.
+/// The variable with the path of the Python that has the packages of the tests.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 /// The variable with the number of clients.
 const CROWD: &str = "SVC_TEST_CROWD";
 const FEW: usize = 12;
-/// How long ago the log begins; each round of writing is a part of a day later.
+/// The age of the first event; each round of writing is a part of a day later.
 const AGE: Duration = Duration::from_secs(400 * 86_400);
 const ROUND: Duration = Duration::from_secs(3 * 3600);
 const WRITERS: usize = 8;
@@ -48,7 +48,7 @@ fn a_crowd_misses_nothing_but_what_it_is_told_was_pruned() {
         let deaf = (engine == Engine::Postgres).then(|| Proxy::start(&site.database.url()));
         deaf.iter().for_each(Proxy::deafen);
         let address = deaf.as_ref().map(|proxy| proxy.url(&[]));
-        // Who writes prunes too, by its own time.
+        // The writing server also prunes, by its own time.
         let shared = [("SVC_RETENTION_TICK_SECS", "0"), ("SVC_MAX_CONNECTIONS", "0")];
         let variables = shared.into_iter().chain(address.iter().map(|address| ("DATABASE_URL", &**address)));
         let servers = [site.serve(&shared), site.serve(&variables.collect::<Vec<_>>())];

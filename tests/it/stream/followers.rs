@@ -1,8 +1,8 @@
-//! Followers of a busy log: whatever they do, each gets every event once, in its order.
+//! Followers of a busy log: each gets every event once, in its order.
 //!
-//! They disconnect, put batches back, go on by position or by token, on this server or another, some as
-//! consumers that acknowledge. While the log is pruned, whoever falls below its floor is told, and misses
-//! nothing else. `SVC_TEST_ROUNDS` says how often as many of them follow as many events.
+//! They disconnect, return batches, continue by position or by token, on this server or another, some as
+//! consumers that acknowledge. While the log is pruned, a follower below its floor is notified, and misses
+//! nothing else. `SVC_TEST_ROUNDS` is the number of repetitions.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const WRITERS: usize = 4;
 const EACH: usize = 100;
 const FOLLOWERS: usize = 24;
 
-/// Where a follower stands.
+/// A follower and its position.
 struct Follower<'w> {
     world: &'w World,
     services: [&'w Service; 2],
@@ -36,14 +36,14 @@ struct Follower<'w> {
 }
 
 impl Follower<'_> {
-    /// Begins again, somewhere and by something.
+    /// Begins again, at a random server, by position, token or consumer.
     fn begin(&mut self) -> Result<Subscriber> {
         let service = self.random.of(&self.services);
         let last = self.seen.last().copied().unwrap_or(self.begins).max(self.begins);
         let token = self.token.take().filter(|_| self.random.once_in(2) && self.consumer.is_none());
         let begin = match token {
             Some(token) => Begin::Token(token),
-            // A consumer stands where it was acknowledged.
+            // A consumer begins at its acknowledged position.
             None if self.consumer.is_some() && !self.seen.is_empty() => Begin::Default,
             None => Begin::After(last),
         };
@@ -68,7 +68,7 @@ impl Follower<'_> {
         Ok(begun.subscriber)
     }
 
-    /// Takes some batches of a connection, until that ends or all was seen.
+    /// Takes some batches of a connection, until it ends or all events were seen.
     fn follow(&mut self, mut subscriber: Subscriber, all: usize) {
         for _ in 0..=self.random.below(12) {
             let events = 1 + self.random.below(40);
@@ -140,16 +140,16 @@ fn a_follower_gets_every_event_once_in_order_whatever_it_does() {
     }
 }
 
-/// The clock is set ahead by so much, a few times a second, while a log is pruned that keeps its events for
-/// a day. What waits for the database at that moment fails with 503, and is tried again.
+/// The clock is set ahead by this much, a few times a second, while a log is pruned that keeps its events for
+/// a day. A request that waits for the database at that moment fails with 503, and is retried.
 const JUMP: Duration = Duration::from_secs(6 * 3600);
 
 impl Follower<'_> {
-    /// Follows a log that is pruned, as long as somebody writes. Returns the floors that it was told.
+    /// Follows a log that is pruned while others write. Returns the floors that it was notified of.
     ///
-    /// Each is the floor below which it may have missed something, with the position it had come to.
+    /// Each is the floor below which it may have missed events, with its position.
     fn follow_above_the_floor(&mut self, writes: &AtomicBool, falls: &AtomicUsize) -> Vec<(i64, i64)> {
-        // Tokens for resuming would have expired.
+        // Resume tokens would have expired.
         self.token = None;
         let mut told = Vec::new();
         while writes.load(Ordering::SeqCst) {
@@ -169,7 +169,7 @@ impl Follower<'_> {
         told
     }
 
-    /// Does nothing until the floor is beyond where it stands.
+    /// Does nothing until the floor is beyond its position.
     fn wait_for_the_floor(&self, writes: &AtomicBool) {
         let workspace = self.world.database.id(self.world.id("workspace"));
         let floor = format!("select floor from heads where workspace_id = {workspace}");
@@ -195,12 +195,12 @@ impl Follower<'_> {
     }
 }
 
-/// Leaves out what is tried again.
+/// Ignores an error that is retried.
 fn unless_unavailable(error: Error) -> Result<()> {
     if error.code().status() == 503 { Ok(()) } else { Err(error) }
 }
 
-/// The floor that a refusal tells.
+/// Returns the floor in a refusal.
 fn floor_told(error: &Error) -> i64 {
     assert_eq!(error.code(), Code::MustRefetch, "{error}");
     serde_json::to_value(error.problem()).unwrap()["floor"].as_i64().unwrap()
@@ -234,10 +234,10 @@ fn whoever_falls_below_the_floor_is_told_and_nobody_misses_anything_else() {
                 (posted, Vec::new())
             }
             1 => {
-                // Who waits needs time that passes.
+                // Waits need time that passes.
                 while following.load(Ordering::SeqCst) > 0 {
                     world.clock.advance(JUMP);
-                    // What fails is done by the next round.
+                    // The next round repeats a failure.
                     let _ = world.service.housekeep();
                     std::thread::park_timeout(Duration::from_millis(200));
                 }

@@ -1,4 +1,4 @@
-//! What members read of the record: events, their verification, and subscriptions.
+//! Reads of the record: events, their verification, and subscriptions.
 
 mod census;
 mod consumers;

@@ -1,4 +1,4 @@
-//! Reading the record as a whole: the chain with its keys, what was withdrawn, and where it is.
+//! Reading the whole record: the chain with its keys, without withdrawn content, and its visibility.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -15,7 +15,7 @@ fn catch_up(world: &World, more: Value) -> Value {
     world.admin("catch_up_events", input)
 }
 
-/// The whole log, as pages return it.
+/// Returns the whole log, page by page.
 fn whole(world: &World) -> Vec<Value> {
     let (mut events, mut after) = (Vec::new(), 0);
     loop {
@@ -42,7 +42,7 @@ fn catching_up_returns_a_chain_without_gaps() {
         assert_eq!(events.len(), usize::try_from(world.lsn()).unwrap());
         for event in events {
             assert_eq!(event["prev_hash"], previous);
-            // Members are sorted, which is the canonical form of what payloads are made of.
+            // Members are sorted, which is the canonical form for the contents of payloads.
             let hash = Sha256::digest(event["payload"].to_string());
             previous = format!("sha256:{}", hex::encode(hash));
             assert_eq!(event["content_hash"], previous);
@@ -50,7 +50,7 @@ fn catching_up_returns_a_chain_without_gaps() {
     });
 }
 
-/// What the sealed content of an event says, opened by the key beside it alone.
+/// Returns the sealed content of an event, opened with only the key beside it.
 fn opened(event: &Value) -> Option<Value> {
     let key = STANDARD.decode(event["content_key"].as_str()?).unwrap();
     let sealed = STANDARD.decode(text(&event["payload"]["sealed"])).unwrap();

@@ -21,10 +21,10 @@ use crate::audit::histories::History;
 use crate::portability::origin::export;
 use crate::retention::policy::verified;
 
-/// The variable with the Python that has what the tests need.
+/// The variable with the path of the Python that has the packages of the tests.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
-/// What the second verifier says of each file; none if this run has no Python.
+/// Returns the second verifier's report on each file, or `None` if this run has no Python.
 fn said(arguments: &[String]) -> Option<Vec<Value>> {
     said_by("verifier.py", arguments)
 }
@@ -41,7 +41,7 @@ fn said_by(script: &str, arguments: &[String]) -> Option<Vec<Value>> {
     Some(outcome.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// What our verifier says, in the words of the other.
+/// Returns our verifier's report, in the terms of the other.
 fn ours(database: &Database, workspace: WorkspaceId, report: &Value) -> Value {
     if let Some(broken) = report.get("broken") {
         return json!({"valid": false, "broken": broken["lsn"]});
@@ -52,7 +52,7 @@ fn ours(database: &Database, workspace: WorkspaceId, report: &Value) -> Value {
         "root": hex::encode(signed.checkpoint.root)})
 }
 
-/// What the program reports of the log of a history.
+/// Returns the program's report on the log of a history.
 fn by_program(history: &History) -> Value {
     let (folder, workspace) = (tempfile::tempdir().unwrap(), history.workspace.to_string());
     let data = match history.world.database.file() {
@@ -67,7 +67,7 @@ fn by_program(history: &History) -> Value {
     said["logs"][0].clone()
 }
 
-/// The log of a history in a file of SQLite, whatever it is stored in, in the columns that the manual names.
+/// Copies the log of a history to a file of SQLite, from any engine, with the columns in the manual.
 fn copied(history: &History) -> NamedTempFile {
     let (file, database) = (NamedTempFile::new().unwrap(), &history.world.database);
     let copy = rusqlite::Connection::open(file.path()).unwrap();
@@ -113,7 +113,7 @@ fn two_verifiers_agree_on_good_and_broken_logs() {
             for tamper in ["select 1".to_owned()].into_iter().chain(tampers) {
                 history.tampered(&tamper, || {
                     let said = serde_json::to_value(history.report()).unwrap();
-                    // The program is asked for some: it is the same, but for what it reads and prints.
+                    // For some logs the program itself runs: it differs only in how it reads and prints.
                     if wanted.len() % 4 == 0 {
                         assert_eq!(by_program(&history), said, "{tamper}");
                     }
@@ -135,7 +135,7 @@ fn two_verifiers_agree_on_good_and_broken_logs() {
     assert!(compared >= 100 * engines().len() && good > 0 && good < compared / 2, "{good} of {compared}");
 }
 
-/// The pages of the whole log, one on a line.
+/// Returns the pages of the whole log, one per line.
 fn pages(world: &World) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     let mut input = json!({"workspace_id": world.id("workspace")});
@@ -173,10 +173,10 @@ fn what_catching_up_returns_is_verified_by_itself() {
     });
 }
 
-/// A file with one of its lines, bits or members changed.
+/// Returns a file with one of its lines, bits or members changed.
 fn changed(whole: &[u8], random: &mut Random) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    // Of the lines of records, which are neither the first nor the last ones.
+    // One of the lines of records, which are neither the first nor the last ones.
     let at = 3 + random.below(lines.len() - 6);
     match random.below(6) {
         0 => drop(lines.remove(at)),

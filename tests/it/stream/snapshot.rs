@@ -1,4 +1,5 @@
-//! Snapshots: what a log comes to now, its graph as a stranger hashes it, and what is signed of it.
+//! Snapshots: the state of a log, its graph and hash as an independent program computes it, and its signed
+//! checkpoint.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ fn post_many(world: &World, count: usize) {
     in_parallel(8, |_| (0..count / 8).for_each(|_| drop(post(world, &thread))));
 }
 
-/// The hash of a graph as the manual says that it is made; the order of its parts is not taken on trust.
+/// Returns the hash of a graph by the definition in the manual, without relying on the order of its parts.
 fn hash_of(graph: &Value) -> String {
     let sorted = |name: &str, keys: [&str; 3]| -> Vec<Value> {
         let mut items = graph[name].as_array().unwrap().clone();
@@ -38,7 +39,7 @@ fn hash_of(graph: &Value) -> String {
         items.sort_by_key(key);
         items
     };
-    // Members are sorted, which is the canonical form of what graphs are made of.
+    // Members are sorted, which is the canonical form for the contents of graphs.
     let graph = json!({
         "nodes": sorted("nodes", ["type", "lsn", "id"]),
         "edges": sorted("edges", ["type", "from", "to"]),
@@ -46,7 +47,7 @@ fn hash_of(graph: &Value) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(graph.to_string())))
 }
 
-/// The state and the parent of the node with an id.
+/// Returns the state and the parent of the node with an id.
 fn node(snapshot: &Value, id: &Value) -> Option<(String, Value)> {
     let nodes = snapshot["graph"]["nodes"].as_array().unwrap();
     let node = nodes.iter().find(|node| node["id"] == *id)?;
@@ -78,7 +79,7 @@ fn a_stranger_hashes_the_graph_as_the_service_does() {
         let private = json!(world.id("private_channel"));
         assert!(has_edge(&before, "member_of", &json!(world.id("agent")), &private));
         assert_eq!(hash_of(&before["graph"]), before["graph_hash"]);
-        // Who may not see the graph has its hash all the same.
+        // A caller who may not see the graph still gets its hash.
         let input = json!({"workspace_id": workspace});
         let seen = world.call(&world.people.reader, "get_log_snapshot", input).output();
         assert_eq!((&seen["graph_hash"], seen.get("graph")), (&before["graph_hash"], None));
@@ -107,7 +108,7 @@ fn only_who_administers_tokens_gets_the_graph() {
     });
 }
 
-/// Adds so many messages without an event, which never happens.
+/// Adds this many messages without an event, which the service never does.
 fn stuff(world: &World, count: usize) {
     let (numbers, id) = match world.engine() {
         Engine::Sqlite => {
@@ -145,7 +146,8 @@ fn a_graph_is_hashed_once_for_a_head_and_included_up_to_its_bound() {
     });
 }
 
-/// Asserts that the checkpoint of a snapshot is what `svc checkpoint` signs, which walks the whole log.
+/// Asserts that the checkpoint of a snapshot is equal to the output of `svc checkpoint`, which reads the
+/// whole log.
 fn is_signed_as_walked(world: &World, what: &str) -> Value {
     let snapshot = snapshot(world);
     let workspace = Some(world.id("workspace").into());

@@ -1,4 +1,4 @@
-//! Subscriptions in process: what is delivered, when, to whom, and what ends them.
+//! Subscriptions in process: their events, their times, their receivers, and their end.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use svc_tests::database::engines;
 use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
 pub const ALL: BatchBounds = BatchBounds { events: 1000, bytes: 1 << 20 };
-/// Longer than any test waits: what ends a wait is an event.
+/// Longer than any test waits; only an event ends a wait.
 pub const LONG: Duration = Duration::from_secs(3600);
 
 fn head(token: &str) -> RequestHead {
@@ -71,7 +71,7 @@ pub fn now(subscriber: &mut Subscriber) -> Result<EventBatch> {
     runtime().block_on(subscriber.next(ALL, Duration::ZERO))
 }
 
-/// Takes everything up to the end of the log.
+/// Takes all events up to the end of the log.
 fn all_of(subscriber: &mut Subscriber) -> Vec<Value> {
     let mut taken = Vec::new();
     loop {
@@ -148,7 +148,7 @@ fn words_are_opened_when_they_are_delivered() {
         let mut live =
             begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
         let posted = post(world, "a word");
-        // The room has it before it is withdrawn, and it is taken after that.
+        // The feed has it before it is withdrawn; the subscriber takes it afterwards.
         let mut other =
             begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
         post(world, "another");
@@ -204,7 +204,7 @@ fn who_leaves_a_channel_gets_nothing_of_it_any_more() {
                 bodies.extend(frame["message"]["body"].as_str().map(str::to_owned));
             }
         }
-        // Taken after it left, so not even what was said while it was there.
+        // Taken after it left, so it gets not even the messages from its time as a member.
         assert_eq!(bodies, ["to all"]);
     });
 }
@@ -282,8 +282,8 @@ fn as_much_is_sent_ahead_as_there_may_be() {
         subscriber.go_on(world.lsn() - 1).unwrap();
         let batch = next(&mut subscriber).unwrap();
         assert_eq!((lsns(&batch), batch.state), (vec![world.lsn()], FeedState::Live));
-        // Who has all that there is may be sent as much again, though there is more when it asks: the tail
-        // has the event once another subscriber was given it.
+        // A subscriber that has everything may be sent the same amount again, though more exists when it
+        // asks: the tail has the event once another subscriber got it.
         let here = from(&world, Begin::After(world.lsn()));
         let mut other = begin(&world.service, &world.people.admin, here).unwrap().subscriber;
         for _ in 0..7 {
@@ -365,7 +365,7 @@ fn what_the_tail_has_is_delivered_without_asking_the_database() {
         };
         hide("", "hidden_");
         let delivered: Vec<_> = subscribers[1..].iter_mut().map(next).collect();
-        // Once it has to look again, it finds nothing.
+        // Once it has to check again, it finds nothing.
         world.database.execute("update heads set epoch = epoch + 1");
         world.clock.advance(Duration::from_secs(11));
         let looked = now(&mut subscribers[0]);

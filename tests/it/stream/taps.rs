@@ -1,5 +1,5 @@
 //! Consumers of the log: an index inside the service with a durable position, and a writer of a stream that
-//! is resumed by the position of its last whole event.
+//! resumes at the position of its last complete event.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use svc_core::{Error, EventFilter, Result};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
-/// An index of the messages that were posted, which is made in the transactions that move its position.
+/// An index of the posted messages, which is written in the transactions that move its position.
 const INDEX: Tap = Tap("test-index");
 
 const ADD: &str = "insert into indexed (lsn) values ($1)";
@@ -20,9 +20,9 @@ const CLEAR: &str = "delete from indexed";
 
 /// The workspace that is indexed, if any.
 static WORKSPACE: Mutex<Option<WorkspaceId>> = Mutex::new(None);
-/// What the index was told beside events.
+/// The calls of the index other than those with events.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// How many of its next writes fail.
+/// Number of its next writes that fail.
 static FAILS: Mutex<usize> = Mutex::new(0);
 
 fn told(what: String) {
@@ -76,7 +76,7 @@ fn feature() -> Vec<Feature> {
     })]
 }
 
-/// The positions that the index has, and those of the messages that the log has.
+/// Returns the positions in the index, and those of the messages in the log.
 fn indexed(world: &World) -> (Vec<i64>, Vec<i64>) {
     let positions = |sql: &str| -> Vec<i64> {
         world.database.rows(sql).iter().map(|row| row[0].as_i64().unwrap()).collect()
@@ -129,7 +129,7 @@ fn an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on() {
         let rebuilt = format!("rebuild after {}", floor.as_i64().unwrap() - 1);
         assert_eq!(*TOLD.lock().unwrap(), std::slice::from_ref(&rebuilt));
 
-        // Broken: it stops there, and goes on where the log was mended.
+        // The log is broken: the index stops there, and continues after the repair.
         post(&world, 4);
         let (workspace, last) = (world.database.id(world.id("workspace")), world.lsn());
         let tamper = |from: &str, to: &str| {
@@ -149,7 +149,7 @@ fn an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on() {
         world.service.housekeep().unwrap();
         agrees("once the log is mended");
 
-        // Another history: the log was cut, and went on differently.
+        // Another history: the log was cut, and continued differently.
         world.database.execute(&format!(
             "update heads set lsn = {0}, hash = (select content_hash from events
                  where workspace_id = {workspace} and lsn = {0}) where workspace_id = {workspace};
@@ -170,12 +170,12 @@ fn an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on() {
     }
 }
 
-/// What a writer of server-sent events (HTML, section 9.2) makes of frames.
+/// Returns frames as a writer of server-sent events (HTML, section 9.2) formats them.
 fn as_stream(frames: &[Value]) -> String {
     frames.iter().map(|frame| format!("id: {}\ndata: {frame}\n\n", frame["lsn"])).collect()
 }
 
-/// The position of the last event that came whole, which `Last-Event-ID` names.
+/// Returns the position of the last complete event, which `Last-Event-ID` names.
 fn last_event_id(received: &str) -> Option<i64> {
     let whole = received.rfind("\n\n").and_then(|end| received.get(..end))?;
     whole.lines().rev().find_map(|line| line.strip_prefix("id: "))?.parse().ok()
