@@ -124,7 +124,7 @@ const MICROS_PER_SEC: i64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordination) struct Budget {
     pub limits: Limits,
-    /// Without the seconds, which follow from `wall_micros`.
+    /// The used amounts, except the seconds, which follow from `wall_micros`.
     spent: Used,
     /// The time under claims, with that of the claim in the thread's row.
     wall_micros: i64,
@@ -163,12 +163,12 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| is_low(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns what is used.
+    /// Returns the used amounts.
     pub fn used(&self) -> Used {
         Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
 
-    /// Returns what is left.
+    /// Returns the remaining amounts.
     pub fn remaining(&self) -> Remaining {
         let (limits, used) = (&self.limits, self.used());
         let left =

@@ -114,7 +114,7 @@ impl FromValue for Left {
 
 columns! { checkpoint_columns: Checkpoint as k { checkpoint, member_id, at, lsn } }
 
-/// The holder of a claim left a checkpoint.
+/// The holder of a claim stored a checkpoint.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ClaimCheckpointed {
     /// The thread.

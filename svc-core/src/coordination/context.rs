@@ -27,7 +27,7 @@ use crate::text::Count;
 /// The state of a thread and its possible transitions.
 #[derive(Serialize, JsonSchema)]
 struct Fsm {
-    /// How far the thread has come.
+    /// The state of the thread.
     state: ThreadState,
     /// The actions of `transition_thread` that would succeed now if you took them.
     transitions: Vec<&'static str>,

@@ -264,7 +264,7 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 /// for another thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived
 /// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
 /// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
-/// if nothing is left of a limit of its budget.
+/// if a limit of its budget is used up.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {

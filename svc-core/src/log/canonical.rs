@@ -1,4 +1,4 @@
-//! Canonical JSON (RFC 8785), the form in which everything that is hashed is stored.
+//! Canonical JSON (RFC 8785), the form in which all hashed data is stored.
 //!
 //! Numbers with a fraction or an exponent are rare here and go through the reference crate, which is also the
 //! oracle of the tests.

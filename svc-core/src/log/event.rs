@@ -219,7 +219,7 @@ pub fn type_name(kind: &str) -> String {
 /// It has the hashed bytes and the columns that the bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The workspace whose log it is in.
+    /// The workspace of its log.
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,

@@ -23,7 +23,7 @@ pub(crate) struct EventsPruned {
     /// The content hash of the event before it, to which it links, as `sha256:<hex>`.
     pub prev_hash: String,
     /// The hashes of the complete subtrees of the Merkle tree (RFC 6962) over the content hashes of all
-    /// events before the floor, the largest first: one for each one bit of `floor - 1`.
+    /// events before the floor, the largest first: one for each set bit of `floor - 1`.
     pub frontier: Vec<String>,
     /// Events that happened before this time were pruned.
     pub before: Time,

@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontier {
     size: u64,
-    /// The roots of complete subtrees, the largest first; one for each one bit of the size.
+    /// The roots of complete subtrees, the largest first; one for each set bit of the size.
     subtrees: Vec<[u8; 32]>,
 }
 
 impl Frontier {
     /// Returns the frontier of a tree of `size` leaves, whose subtrees have these roots, the largest first.
     ///
-    /// Returns `None` unless there is one root for each one bit of the size.
+    /// Returns `None` unless there is one root for each set bit of the size.
     pub fn of(size: u64, subtrees: Vec<[u8; 32]>) -> Option<Self> {
         (u32::try_from(subtrees.len()) == Ok(size.count_ones())).then_some(Self { size, subtrees })
     }
@@ -36,7 +36,7 @@ impl Frontier {
     /// Adds the event with this content hash.
     pub fn push(&mut self, content_hash: &[u8; 32]) {
         let mut root = hash(LEAF, &[content_hash]);
-        // Each one bit at the end of the size is a subtree as large as the growing one.
+        // Each set bit at the end of the size is a subtree as large as the growing one.
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.subtrees.pop() else { break };
             root = hash(NODE, &[&left, &root]);

@@ -116,7 +116,7 @@ impl Event for ThreadSpawnDenied {
 
 /// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.
 ///
-/// Threads that exist already stay, and count.
+/// Existing threads stay, and count.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {

@@ -33,7 +33,7 @@ struct Overlap {
     thread: ThreadId,
     /// Whether the caller may see the thread.
     is_visible: bool,
-    /// The first prefix of it that the item overlaps.
+    /// Its first prefix that the item overlaps.
     prefix: String,
     /// Whether the claim is live, and not on the caller's own thread.
     is_in_the_way: bool,

@@ -63,7 +63,7 @@ pub(crate) struct PayloadVerifier {
 }
 
 impl PayloadVerifier {
-    /// Begins a log with this floor, which the event at `pruned_at` declares, or 0 if it was never pruned.
+    /// Creates a verifier for a log with this floor, which the event at `pruned_at` declares; 0 if none does.
     pub fn new(workspace: WorkspaceId, floor: i64, pruned_at: i64) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.floor = floor;

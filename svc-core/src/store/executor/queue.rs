@@ -1,6 +1,6 @@
 //! The queue of a writer, in which workspaces take turns.
 //!
-//! A task that was queued for too long, or whose caller has gone, is rejected instead of run.
+//! A task that was queued for too long, or whose caller has disconnected, is rejected instead of run.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A parked wait: a long poll that had nothing to return yet and is repeated when a matching event arrives.
 //!
 //! While it is parked it holds no thread, no connection and no slot in a queue. Every poll authenticates
-//! again, including the last one at the deadline, so that a revoked token learns nothing; its wait ends
+//! again, including the last one at the deadline, so that a revoked token gets no result; its wait ends
 //! within ten seconds. A wait ends on time: if its last poll cannot be run, because the database does not
 //! respond, it is rejected shortly after its deadline.
 
