@@ -147,7 +147,7 @@ pub struct FrozenMember {
     pub claims_released: i64,
 }
 
-/// A lifted freeze cannot be returned again, even if the member is frozen again.
+/// A repeat fails once the freeze was lifted, even if the member is frozen again.
 impl<I> Answer<I> for FrozenMember {
     type Kept = (MemberId, Time, i64);
 

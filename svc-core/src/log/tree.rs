@@ -3,7 +3,7 @@
 //! A leaf is the content hash of an event, in the order of the log, so the tree's size is the position of the
 //! last one. Leaves and nodes are hashed with different prefixes, so that one cannot be taken for the other.
 //! Only the tree's frontier is kept: the roots of the largest complete subtrees that cover it, one for each
-//! one bit of its size.
+//! set bit of its size.
 
 use sha2::{Digest, Sha256};
 

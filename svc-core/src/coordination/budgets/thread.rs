@@ -226,7 +226,7 @@ fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) 
         shorten_lease(cx, &thread, &budget)?;
         budget::follow(cx, &thread, &budget)?;
     }
-    // A lease that ends at exactly this time must count here as it does for every reader.
+    // Loaded again, because the lease may have been shortened to end at this moment.
     let thread = visible_thread(cx, id)?;
     Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
 }

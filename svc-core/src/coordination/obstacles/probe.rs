@@ -2,8 +2,8 @@
 //!
 //! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
 //! begins, which `above` finds. Both are spans of that order, which one statement reads for the items of many
-//! footprints. For an item that may be shared it reads no shared ones, however many there are: in the index,
-//! the exclusive items come first.
+//! footprints. For an item that may be shared it reads no shared ones, however many there are: the index
+//! keeps exclusive items separate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
