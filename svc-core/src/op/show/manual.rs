@@ -197,8 +197,8 @@ what was wrong with the request, and its text may change.
 Over HTTP, the problem is the response body, with the media type application/problem+json. \
 Over MCP, it is the data of a
 JSON\\-RPC error if the list gives an error number. Otherwise the response is a tool result with
-.IR isError .
-Its text says what was rejected, why, and what to do next. The member
+.I isError
+set. Its text says what was rejected, why, and what to do next. The member
 .I svc/problem
 of
 .I _meta
