@@ -26,8 +26,8 @@ use svc_core::op::{Depth, Fixed, Frame, Shell};
 use svc_core::ops::scheme_card;
 use svc_core::text::echo;
 use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
-use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
+use svc_mcp_stdio::router::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -73,19 +73,19 @@ pub async fn serve(
     settings: HttpSettings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let layer = svc_mcp_stdio::layer(&service);
-    serve_layer(service, layer, listener, settings, shutdown).await
+    let router = svc_mcp_stdio::router(&service);
+    serve_layer(service, router, listener, settings, shutdown).await
 }
 
 /// Does the same with another router for the Model Context Protocol than that of the service.
 pub async fn serve_layer(
     service: Service,
-    layer: Layer,
+    router: Router,
     listener: TcpListener,
     settings: HttpSettings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let server = Server::new(service, layer, settings, listener.local_addr()?).map_err(io::Error::other)?;
+    let server = Server::new(service, router, settings, listener.local_addr()?).map_err(io::Error::other)?;
     let server = Arc::new(server);
     let shell: Arc<dyn Shell> = Arc::clone(&server) as _;
     server.state.service.gauges().add(Arc::downgrade(&shell));
@@ -281,11 +281,11 @@ impl Shell for Server {
 }
 
 impl Server {
-    fn new(service: Service, layer: Layer, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+    fn new(service: Service, router: Router, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
         let (all, each) = settings.connections();
         Ok(Self {
             routes: Routes::build(service.table())?,
-            mcp: Arc::new(mcp::Endpoint::new(&service, layer)),
+            mcp: Arc::new(mcp::Endpoint::new(&service, router)),
             document: Document::default(),
             connections: Ceiling::by_client("connections", all, each),
             unverified: Ceiling::by_client(
