@@ -8,10 +8,11 @@ use super::conn::Conn;
 use super::database::{Database, OpenMode};
 use super::executor::{Open, Opens};
 use super::file::{self, At};
-use super::postgres::{PgConn, Server, listen, parse_url};
+use super::postgres::{PgConn, Pool, Server, listen, parse_url, pool};
 use super::sqlite::{Role, SqliteConn};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
+use crate::limits::POSTGRES_POOLED;
 use crate::log::bus::Bus;
 use crate::time::Clock;
 
@@ -21,7 +22,8 @@ pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may have no write permission.
     Read(At),
-    Postgres(Box<Server>),
+    /// A server, and the pool for all that neither writes nor listens.
+    Postgres(Box<Server>, Pool),
 }
 
 impl Opener {
@@ -31,7 +33,11 @@ impl Opener {
                 reject_network_file_system(path)?;
                 Ok(Self::Sqlite(path.clone(), Clock::system()))
             }
-            Database::Postgres(url) => Ok(Self::Postgres(Box::new(parse_url(url)?))),
+            Database::Postgres(url) => {
+                let server = parse_url(url)?;
+                let pool = pool(&server, POSTGRES_POOLED)?;
+                Ok(Self::Postgres(Box::new(server), pool))
+            }
         }
     }
 
@@ -56,7 +62,7 @@ impl Opener {
     }
 
     pub fn is_sqlite(&self) -> bool {
-        !matches!(self, Self::Postgres(_))
+        !matches!(self, Self::Postgres(..))
     }
 
     /// Opens the first connection, to find out what is there.
@@ -80,7 +86,7 @@ impl Opener {
     /// Opens a connection that changes the schema, without any time limit.
     pub fn migrator(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
+            Self::Postgres(server, _) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
@@ -90,7 +96,12 @@ impl Opener {
         self.open(Role::Writer)
     }
 
-    /// Opens a connection that reads.
+    /// Opens a connection for housekeeping.
+    pub fn housekeeper(&self) -> Result<Conn> {
+        if self.is_sqlite() { self.writer() } else { self.reader() }
+    }
+
+    /// Opens a connection that reads. On Postgres it connects when it is used.
     pub fn reader(&self) -> Result<Conn> {
         self.open(Role::Reader)
     }
@@ -113,7 +124,7 @@ impl Opener {
     /// Opens a connection whose statements end soon.
     pub fn brief(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server) => PgConn::open(&server.briefly()).map(Conn::Postgres),
+            Self::Postgres(server, _) => PgConn::open(&server.briefly()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
@@ -127,13 +138,13 @@ impl Opener {
         match self {
             Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.timed_by(clock).map(Conn::Sqlite),
             Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
-            Self::Postgres(server) if role == Role::Auditor => {
+            Self::Postgres(server, _) if role == Role::Auditor => {
                 PgConn::open(&server.read_only()).map(Conn::Postgres)
             }
-            Self::Postgres(server) if role == Role::Writer => {
+            Self::Postgres(server, _) if role == Role::Writer => {
                 PgConn::open(&server.planned_once()).map(Conn::Postgres)
             }
-            Self::Postgres(server) => PgConn::open(server).map(Conn::Postgres),
+            Self::Postgres(_, pool) => PgConn::of(pool).map(Conn::Postgres),
         }
     }
 
@@ -153,7 +164,7 @@ impl Opener {
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
-            Self::Postgres(server) => listen(server, bus).map(Some),
+            Self::Postgres(server, _) => listen(server, bus).map(Some),
         }
     }
 }
