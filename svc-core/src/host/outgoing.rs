@@ -12,7 +12,7 @@ use crate::host::sending::Sending;
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{DUE_WORKSPACES_MAX, PARCEL_LEASE, PARCELS_MAX};
-use crate::op::{Arrival, OwnQueue, OwnWork, Parcel, Queue, Read, Surface, Way, Write};
+use crate::op::{Arrival, OwnWork, Parcel, Read, Surface, Way, Write};
 use crate::rate::{Client, Holder};
 use crate::rota::Rota;
 use crate::share::Place;
@@ -38,14 +38,14 @@ impl Service {
     /// Each batch is leased to the caller, who sends and [settles](Self::settle) it before the lease ends;
     /// otherwise it is taken again. A member whose notifications cannot be taken does not delay others.
     pub async fn take_parcels(&self, way: &str) -> Result<Vec<(Parcel, Place)>> {
-        let Way { name, queue: Queue::Own(queue), .. } = self.way(way)?;
-        let sending = self.process().sending.on(name);
+        let way = self.way(way)?;
+        let sending = self.process().sending.on(way.name);
         if sending.places.is_full() {
             return Ok(Vec::new());
         }
         let look = {
             let sending = Arc::clone(&sending);
-            move |cx: &Read<'_>| look(cx, &queue, &sending)
+            move |cx: &Read<'_>| look(cx, &way, &sending)
         };
         let due = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
@@ -54,7 +54,7 @@ impl Service {
         let placed = placed.inspect(|(due, _)| sending.had_turn(due.workspace, due.charged_to));
         // If the caller has gone away, the batches are taken again when their leases end.
         let taken = join_all(placed.map(async |(due, place)| {
-            let parcel = self.take_parcel(name, queue, due).await?;
+            let parcel = self.take_parcel(way, due).await?;
             Some((parcel, place))
         }));
         Ok(taken.await.into_iter().flatten().collect())
@@ -62,13 +62,15 @@ impl Service {
 
     /// Takes a member's due notifications; returns `None` if there is nothing to send, or they cannot be
     /// taken.
-    async fn take_parcel(&self, way: &'static str, queue: OwnQueue, due: DueMember) -> Option<Parcel> {
-        let (own, member, OwnQueue { take, put_off, .. }) = (OwnWork::on(due.workspace), due.member, queue);
+    async fn take_parcel(&self, way: Way, due: DueMember) -> Option<Parcel> {
+        let Way { name, take, put_off, .. } = way;
+        let own = OwnWork::on(due.workspace);
+        let member = due.member;
         let run = move |cx: &mut Write<'_>| take(cx, member);
         match self.dispatch().await_change(own, Surface::System, run).await {
             Ok(parcel) => parcel,
             Err(error) => {
-                tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
+                tracing::warn!(way = name, %error, cause = ?error.cause(), "a parcel was not taken");
                 // The member that has waited longest comes first, and must not block that position.
                 let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
                 self.dispatch().submit_change_as_instance(own, Surface::System, run, |_| {});
@@ -107,11 +109,11 @@ impl Service {
 ///
 /// A workspace is skipped and keeps its turn if no slot is left for the workspace that is charged. It has had
 /// its turn once its members are found, even if none of them can get a slot.
-fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMember>> {
+fn look(cx: &Read<'_>, way: &Way, sending: &Sending) -> Result<Vec<DueMember>> {
     let places = &sending.places;
     let free = PARCELS_MAX.saturating_sub(places.taken());
     let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
-    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, queue, sending)? {
+    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, way, sending)? {
         if is_due && places.room(charged_to, 1) > 0 {
             turns.entry(charged_to).push_back(workspace);
         }
@@ -127,7 +129,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
         let Some((charged_to, left)) = next else { break };
         room.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
-        found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
+        found.push(longest_waiting(cx, way, (workspace, charged_to))?);
         sending.had_turn(workspace, charged_to);
     }
     let mut due = Vec::new();
@@ -144,11 +146,11 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
 /// must not delay others.
 fn longest_waiting(
     cx: &Read<'_>,
-    queue: &OwnQueue,
+    way: &Way,
     (workspace, charged_to): (WorkspaceId, WorkspaceId),
 ) -> Result<VecDeque<DueMember>> {
     let most = i64::try_from(PARCELS_MAX).map_err(Error::internal)?;
-    let members: Vec<(MemberId,)> = cx.query(queue.members, &[&workspace, &cx.now(), &most])?;
+    let members: Vec<(MemberId,)> = cx.query(way.members, &[&workspace, &cx.now(), &most])?;
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
@@ -158,11 +160,11 @@ fn longest_waiting(
 /// If there are more than one scan covers, the next scan continues after them.
 fn workspaces_in_turn(
     cx: &Read<'_>,
-    queue: &OwnQueue,
+    way: &Way,
     sending: &Sending,
 ) -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
     let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
-        cx.query(queue.workspaces, &[&cx.now(), &after, &most])
+        cx.query(way.workspaces, &[&cx.now(), &after, &most])
     };
     let after = sending.covered();
     let mut found = next(after, DUE_WORKSPACES_MAX)?;

@@ -23,7 +23,7 @@ use crate::conversation::notifications::outgoing::{
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, WorkspaceId};
-use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Read, Way, Write};
+use crate::op::{Arrival, Feature, Parcel, Read, Way, Write};
 use crate::time::Time;
 
 /// Name of this delivery channel.
@@ -41,7 +41,10 @@ const PAYLOAD_MAX: usize = 3072;
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: WEB_PUSH,
-        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
+        workspaces: WORKSPACES,
+        members: MEMBERS,
+        take,
+        put_off,
         is_current,
         settle,
     }])

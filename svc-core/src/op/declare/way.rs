@@ -20,24 +20,6 @@ use crate::time::Time;
 pub struct Way {
     /// Its name, by which a sender finds it.
     pub name: &'static str,
-    /// The queue of notifications to send.
-    pub queue: Queue,
-    /// Whether a notification is still to be sent.
-    pub is_current: IsCurrent,
-    /// Settles a batch.
-    pub settle: Settle,
-}
-
-/// The queue of a delivery channel.
-#[derive(Clone, Copy)]
-pub enum Queue {
-    /// Rows of the feature.
-    Own(OwnQueue),
-}
-
-/// A queue in rows of a feature.
-#[derive(Clone, Copy)]
-pub struct OwnQueue {
     /// Selects the next `$3` workspaces after `$2` that have something waiting, by id: the id, the workspace
     /// that is charged, and whether it is live and a notification is due at `$1`.
     pub workspaces: &'static str,
@@ -48,6 +30,10 @@ pub struct OwnQueue {
     pub take: Take,
     /// Postpones a member's due notifications, after a failure to take them.
     pub put_off: PutOff,
+    /// Whether a notification is still to be sent.
+    pub is_current: IsCurrent,
+    /// Settles a batch.
+    pub settle: Settle,
 }
 
 /// Moves the due notifications of a member of the caller's workspace to another time.

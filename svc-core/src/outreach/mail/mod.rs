@@ -19,7 +19,7 @@ use crate::conversation::notifications::outgoing::{
 use crate::id::MemberId;
 use crate::limits::PARCEL_LEASE;
 use crate::mailbox::MailAddress;
-use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Read, Way, Write};
+use crate::op::{Arrival, Feature, MailSettings, Parcel, Read, Way, Write};
 use crate::outreach::delivery_address::{
     CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, put_off_notices, stored,
 };
@@ -43,7 +43,10 @@ const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 pub(crate) fn feature() -> Feature {
     Feature::new().ways(vec![Way {
         name: MAIL,
-        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
+        workspaces: WORKSPACES,
+        members: MEMBERS,
+        take,
+        put_off,
         is_current,
         settle,
     }])
