@@ -47,7 +47,6 @@ use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
 use crate::settings::HttpSettings;
 use crate::state::{Link, ServerState, Unverified};
-use crate::workers::Sender;
 use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: the shared state of its requests, their handlers, and their counters.
@@ -91,10 +90,7 @@ pub async fn serve_layer(
     server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
     let graceful = GracefulShutdown::new();
-    let senders = senders(&server.state.settings).map_err(io::Error::other)?;
-    let phase = server.state.phase.subscribe();
-    let mut working = JoinSet::new();
-    working.spawn(workers::work(server.state.service.clone(), senders, phase));
+    let mut working = start_senders(&server.state).map_err(io::Error::other)?;
     let mut connections = JoinSet::new();
     let mut end = pin!(async {
         shutdown.await;
@@ -155,16 +151,19 @@ pub async fn serve_layer(
     Ok(())
 }
 
-/// Returns the senders of the delivery channels that the settings enable.
-fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
-    let mut senders: Vec<Arc<dyn Sender>> = Vec::new();
+/// Starts the senders of the delivery channels that the settings enable.
+fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
+    let ServerState { settings, service, phase, .. } = state;
+    let mut working = JoinSet::new();
     if let Some(mail) = &settings.mail {
-        senders.push(Arc::new(MailSender::new(mail)?));
+        let sender = Arc::new(MailSender::new(mail)?);
+        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
     }
     if let Some(push) = &settings.push {
-        senders.push(Arc::new(WebPush::new(push, settings.egress)?));
+        let sender = Arc::new(WebPush::new(push, settings.egress)?);
+        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
     }
-    Ok(senders)
+    Ok(working)
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

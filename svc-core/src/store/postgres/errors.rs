@@ -59,9 +59,9 @@ impl Failed {
         }
     }
 
-    /// Creates the failure of a session that could not be opened.
-    pub fn unopened(error: Error) -> Self {
-        Self { failure: Failure::Broken, error }
+    /// Creates the failure of a session that has ended before anything was sent.
+    pub fn ended() -> Self {
+        Self { failure: Failure::Broken, error: broken("the session has ended") }
     }
 
     /// Creates the failure of a defect that has nothing to do with the connection.
