@@ -88,7 +88,7 @@ export function applyEvents(world, events) {
 }
 
 /**
- * Folds an event before those that came before it, for what must not wait for them; it is folded again in its turn.
+ * Folds an event ahead of those that wait before it; it is folded again in its turn.
  * @param {World} world
  * @param {LogEvent} event
  * @returns {Changes}

@@ -1,8 +1,9 @@
 // Trees of Markdown, which the service makes of texts: asked for many at a time, and kept beside what they are of.
 //
 // Promises: what is wanted in one draw is one request as far as it fits, and two are on their way; a tree goes
-// with its message, with its text, and with the session, and so does what waits for one; what failed for now is asked for again, and what an answer
-// has left out. A text whose tree is refused stays without. Leaves out: how trees look.
+// with its message, with its text, and with the session, and so does what waits for one; what failed for now is
+// asked for again, and what an answer has left out. A text whose tree is refused stays without. Leaves out: how
+// trees look.
 
 import { mayPass } from "../net/ask.js";
 import { takesWords } from "../pure/effects/words.js";
@@ -172,7 +173,12 @@ export function createTrees({ store, ask, lacks, together }) {
   };
 }
 
-/** Whether an event is the end of a message. @param {import("./store.js").LogEvent} event @param {string} [key] */
+/**
+ * Returns whether an event that removes words is about a message.
+ *
+ * @param {import("./store.js").LogEvent} event
+ * @param {string} [key]
+ */
 const isOf = ({ payload: { message_id } }, key) => !message_id || key === `message/${message_id}`;
 
 /** @param {{channel: string | null, text: string}} source */

@@ -8,7 +8,7 @@ import { newLeft, shown } from "../pure/shown.js";
 import { markdown as say, names } from "../strings/en.js";
 import { h } from "./node.js";
 
-/** A line may be so long. */
+/** Maximum characters of a line that is laid out at once. */
 const LINE = 8_000;
 const LONG = /^(.{8001,})/m;
 const PIECE = /.{1,1000}/gu;

@@ -32,7 +32,7 @@ export function treeNodes(nodes, names) {
   return blocks(nodes, { names, left: newLeft(), indent: INDENT });
 }
 
-/** A phone has room for no more. */
+/** Characters by which lists and quotes indent in total: a phone has room for them. */
 const INDENT = 16;
 
 /** What may go on with the letter before it. */
@@ -116,7 +116,13 @@ const MAKERS = {
   },
 };
 
-/** What is indented further; the same if there is no room for it. @param {How} how @param {number} by @returns {How} */
+/**
+ * Returns how nested content is drawn; `how` itself if there is no room to indent it.
+ *
+ * @param {How} how
+ * @param {number} by
+ * @returns {How}
+ */
 const within = (how, by) => (by > how.indent ? how : { ...how, indent: how.indent - by });
 
 /** @param {boolean} checked */

@@ -20,7 +20,7 @@ const SAID = {
 };
 
 /**
- * What said the words of messages that are no more is without them.
+ * Blanks everything that quotes removed messages.
  *
  * @param {(id: string) => boolean} isMeant
  * @returns {import('./effect.js').Effect[]}
@@ -75,7 +75,7 @@ export const WORDS = {
     ...unsaid((id) => id === message_id),
   ],
   MessagesPruned: ({ up_to_lsn }, _, { kinds: { message } }) => [
-    // When one that is not known was posted, nobody knows: what said it is read again.
+    // An unknown message may be older: what quotes it is blanked, too, and read again.
     ...unsaid((id) => !(/** @type {number} */ (message?.get(id)?.lsn) > up_to_lsn)),
     { each: "message", where: (known) => known.lsn <= up_to_lsn, gone: true },
   ],
@@ -116,7 +116,7 @@ export const WORDS = {
   ],
 };
 
-/** Whether an event is the end of messages. @param {LogEvent} event */
+/** Returns whether an event removes the words of messages. @param {LogEvent} event */
 export const takesWords = ({ kind }) => /^Message(?:Tombstoned|Purged|sPruned)$/.test(kind);
 
 /**
