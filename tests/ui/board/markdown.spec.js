@@ -63,18 +63,19 @@ async function taskWith(world, name, body, title = "Has a message") {
 /** A message is drawn with its tree. The test keeps none of its nodes. */
 const drawn = (page, at, has = "strong") => page.locator(`${at} .marked ${has}`).first().waitFor();
 
+/** Has a page count its trees: an answer may have fewer than were asked for. */
+function countTrees() {
+  const send = fetch;
+  globalThis.trees = 0;
+  globalThis.fetch = async (...how) => {
+    const answer = await send(...how);
+    if (answer.url.endsWith("/ui/api/markdown")) answer.clone().json().then(({ items }) => (trees += items.length));
+    return answer;
+  };
+}
+
 /** Once so many trees have come. @param {number} count */
-const treesOf = (page, count) =>
-  new Promise((resolve, refuse) => {
-    let trees = 0;
-    page.on("response", async (response) => {
-      if (!response.url().endsWith("/ui/api/markdown")) return;
-      if (!response.ok()) return refuse(new Error(`no trees: ${response.status()}`));
-      await response.finished();
-      trees += response.request().postDataJSON().texts.length;
-      if (trees >= count) resolve();
-    });
-  });
+const treesOf = (page, count) => page.waitForFunction((count) => trees >= count, count);
 
 /** Which of these texts a browser has: in its scripts and what they keep, and in its document. */
 async function found(page, texts) {
@@ -558,10 +559,9 @@ export const tests = {
     const ids = [];
     for (const body of [...bodies, folded])
       ids.push((await world.agent.call("post_message", { thread_id: task.id, body: Buffer.from(body).subarray(0, 100_000).toString() })).id);
-    const page = await open(world.admin);
-    const all = treesOf(page, ids.length);
+    const page = await open(world.admin, { before: countTrees });
     await page.at(`t/${task.id}`);
-    await all;
+    await treesOf(page, ids.length);
     const [info, lines] = [ids.at(-1), ids.at(-2)];
     const marked = (id) => `[data-message="${id}"] .marked`;
     await page.says(`${marked(info)} .code`, /^word/);
@@ -684,10 +684,9 @@ export const tests = {
       const { id } = await world.agent.call("post_message", { thread_id: task.id, body: cut(text) });
       names.set(id, name);
     }
-    const page = await open(world.admin);
-    const all = treesOf(page, names.size);
+    const page = await open(world.admin, { before: countTrees });
     await page.at(`t/${task.id}`);
-    await all;
+    await treesOf(page, names.size);
     // All of them stand on the page at once, unfolded.
     for (const [id, name] of names) {
       const body = `[data-message="${id}"] .marked`;
@@ -706,10 +705,9 @@ export const tests = {
       const task = await world.task(channel, "Has many messages");
       const part = texts.slice(from, from + SHOWN);
       for (const body of part) await world.agent.call("post_message", { thread_id: task.id, body });
-      const page = await open(world.admin);
-      const all = treesOf(page, part.length);
+      const page = await open(world.admin, { before: countTrees });
       await page.at(`t/${task.id}`);
-      await all;
+      await treesOf(page, part.length);
       await page.waitForSelector("[data-message] .marked strong");
       assert.ok(await page.isNarrow());
     }
