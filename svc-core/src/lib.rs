@@ -62,7 +62,6 @@ mod outreach;
 mod host;
 
 pub use coordination::claims::{ClaimEnd, end_all};
-pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};

@@ -13,7 +13,6 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
-use crate::coordination::left_out;
 use crate::coordination::rules::{check_receiver, live};
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::coordination::workers;
@@ -320,8 +319,7 @@ struct RenewClaim {
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
-    let is_unchecked = cx.leaves_out(left_out::RENEWED_WITHIN);
-    let limited = if is_unchecked { budget::of(cx, &thread)? } else { budget::check_left(cx, &thread)? };
+    let limited = budget::check_left(cx, &thread)?;
     checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
     let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     // At the end of the wall time there is nothing to add, but a delegate has worked all the same.

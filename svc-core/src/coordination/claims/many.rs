@@ -4,8 +4,8 @@
 
 use super::{ClaimEnd, end_claim, lapse};
 use crate::Result;
+use crate::coordination::queue;
 use crate::coordination::thread::{expect, thread_of_workspace};
-use crate::coordination::{left_out, queue};
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
 
@@ -92,9 +92,6 @@ pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> 
 
 /// Ends some of them. Returns whether there may be more.
 fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
-    if cx.leaves_out(left_out::EXPIRE) {
-        return Ok(false);
-    }
     let lapsed = lapse::lapsed(cx)?;
     expect(cx, lapsed.iter().copied());
     for id in &lapsed {

@@ -16,7 +16,6 @@ mod resume;
 mod lists;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use schemars::transform::Transform;
@@ -32,7 +31,7 @@ use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
 use crate::coordination::thread::{Held, Thread, known_as};
-use crate::coordination::{dead_letters, left_out, obstacles, queue};
+use crate::coordination::{dead_letters, obstacles, queue};
 use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -40,7 +39,7 @@ use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Sample, Write};
 use crate::schema::brief;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind};
+use crate::store::{BulkWrite, RowWrite, RowWriteKind, ToParam};
 use crate::text::{Count, described};
 use crate::time::Time;
 pub(in crate::coordination) use expired::ClaimExpired;
@@ -185,19 +184,6 @@ impl ClaimEnd {
             Self::Result(_) | Self::Closed | Self::Cancelled => false,
         }
     }
-
-    /// The names of the end and of what it frees, for the test that leaves them out.
-    fn parts(self) -> [&'static str; 2] {
-        match self {
-            Self::Released => left_out::RELEASED,
-            Self::Result(_) => left_out::RESULT,
-            Self::Closed => left_out::CLOSED,
-            Self::Cancelled => left_out::CANCELLED,
-            Self::Expired => left_out::EXPIRED,
-            Self::Frozen => left_out::FROZEN,
-            Self::Deactivated => left_out::DEACTIVATED,
-        }
-    }
 }
 
 impl From<ClaimEnd> for Reason {
@@ -327,15 +313,10 @@ fn hand_over(
     let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
     let old = thread.held.map(|held| held.lease_id);
     let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
-    if !cx.leaves_out(left_out::HAND_OVER) {
-        let charges_again = cx.leaves_out(left_out::CHARGED_ONCE);
-        let Terms { lease_id, until, acknowledge_by, .. } = &terms;
-        cx.execute(
-            1,
-            if charges_again { &HAND_OVER_CHARGING_AGAIN } else { HAND_OVER },
-            &[&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn],
-        )?;
-    }
+    let Terms { lease_id, until, acknowledge_by, .. } = &terms;
+    let params: [&dyn ToParam; 8] =
+        [&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
+    cx.execute(1, HAND_OVER, &params)?;
     if let Some(budget) = &limited {
         budget::follow(cx, &thread, budget)?;
     }
@@ -349,11 +330,6 @@ const HAND_OVER: &str = "
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6,
         claim_lsn = $8
     where id = $1 and claim_lease_id = $7";
-
-/// The same as if the new holder had held the claim all the time, for the test that misses that.
-static HAND_OVER_CHARGING_AGAIN: LazyLock<String> = LazyLock::new(|| HAND_OVER.replace(CLAIMED_NOW, ""));
-
-const CLAIMED_NOW: &str = "claimed_at = $4, ";
 
 /// Records that the thread has a new holder.
 fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason: Reason) -> Result<Recorded> {
@@ -399,11 +375,7 @@ fn assigned(cx: &Read<'_>, thread: Thread, terms: &Terms, recorded: &Recorded) -
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
     let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
-    let [ends, frees] = end.parts();
-    if cx.leaves_out(ends) {
-        return Ok(());
-    }
-    let is_attempt = end.is_attempt() && !cx.leaves_out(left_out::ATTEMPT);
+    let is_attempt = end.is_attempt();
     let mut budget = budget::of(cx, thread)?;
     if is_attempt {
         budget = budget.map(Budget::with_attempt);
@@ -442,24 +414,19 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {
-        no_longer_touch(cx, thread.id, touched, frees)?;
+        no_longer_touch(cx, thread.id, touched)?;
     }
     budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
 }
 
-/// Ends what a thread's claim touches, so that others can touch it. `part` names that for a test.
-pub(super) fn no_longer_touch(
-    cx: &mut Write<'_>,
-    thread: ThreadId,
-    touched: &Footprint,
-    part: &str,
-) -> Result<()> {
+/// Ends what a thread's claim touches, so that others can touch it.
+pub(super) fn no_longer_touch(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
     // A few are dealt with one by one sooner than it is found out what is waited for.
     let waited_for =
         if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };
     let mut freed = obstacles::end(cx, thread, touched)?;
     freed.retain(|obstacle| waited_for.as_ref().is_none_or(|waited_for| waited_for.contains(obstacle)));
-    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle, part))
+    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle))
 }
 
 const FEW_ITEMS: usize = 4;
@@ -494,11 +461,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn the_time_of_a_claim_that_is_handed_off_is_left_out_of_the_statement() {
-        assert_eq!(HAND_OVER_CHARGING_AGAIN.len() + CLAIMED_NOW.len(), HAND_OVER.len());
-    }
 
     #[test]
     fn an_ended_claim_states_its_reason() {

@@ -18,14 +18,11 @@ mod returning;
 mod next;
 mod supply;
 
-use std::sync::LazyLock;
-
 use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::places::audience;
-use crate::coordination::left_out;
-use crate::coordination::rules::{self, is_ready};
+use crate::coordination::rules::is_ready;
 use crate::coordination::thread::is_known_plain;
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
@@ -41,8 +38,7 @@ pub(in crate::coordination) use supply::supply;
 /// Its footprint has not changed: one that is known to have none waits behind nothing.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     let announced = heads::take_announced(cx, thread);
-    // A test that leaves something out leaves it out of the statements of the other path.
-    if !is_known_plain(cx, thread) || cx.settings().left_out.is_some() {
+    if !is_known_plain(cx, thread) {
         return refresh_anywhere(cx, thread);
     }
     match announced {
@@ -60,7 +56,7 @@ pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: Thre
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
-    cx.execute_any(kept(cx, ADD_THREAD), &[&thread])?;
+    cx.execute_any(ADD_THREAD, &[&thread])?;
     parked::join(cx, thread)
 }
 
@@ -68,27 +64,7 @@ pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: Thre
 pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     cx.execute_any(REMOVE_CHANNEL, &[&channel])?;
     cx.execute_any(REMOVE_PARKED, &[&channel])?;
-    cx.execute_any(kept(cx, ADD_CHANNEL), &[&channel])
-}
-
-/// Returns a statement of the queue without the condition of a rule that a test leaves out.
-fn kept(cx: &Read<'_>, sql: &'static str) -> &'static str {
-    let mut changed = cx.settings().left_out.map(|_| &*CHANGED).into_iter().flatten();
-    changed.find(|(part, from, _)| cx.leaves_out(part) && *from == sql).map_or(sql, |(.., text)| text)
-}
-
-/// The statements that add to the queue, each without one of the conditions.
-static CHANGED: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
-    let without = |(part, condition): (&'static str, &str)| {
-        [ADD_THREAD, ADD_CHANNEL].map(|sql| (part, sql, sql.replace(condition, "true")))
-    };
-    parts().flat_map(without).collect()
-});
-
-/// What can be left out of the queue, as a test names it, and its condition.
-fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let of_queue_alone = [(left_out::NOT_EXHAUSTED, "not t.exhausted"), (left_out::NOT_DEAD, "not t.dead")];
-    rules::conditions().chain(of_queue_alone)
+    cx.execute_any(ADD_CHANNEL, &[&channel])
 }
 
 /// Moves the rows of a channel to the pool that matches its privacy.
@@ -169,16 +145,3 @@ const POOLS: &str = concat!(
 const MOVE_READY: &str = "update ready set pool = $2 where channel_id = $1";
 
 const MOVE_PARKED: &str = "update parked set pool = $2 where channel_id = $1";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_that_is_left_out_is_left_out_of_each_statement() {
-        assert_eq!(CHANGED.len(), 2 * parts().count());
-        for (rule, sql, changed) in CHANGED.iter() {
-            assert_ne!(sql, changed, "{rule}");
-        }
-    }
-}

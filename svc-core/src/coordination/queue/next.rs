@@ -13,7 +13,6 @@ use super::returning;
 use crate::Result;
 use crate::conversation::places;
 use crate::coordination::footprint::{self, RepoKey};
-use crate::coordination::left_out;
 use crate::coordination::obstacles;
 use crate::coordination::skill_sets::{self, Sets};
 use crate::coordination::thread::expect_next;
@@ -329,10 +328,7 @@ fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
             Some(own) => own,
             None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
         };
-        let newer = sets.after(eligible.newest);
-        let all = || newer.iter().map(|(id, _)| *id).collect();
-        let covered = if cx.leaves_out(left_out::SKILLS) { all() } else { covered(&own, newer) };
-        Arc::make_mut(&mut eligible.sets).extend(covered);
+        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
         eligible.newest = sets.newest();
         eligible.own = Some(own);
         Ok(())

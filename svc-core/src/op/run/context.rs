@@ -106,11 +106,6 @@ impl<'a> Read<'a> {
         &self.shared.settings
     }
 
-    /// Returns whether a test leaves out this part of the claim engine.
-    pub(crate) fn leaves_out(&self, part: &str) -> bool {
-        cfg!(debug_assertions) && self.shared.settings.left_out == Some(part)
-    }
-
     /// Returns every row of a statement.
     pub fn query<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
