@@ -70,7 +70,7 @@ pub use host::service::{Options, Service};
 pub use host::{ops, service, setup};
 pub use integrity::state::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 pub use log::bus::EventFilter;
-pub use log::cache::Cached;
+pub use log::cache::{Cached, Lifetime};
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::replay::Replayed;
 pub use log::{chain, key_tree, note, seal, verify};

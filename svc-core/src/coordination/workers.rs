@@ -22,14 +22,14 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
     workers.extend(caller.member.into_iter().chain(caller.actor));
-    workers.into_iter().try_for_each(|worker| cx.write_row(&ADD, &[&thread, &worker, &lsn]))
+    workers.into_iter().try_for_each(|worker| cx.save(&ADD, &[&thread, &worker, &lsn]))
 }
 
 /// Records that the caller has acted under a claim that the member as whom it acts holds: only a delegate was
 /// not recorded when that began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
-        Some(delegate) => cx.write_row(&ADD, &[&thread, &delegate, &lsn]),
+        Some(delegate) => cx.save(&ADD, &[&thread, &delegate, &lsn]),
         None => Ok(()),
     }
 }

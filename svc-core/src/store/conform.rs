@@ -106,16 +106,8 @@ fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
     conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
 }
 
-/// Returns two connections to an empty schema on Postgres, if a server is configured.
-pub(crate) fn postgres_for_tests() -> Option<(Schema, [Conn; 2])> {
-    let schema = Schema::new()?;
-    let config = parse_url(&SecretString::from(schema.url.clone())).unwrap();
-    let conns = [(); 2].map(|()| PgConn::open(&config).map(Conn::Postgres).unwrap());
-    Some((schema, conns))
-}
-
 /// A schema of its own on the test server, with all its contents.
-pub(crate) struct Schema {
+struct Schema {
     name: String,
     server: String,
     url: String,

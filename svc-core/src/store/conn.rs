@@ -18,7 +18,7 @@ use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
 use super::watch::Watcher;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A connection to one of the engines.
 pub enum Conn {
@@ -237,16 +237,6 @@ impl Conn {
                 conn.write_many(joint.postgres, &parts)
             }
             _ => parts.into_iter().try_for_each(|((sql, _), rows)| self.write_each(sql, rows)),
-        }
-    }
-
-    /// Locks rows, given as lists of columns, now or together with the next statements, on Postgres.
-    ///
-    /// The transaction has been overtaken if any of them is not there or another holds it.
-    pub(crate) fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
-        match self {
-            Self::Postgres(conn) => conn.lock_many(sql, rows),
-            _ => Err(Error::internal("only rows of a server are locked")),
         }
     }
 

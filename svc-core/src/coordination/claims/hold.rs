@@ -6,15 +6,14 @@ use serde_json::{Value, json};
 
 use super::fence::check_disposes;
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
-    taken,
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lease_end, taken,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
 use crate::coordination::rules::{check_receiver, live};
-use crate::coordination::thread::{Held, Thread, visible_thread};
+use crate::coordination::thread::{self, Held, Thread, visible_thread};
 use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
@@ -239,7 +238,8 @@ pub(in crate::coordination) fn acknowledge(
     held: Held,
 ) -> Result<()> {
     let now = cx.now();
-    cx.write_row(&ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
+    let acknowledge = |thread| Thread { acknowledged_at: Some(now), ..thread };
+    thread::save(cx, thread.id, &ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now], acknowledge)?;
     let acknowledged =
         ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
     let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
@@ -335,8 +335,8 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 
 /// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held, shortened: bool) -> Result<i64> {
-    cx.write_row(&RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
-    lapse::lapses_at(cx, changed.until);
+    let renew = |thread| Thread { held: Some(changed), ..thread };
+    thread::save(cx, thread.id, &RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,

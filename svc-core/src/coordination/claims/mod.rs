@@ -30,7 +30,7 @@ use crate::conversation::inbox::{self, InboxReason, To};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
-use crate::coordination::thread::{Held, Thread, known_as};
+use crate::coordination::thread::{self, Held, Thread};
 use crate::coordination::{dead_letters, obstacles, queue};
 use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
@@ -273,15 +273,15 @@ pub(in crate::coordination) fn begin(
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
     let Terms { lease_id, until, acknowledge_by, .. } = &terms;
     let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
-    cx.write_row(&BEGIN, &[&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn])?;
-    lapse::lapses_at(cx, terms.until);
-    queue::leaves(cx, thread.id);
+    let params: [&dyn ToParam; 7] =
+        [&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn];
+    let held = Some(Held { holder, lease_id: *lease_id, until: *until });
+    let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
+    thread::save(cx, thread.id, &BEGIN, &params, begin)?;
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
-    let claimed = assigned(cx, thread, &terms, &recorded)?;
-    known_as(cx, &claimed.thread);
-    Ok(claimed)
+    assigned(cx, thread, &terms, &recorded)
 }
 
 static BEGIN: RowWrite = RowWrite {
@@ -384,11 +384,15 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
     let result = end.result();
-    cx.write_row(&END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result])?;
-    if result.is_some() {
-        // The claim has kept it from being ready, and now the result does.
-        queue::stays_away(cx, thread.id);
-    }
+    let params: [&dyn ToParam; 5] =
+        [&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result];
+    thread::save(cx, thread.id, &END, &params, |thread| Thread {
+        held: None,
+        acknowledged_at: None,
+        has_result: thread.has_result || result.is_some(),
+        judged_from: result.unwrap_or(thread.judged_from),
+        ..thread
+    })?;
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
     let is_expired = end == ClaimEnd::Expired;
     let ended = match (exceeded.is_empty(), is_expired) {

@@ -23,11 +23,10 @@ use uuid::Uuid;
 use crate::Result;
 use crate::conversation::places::audience;
 use crate::coordination::rules::is_ready;
-use crate::coordination::thread::is_known_plain;
+use crate::coordination::thread::Thread;
 use crate::id::{ChannelId, ThreadId};
-use crate::op::{Read, Write};
+use crate::op::Write;
 use crate::store::{BulkWrite, RowWrite, RowWriteKind};
-use heads::Announced;
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park, waited_for};
@@ -35,20 +34,17 @@ pub(in crate::coordination) use supply::supply;
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.
 ///
-/// Its footprint has not changed: one that is known to have none waits behind nothing.
-pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    let announced = heads::take_announced(cx, thread);
-    if !is_known_plain(cx, thread) {
-        return refresh_anywhere(cx, thread);
+/// Its footprint has not changed: one that has none waits behind nothing.
+pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    if thread.footprint_id != 0 {
+        return refresh_anywhere(cx, thread.id);
     }
-    match announced {
-        Some(Announced::StaysAway) => Ok(()),
-        Some(Announced::Leaves) => cx.write_row(&LEAVE, &[&thread]),
-        None => {
-            cx.write_row(&LEAVE, &[&thread])?;
-            cx.write_row(&ENTER, &[&thread])
-        }
+    cx.save(&LEAVE, &[&thread.id])?;
+    if thread.held.is_some() || thread.has_result {
+        return heads::remove(cx, thread.id);
     }
+    heads::forget(cx);
+    cx.save(&ENTER, &[&thread.id])
 }
 
 /// Does the same for a thread that may have waited behind something, or come from there.
@@ -80,16 +76,6 @@ pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId)
         cx.execute_any(MOVE_PARKED, &[&channel, &wanted])?;
     }
     Ok(())
-}
-
-/// Announces that a thread is not ready when this job ends, so that it need not be looked at again.
-pub(in crate::coordination) fn leaves(cx: &Read<'_>, thread: ThreadId) {
-    heads::announce(cx, thread, Announced::Leaves);
-}
-
-/// Announces the same of a thread that was not ready before the job either.
-pub(in crate::coordination) fn stays_away(cx: &Read<'_>, thread: ThreadId) {
-    heads::announce(cx, thread, Announced::StaysAway);
 }
 
 /// A statement that adds the ready ones among the threads `t` that a condition selects.

@@ -295,7 +295,7 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     let awaiting: Vec<MemberId> = thread.owner_id.into_iter().chain(thread.created_by).collect();
     inbox::notify(cx, &recorded, InboxReason::Result, None, To::Members(&awaiting))?;
     let kind = &input.result_kind;
-    cx.write_row(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
+    cx.save(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add_delegate(cx, thread.id, lsn)?;
     end_claim(cx, &thread, ClaimEnd::Result(lsn))?;
     let state = match action {

@@ -264,7 +264,7 @@ impl PgConn {
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        self.write_pending_of(sql)?;
+        self.write_pending()?;
         self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
@@ -277,7 +277,7 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
-        self.write_pending_of(sql)?;
+        self.write_pending()?;
         self.watch_query(Form::Whole, sql, params)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =

@@ -1,17 +1,17 @@
-//! Rows that are kept until a statement names their table, and then written by one statement for each kind.
+//! Rows that are kept until another statement runs, and then written by one statement for each kind.
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::super::row_write::{RowWrite, RowWriteKind, names_any};
+use super::super::row_write::{RowWrite, RowWriteKind};
 use super::super::value::Param;
 use super::PgConn;
 use super::values::Owned;
 use crate::Result;
 
 impl PgConn {
-    /// Keeps a row until a statement names its table.
+    /// Keeps a row until another statement runs.
     pub fn write_row(&self, write: &'static RowWrite, row: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
         if self.pending.borrow().is_out_of_turn(write, row) {
@@ -19,11 +19,6 @@ impl PgConn {
         }
         self.pending.borrow_mut().add(write, row);
         Ok(())
-    }
-
-    pub(super) fn write_pending_of(&self, sql: &str) -> Result<()> {
-        let is_named = self.pending.borrow().is_named_by(sql);
-        if is_named { self.write_pending() } else { Ok(()) }
     }
 
     /// Writes the rows that are kept. The running job need not be the one that has changed them.
@@ -50,19 +45,8 @@ pub(super) struct Group {
 }
 
 impl Pending {
-    /// Whether a statement names the table of a row, or one that it is made from.
-    pub fn is_named_by(&self, sql: &str) -> bool {
-        let tables = |group: &Group| {
-            std::iter::once(group.write.table).chain(group.write.kind.reads().iter().copied())
-        };
-        !self.0.is_empty() && names_any(sql, &self.0.iter().flat_map(tables).collect::<Vec<_>>())
-    }
-
-    /// Whether a row would be written before an earlier change of it, or of what is made from its table.
+    /// Whether a row would be written before an earlier change of it.
     pub fn is_out_of_turn(&self, write: &'static RowWrite, row: &[Param<'_>]) -> bool {
-        if self.0.iter().any(|group| group.write.kind.reads().contains(&write.table)) {
-            return true;
-        }
         let Some(key) = key_of(write, row) else { return false };
         let place = self.0.iter().position(|group| std::ptr::eq(group.write, write));
         let later = self.0.iter().skip(place.unwrap_or(self.0.len()));
