@@ -21,7 +21,7 @@ use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::page::Rows;
-use crate::store::{Engine, RowWrite, ToParam, columns, named_enum};
+use crate::store::{Engine, ToParam, columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
@@ -290,7 +290,10 @@ impl Cached for Stored {
 
 /// Loads the thread `id` for the service itself, which sees those of private channels too.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
-    Ok(threads_of_workspace(cx, &[id])?.pop())
+    match cx.cached::<Stored>(&(id, cx.caller().workspace_id)) {
+        Some(stored) => Ok(Some(stored.at(cx.now()))),
+        None => Ok(threads_of_workspace(cx, &[id])?.pop()),
+    }
 }
 
 /// Loads the threads with these ids for the service itself, in their order, without those that do not exist.
@@ -322,11 +325,11 @@ pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[Thread
 pub(in crate::coordination) fn save(
     cx: &mut Write<'_>,
     id: ThreadId,
-    row: &'static RowWrite,
+    sql: &'static str,
     params: &[&dyn ToParam],
     change: impl FnOnce(Thread) -> Thread,
 ) -> Result<()> {
-    cx.save(row, params)?;
+    cx.save(1, sql, params)?;
     let key = (id, cx.caller().workspace_id);
     if let Some(Stored(thread)) = cx.cached(&key) {
         cx.keep(&key, Stored(change(thread)));

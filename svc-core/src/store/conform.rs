@@ -14,12 +14,12 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::bulk_write::BulkWrite;
 use super::conn::Conn;
 use super::engine::{Engine, Failure};
 use super::executor::{Executor, Open, Opens, Readers, Source, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, server_for_tests};
-use super::row_write::BulkWrite;
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};

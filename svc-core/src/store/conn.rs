@@ -9,11 +9,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::budget::{Budget, Interrupt};
+use super::bulk_write::{BulkWrite, JointWrite};
 use super::disk::Disk;
 use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
-use super::row_write::{BulkWrite, JointWrite, RowWrite};
 use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
@@ -196,20 +196,6 @@ impl Conn {
             Self::Postgres(conn) => conn.defer(rows, sql, &params),
             #[cfg(test)]
             Self::Hostile(conn) => conn.defer(rows, sql, &params),
-        }
-    }
-
-    /// Changes a row: now, or together with others before anything that reads its table.
-    pub(crate) fn write_row(&self, write: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
-        let params = bound(params);
-        match self {
-            Self::Postgres(conn) => conn.write_row(write, &params),
-            Self::Sqlite(conn) => {
-                let sql = write.statement.sqlite;
-                check_rows(write.kind.touched(1), conn.execute(sql, &params)?, sql)
-            }
-            #[cfg(test)]
-            Self::Hostile(conn) => conn.defer(write.kind.touched(1), write.statement.sqlite, &params),
         }
     }
 

@@ -2,9 +2,6 @@
 //!
 //! What decides about it is read by the statement that adds the items.
 
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
-
 use uuid::Uuid;
 
 use super::{About, InboxReason, To};
@@ -15,7 +12,7 @@ use crate::error::Error;
 use crate::id::MemberId;
 use crate::log::event::Recorded;
 use crate::op::Write;
-use crate::store::{BulkWrite, Engine, RowWrite, RowWriteKind, ToParam, interned};
+use crate::store::{Engine, ToParam};
 
 pub(super) fn add(
     cx: &mut Write<'_>,
@@ -44,13 +41,6 @@ pub(super) fn add(
     let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
     let mut params: Vec<&dyn ToParam> =
         vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
-    if is_listed && message.is_none() && listed.len() <= FEW {
-        let members: BTreeSet<&MemberId> = listed.iter().collect();
-        return members.into_iter().try_for_each(|member| {
-            let params: Vec<&dyn ToParam> = params.iter().copied().chain([member as &dyn ToParam]).collect();
-            cx.save(&ADD_ITEM, &params)
-        });
-    }
     let [raise, insert] = match (is_listed, cx.engine()) {
         (true, Engine::Sqlite) => LISTED_SQLITE,
         (true, Engine::Postgres) => LISTED_POSTGRES,
@@ -63,9 +53,9 @@ pub(super) fn add(
         params.extend([&is_here as &dyn ToParam, &since]);
     }
     if may_be_told {
-        cx.execute_any(raise, &params)?;
+        cx.save_any(raise, &params)?;
     }
-    cx.execute_any(insert, &params)
+    cx.save_any(insert, &params)
 }
 
 /// Those who are told of something in the channel `$1` by anybody but them, as members `m`.
@@ -268,26 +258,6 @@ const LISTED_SQLITE: [&str; 2] =
 // The type of a parameter that is only selected must be said.
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
-
-/// Adds the item of an event for one member.
-static ADD_ITEM: LazyLock<RowWrite> = LazyLock::new(|| RowWrite {
-    table: "inbox",
-    statement: BulkWrite {
-        sqlite: concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!()),
-        postgres: interned(format!(
-            "{}select item.* from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[],
-                $6::bigint[], $7::uuid[], $8::bigint[], $9::bigint[], $10::uuid[])
-                as n (p1, p2, p3, p4, p5, p6, p7, p8, p9, p10) cross join lateral ({}) item{}",
-            add_items!(),
-            items!("$2", "$3", "$7", "m.id = $10").replace('$', "n.p"),
-            unless_there!()
-        )),
-    },
-    kind: RowWriteKind::AddsIfMissing,
-});
-
-/// Most members for each of whom an item is added by itself, together with those of other changes.
-const FEW: usize = 8;
 
 /// The condition that the member `m` is in the channel, and online if `$10` says so.
 macro_rules! of_group {

@@ -39,7 +39,7 @@ use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Sample, Write};
 use crate::schema::brief;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind, ToParam};
+use crate::store::ToParam;
 use crate::text::{Count, described};
 use crate::time::Time;
 pub(in crate::coordination) use expired::ClaimExpired;
@@ -277,30 +277,17 @@ pub(in crate::coordination) fn begin(
         [&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn];
     let held = Some(Held { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
-    thread::save(cx, thread.id, &BEGIN, &params, begin)?;
+    thread::save(cx, thread.id, BEGIN, &params, begin)?;
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
     assigned(cx, thread, &terms, &recorded)
 }
 
-static BEGIN: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
-                assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
-            where id = $1 and assignee_id is null",
-        postgres: "
-            update threads t set assignee_id = n.holder, claim_lease_id = n.lease_id, claimed_at = n.at,
-                assignment_expires_at = n.until, acknowledged_at = null, acknowledge_by = n.acknowledge_by,
-                claim_lsn = n.lsn
-            from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
-                $7::bigint[]) as n (id, holder, lease_id, at, until, acknowledge_by, lsn)
-            where t.id = n.id and t.assignee_id is null",
-    },
-    kind: RowWriteKind::Changes,
-};
+const BEGIN: &str = "
+    update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
+        assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
+    where id = $1 and assignee_id is null";
 
 /// Gives a thread with a live claim to another holder, with a new claim.
 fn hand_over(
@@ -386,7 +373,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let result = end.result();
     let params: [&dyn ToParam; 5] =
         [&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result];
-    thread::save(cx, thread.id, &END, &params, |thread| Thread {
+    thread::save(cx, thread.id, END, &params, |thread| Thread {
         held: None,
         acknowledged_at: None,
         has_result: thread.has_result || result.is_some(),
@@ -435,30 +422,13 @@ pub(super) fn no_longer_touch(cx: &mut Write<'_>, thread: ThreadId, touched: &Fo
 
 const FEW_ITEMS: usize = 4;
 
-static END: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set
-                worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
-                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, claim_lsn = null, attempts = attempts + $4,
-                has_result = has_result or $5 is not null, judged_from = coalesce($5, judged_from)
-            where id = $1 and claim_lease_id = $2",
-        postgres: "
-            update threads t set
-                worked_micros = t.worked_micros + greatest(n.worked_until - t.claimed_at, 0),
-                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, claim_lsn = null,
-                attempts = t.attempts + n.attempts,
-                has_result = t.has_result or n.result is not null,
-                judged_from = coalesce(n.result, t.judged_from)
-            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[])
-                as n (id, lease_id, worked_until, attempts, result)
-            where t.id = n.id and t.claim_lease_id = n.lease_id",
-    },
-    kind: RowWriteKind::Changes,
-};
+const END: &str = "
+    update threads set
+        worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
+        assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
+        acknowledged_at = null, acknowledge_by = null, claim_lsn = null, attempts = attempts + $4,
+        has_result = has_result or cast($5 as bigint) is not null, judged_from = coalesce($5, judged_from)
+    where id = $1 and claim_lease_id = $2";
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,6 @@ use crate::coordination::rules::is_ready;
 use crate::coordination::thread::Thread;
 use crate::id::{ChannelId, ThreadId};
 use crate::op::Write;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park, waited_for};
@@ -39,12 +38,16 @@ pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> R
     if thread.footprint_id != 0 {
         return refresh_anywhere(cx, thread.id);
     }
-    cx.save(&LEAVE, &[&thread.id])?;
-    if thread.held.is_some() || thread.has_result {
+    if thread.has_result {
+        // Its claim has kept it from being ready, and now the result does.
+        return Ok(());
+    }
+    cx.save_any(REMOVE_THREAD, &[&thread.id])?;
+    if thread.held.is_some() {
         return heads::remove(cx, thread.id);
     }
     heads::forget(cx);
-    cx.save(&ENTER, &[&thread.id])
+    cx.save_any(ADD_THREAD, &[&thread.id])
 }
 
 /// Does the same for a thread that may have waited behind something, or come from there.
@@ -95,21 +98,6 @@ macro_rules! add_ready {
         )
     };
 }
-
-static LEAVE: RowWrite = RowWrite {
-    table: "ready",
-    statement: BulkWrite {
-        sqlite: REMOVE_THREAD,
-        postgres: "delete from ready where thread_id = any($1::uuid[])",
-    },
-    kind: RowWriteKind::Derives,
-};
-
-static ENTER: RowWrite = RowWrite {
-    table: "ready",
-    statement: BulkWrite { sqlite: ADD_THREAD, postgres: add_ready!("t.id = any($1::uuid[])") },
-    kind: RowWriteKind::Derives,
-};
 
 const REMOVE_THREAD: &str = "delete from ready where thread_id = $1";
 

@@ -26,7 +26,7 @@ use crate::op::declare::table::Table;
 use crate::op::run::settings::{Settings, Shared};
 use crate::page::{Horizon, Rows, ends_now};
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, NewRow, RowWrite, Scan, ToParam, Visitor};
+use crate::store::{Conn, Engine, FromRow, NewRow, Scan, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Error, Result, limits};
 
@@ -371,11 +371,16 @@ impl<'a> Write<'a> {
         self.read.conn.execute(sql, params)
     }
 
-    /// Saves a row: now, or together with those of other jobs before any other statement.
+    /// Saves exactly `rows` rows. It is sent like [`Write::execute`].
     ///
-    /// What is cached for the transaction stays: the caller updates what it has made from the row.
-    pub(crate) fn save(&mut self, row: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
-        self.read.conn.write_row(row, params)
+    /// What is cached for the transaction stays: the caller updates what it has made from the rows.
+    pub(crate) fn save(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(Some(rows), sql, params)
+    }
+
+    /// Saves any number of rows, as [`Write::save`] does.
+    pub(crate) fn save_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(None, sql, params)
     }
 
     fn end_cached(&self) {

@@ -2,7 +2,8 @@
 //!
 //! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
 //! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
-//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane continue.
+//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane
+//! continue.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

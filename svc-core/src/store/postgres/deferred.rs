@@ -12,7 +12,6 @@ use crate::Result;
 impl PgConn {
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
-        self.write_pending()?;
         let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
         self.push_change(rows, sql, owned)
     }

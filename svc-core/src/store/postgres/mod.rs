@@ -14,7 +14,6 @@ mod session;
 mod listen;
 mod values;
 mod deferred;
-mod pending;
 mod reads;
 mod rewrite;
 mod watched;
@@ -44,7 +43,6 @@ use crate::error::{Error, Result};
 use crate::time::Clock;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
-use pending::Pending;
 use reads::Reads;
 use session::{Form, Session, first_text};
 pub(crate) use settings::{Server, parse_url};
@@ -59,7 +57,6 @@ pub struct PgConn {
     session: RefCell<Option<Session>>,
     transaction: Transaction,
     deferred: RefCell<Vec<Deferred>>,
-    pending: RefCell<Pending>,
     wrote: Cell<bool>,
     /// Whether the session is one that [`Self::others_wrote`] has not seen.
     is_new: Cell<bool>,
@@ -112,7 +109,6 @@ impl PgConn {
             session: RefCell::default(),
             transaction: Transaction::new(Failure::Broken)?,
             deferred: RefCell::default(),
-            pending: RefCell::default(),
             wrote: Cell::new(false),
             is_new: Cell::new(false),
             budget: Budget::new(&Clock::system()),
@@ -148,7 +144,6 @@ impl PgConn {
     fn connect(&self) -> Result<Arc<Client>> {
         // What was deferred for the last session must not reach another.
         self.deferred.take();
-        self.pending.take();
         self.session.take();
         let opening = async { Session::open(&self.server).await.map_err(Failed::unopened) };
         let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
@@ -264,7 +259,6 @@ impl PgConn {
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        self.write_pending()?;
         self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
@@ -277,7 +271,6 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
-        self.write_pending()?;
         self.watch_query(Form::Whole, sql, params)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
@@ -290,7 +283,6 @@ impl PgConn {
     /// Waits for all deferred statements.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
-        self.write_pending()?;
         self.after_deferred(async { Ok(()) })
     }
 
@@ -367,7 +359,6 @@ impl PgConn {
     /// If the rollback fails the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
         self.deferred.take();
-        self.pending.take();
         self.wrote.set(false);
         let begun = self.transaction.end();
         let Some(client) = self.live_client().filter(|_| begun) else { return Ok(()) };
