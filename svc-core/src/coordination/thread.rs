@@ -368,10 +368,11 @@ fn as_hidden_thread(error: Error) -> Error {
 /// Inserts the row of a new thread.
 pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     thread.with_new_row(|row| cx.insert(row))?;
-    if thread.tools.is_empty() {
-        return Ok(());
+    if !thread.tools.is_empty() {
+        cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])?;
     }
-    cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])
+    cx.keep(&(thread.id, thread.workspace_id), Stored(thread.clone()));
+    Ok(())
 }
 
 const SET_TOOLS: &str = "update threads set tools = $2 where id = $1";

@@ -2,6 +2,8 @@
 //!
 //! What decides about it is read by the statement that adds the items.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::{About, InboxReason, To};
@@ -41,6 +43,13 @@ pub(super) fn add(
     let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
     let mut params: Vec<&dyn ToParam> =
         vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
+    if is_listed && message.is_none() && listed.len() <= FEW {
+        let members: BTreeSet<&MemberId> = listed.iter().collect();
+        return members.into_iter().try_for_each(|member| {
+            let params: Vec<&dyn ToParam> = params.iter().copied().chain([member as &dyn ToParam]).collect();
+            cx.save_any(ADD_ITEM, &params)
+        });
+    }
     let [raise, insert] = match (is_listed, cx.engine()) {
         (true, Engine::Sqlite) => LISTED_SQLITE,
         (true, Engine::Postgres) => LISTED_POSTGRES,
@@ -258,6 +267,12 @@ const LISTED_SQLITE: [&str; 2] =
 // The type of a parameter that is only selected must be said.
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
+
+/// Adds the item of an event for one member. Postgres plans it once, and a statement for a list each time.
+const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!());
+
+/// Most members for each of whom an item is added by itself.
+const FEW: usize = 8;
 
 /// The condition that the member `m` is in the channel, and online if `$10` says so.
 macro_rules! of_group {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::probes::WINDOW;
 use crate::Result;
 use crate::coordination::footprint::RepoKey;
 use crate::id::{ChannelId, ThreadId};
@@ -33,9 +34,9 @@ pub(super) struct Sought {
     pub repo: Option<RepoKey>,
 }
 
-/// The heads that jobs have read.
+/// The heads that the batch has read, if it has.
 #[derive(Clone, Default)]
-struct Heads(Vec<Window>);
+struct Heads(Option<Window>);
 
 impl Cached for Heads {
     const LIFETIME: Lifetime = Lifetime::Transaction;
@@ -53,13 +54,10 @@ struct Window {
     is_all: bool,
 }
 
-/// Most parts of the queue of which a batch knows the heads.
-const WINDOWS_MAX: usize = 16;
-
 /// Returns who is next, if that is known; none of them if nobody is.
 pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Result<Option<Option<NextThread>>> {
-    cx.with_cached(&ONLY, |Heads(windows)| {
-        let window = windows.iter().find(|window| window.of == *sought);
+    cx.with_cached(&ONLY, |Heads(window)| {
+        let window = window.as_ref().filter(|window| window.of == *sought);
         Ok(window.and_then(|window| match window.first.front() {
             Some(next) => Some(Some(*next)),
             None => window.is_all.then_some(None),
@@ -67,27 +65,21 @@ pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Result<Option<Option<Next
     })
 }
 
-/// Keeps what was read of the queue: its first threads, at most `most`.
-pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread], most: usize) -> Result<()> {
-    let window = Window { of, first: first.iter().copied().collect(), is_all: first.len() < most };
-    cx.with_cached(&ONLY, |Heads(windows)| {
-        windows.retain(|known| known.of != window.of);
-        if windows.len() < WINDOWS_MAX {
-            windows.push(window);
-        }
-        Ok(())
-    })
+/// Keeps the first threads of the queue, at most [`WINDOW`].
+pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread]) {
+    let window = Window { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
+    cx.keep(&ONLY, Heads(Some(window)));
 }
 
 /// Removes a thread that has left the queue.
 pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
-    cx.with_cached(&ONLY, |Heads(windows)| {
-        windows.iter_mut().for_each(|window| window.first.retain(|next| next.thread_id != thread));
+    cx.with_cached(&ONLY, |Heads(window)| {
+        window.iter_mut().for_each(|window| window.first.retain(|next| next.thread_id != thread));
         Ok(())
     })
 }
 
 /// Forgets the heads, because a thread has entered the queue.
 pub(super) fn forget(cx: &Read<'_>) {
-    cx.keep(&ONLY, Heads::default());
+    cx.keep(&ONLY, Heads(None));
 }

@@ -11,9 +11,9 @@
 //! until somebody meets it there; then it is parked. If others of its footprint are parked already, it goes
 //! straight to them.
 
+mod probes;
 mod heads;
 mod parked;
-mod probes;
 mod returning;
 mod next;
 mod supply;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::heads::{self, NextThread, Sought};
 use super::parked::{self, Standing};
-use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes, WINDOW};
+use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes};
 use super::returning;
 use crate::Result;
 use crate::conversation::places;
@@ -267,13 +267,9 @@ fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> 
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,
         };
         match found {
-            Found::Threads { first, most } => {
-                if most > 1 {
-                    heads::keep(cx, sought, &first, most)?;
-                    let taken: Vec<ThreadId> =
-                        first.iter().take(cx.takes()).map(|next| next.thread_id).collect();
-                    threads_of_workspace(cx, &taken)?;
-                }
+            Found::First(first) => return Ok(first),
+            Found::Heads(first) => {
+                heads::keep(cx, sought, &first);
                 return Ok(first.first().copied());
             }
             Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
@@ -292,8 +288,10 @@ struct Query<'q> {
 
 /// The result of a query of the queue.
 enum Found {
-    /// The first threads, in order, and how many they are at most.
-    Threads { first: Vec<NextThread>, most: usize },
+    /// The first thread.
+    First(Option<NextThread>),
+    /// The first threads, in order, as many as one statement reads ahead.
+    Heads(Vec<NextThread>),
     /// There are sets that the connection has not cached.
     UnknownSets,
 }
@@ -378,7 +376,7 @@ impl Query<'_> {
             })?;
             best = best.into_iter().chain(candidate).min();
         }
-        Ok(Found::Threads { first: best.map(Candidate::thread).into_iter().collect(), most: 1 })
+        Ok(Found::First(best.map(Candidate::thread)))
     }
 
     /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
@@ -406,11 +404,12 @@ impl Query<'_> {
 
     fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
-        let reads_ahead = cx.takes() > 1 && self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
-        let (sql, most) = match parts {
-            _ if reads_ahead => (self.probes.window_postgres, WINDOW),
-            0..=CANDIDATES_MAX => (self.probes.first_postgres, 1),
-            _ => (self.probes.walk_postgres, 1),
+        let may_read_ahead = self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
+        let takes = if may_read_ahead { cx.take_takes() } else { 0 };
+        let sql = match parts {
+            _ if takes > 1 => self.probes.window_postgres,
+            0..=CANDIDATES_MAX => self.probes.first_postgres,
+            _ => self.probes.walk_postgres,
         };
         let mut params: Vec<&dyn ToParam> =
             vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.passed];
@@ -430,7 +429,13 @@ impl Query<'_> {
                 footprint: footprint?,
             })
         };
-        Ok(Found::Threads { first: found.into_iter().filter_map(next).collect(), most })
+        let first: Vec<NextThread> = found.into_iter().filter_map(next).collect();
+        if takes <= 1 {
+            return Ok(Found::First(first.first().copied()));
+        }
+        let taken: Vec<ThreadId> = first.iter().take(takes).map(|next| next.thread_id).collect();
+        threads_of_workspace(cx, &taken)?;
+        Ok(Found::Heads(first))
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Batch {
     pub unchanged: bool,
     /// The threads that its jobs name, each with the workspace of its caller, until they are loaded together.
     pub named_threads: Vec<(WorkspaceId, ThreadId)>,
-    /// How many of its jobs take the next thread of a queue.
+    /// How many of its jobs take the next thread of a queue, until the heads of the queue are read.
     pub takes: usize,
     bus: Arc<Bus>,
 }

@@ -254,11 +254,11 @@ impl<'a> Read<'a> {
         Ok(returned)
     }
 
-    /// Returns how many jobs of this batch take the next thread of a queue.
-    pub(crate) fn takes(&self) -> usize {
+    /// Returns how many jobs of this batch take the next thread of a queue, for the first who asks.
+    pub(crate) fn take_takes(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
-            CacheRef::Writer(batch) => batch.borrow().takes,
+            CacheRef::Writer(batch) => std::mem::take(&mut batch.borrow_mut().takes),
         }
     }
 
